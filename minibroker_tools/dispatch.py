@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
+from minibroker_protocol.errors import ProtocolError
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options
 from minibroker_tools.output import err, out
@@ -17,12 +18,22 @@ TOOLS: Final = {
     "kafka-broker-api-versions": "broker_api_versions",
     "kafka-cluster": "cluster",
     "kafka-get-offsets": "get_offsets",
+    "kafka-console-producer": "console_producer",
+    "kafka-console-consumer": "console_consumer",
+    "kafka-configs": "configs",
+    "kafka-storage": "storage",
     "cub": "confluent",
     "ub": "confluent",
 }
 """The tools by their names, with their modules in `minibroker_tools.commands`."""
 
 _CLASSES: Final = {
+    "kafka.tools.StorageTool": "kafka-storage",
+    "kafka.admin.ConfigCommand": "kafka-configs",
+    "kafka.tools.ConsoleProducer": "kafka-console-producer",
+    "org.apache.kafka.tools.ConsoleProducer": "kafka-console-producer",
+    "kafka.tools.ConsoleConsumer": "kafka-console-consumer",
+    "org.apache.kafka.tools.consumer.ConsoleConsumer": "kafka-console-consumer",
     "kafka.admin.TopicCommand": "kafka-topics",
     "org.apache.kafka.tools.TopicCommand": "kafka-topics",
     "kafka.admin.BrokerApiVersionsCommand": "kafka-broker-api-versions",
@@ -79,6 +90,11 @@ def run_tool(tool: str, arguments: Sequence[str]) -> int:
         if failure.message:
             err(failure.message)
         return failure.status
+    except BrokenPipeError:
+        raise
+    except (OSError, ProtocolError) as error:
+        err(f"{tool}: {error}")
+        return 1
     return status
 
 

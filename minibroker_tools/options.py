@@ -31,6 +31,10 @@ class Values:
         #: Arguments that are no options.
         self.words = words
 
+    def knows(self, name: str) -> bool:
+        """Does the tool have such an option?"""
+        return name in self._values
+
     def has(self, name: str) -> bool:
         """Is the option on the command line?"""
         return self._values[name] is not None

@@ -1,6 +1,7 @@
 """Code that several tools share: the cluster of a command line, filters of topics, identifiers."""
 
 import base64
+import os
 import re
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +10,10 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
+from minibroker_tools.output import err
 
+LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
+"""The variable that names the broker which `--zookeeper` stands for."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -21,9 +25,21 @@ def add_connection(options: Options, *, controller: bool = False) -> None:
     options.value("command-config", help="a file with properties of the client", metavar="FILE")
 
 
-def cluster_of(values: Values, *, config: str = "command-config") -> Cluster:
-    """The cluster that a command line names."""
-    return Cluster(Settings(values.text("bootstrap-server") or "", load_properties(values.text(config))))
+def cluster_of(values: Values) -> Cluster:
+    """The cluster that a command line names with --bootstrap-server, --bootstrap-controller or --zookeeper."""
+    servers = next(
+        (
+            values.text(name)
+            for name in ("bootstrap-server", "bootstrap-controller", "zookeeper")
+            if values.knows(name) and values.has(name)
+        ),
+        None,
+    )
+    if values.knows("zookeeper") and values.has("zookeeper") and not values.has("bootstrap-server"):
+        broker = os.environ.get(LOCAL_BROKER, "localhost:9092")
+        err(f"Warning: no ZooKeeper is asked at {servers}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
+        servers = broker
+    return Cluster(Settings(servers or "", load_properties(values.text("command-config"))))
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

@@ -34,7 +34,7 @@ def options(tool: str) -> Options:
         without_arguments="Create, delete, describe, or change a topic.",
     )
     add_connection(known)
-    known.value("zookeeper", help="accepted for old scripts: see the documentation of the image", metavar="SERVERS")
+    known.value("zookeeper", help="the broker of this machine takes its place", metavar="SERVERS")
     known.flag("list", help="list the topics")
     known.flag("create", help="create a topic")
     known.flag("delete", help="delete topics")
@@ -79,9 +79,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 def _check(values: Values) -> None:
     if sum(map(values.has, _ACTIONS)) != 1:
         raise UsageError("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
-    if not values.has("bootstrap-server"):
-        hint = "; ZooKeeper is not served here, name the broker instead of --zookeeper" * values.has("zookeeper")
-        raise ToolError(f"--bootstrap-server must be specified{hint}")
+    if not values.has("bootstrap-server") and not values.has("zookeeper"):
+        raise ToolError("--bootstrap-server must be specified")
     if values.has("describe") and values.has("if-exists") and not values.has("topic") and not values.has("topic-id"):
         raise UsageError("--topic or --topic-id is required to describe a topic")
     if not values.has("list") and not values.has("describe"):

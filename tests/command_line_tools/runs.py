@@ -42,7 +42,7 @@ def ours(*words: str, stdin: bytes = b"") -> Printed:
         status = dispatch.main(words)
     out.flush()
     assert isinstance(out.buffer, io.BytesIO)
-    return Printed(out.buffer.getvalue().decode(), errors.getvalue(), status)
+    return Printed(out.buffer.getvalue().decode(errors="replace"), errors.getvalue(), status)
 
 
 def our_run(tool: str, *arguments: str) -> Run:

@@ -9,7 +9,7 @@ import pytest
 
 from minibroker import Broker
 from tests.clients.contract import eventually
-from tests.command_line_tools.runs import Run, kafkas_run, our_run
+from tests.command_line_tools.runs import Run, kafkas_run, our_run, ours
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 
@@ -129,4 +129,48 @@ def test_offsets_cluster_ids_and_apis_are_printed_as_by_kafkas_tools(oracle: Ora
         "kafka-cluster cluster-id --bootstrap-server {B}",
         "kafka-broker-api-versions --bootstrap-server {B}",
         "kafka-broker-api-versions --version",
+    )
+
+
+def test_configurations_quotas_and_credentials_are_altered_and_shown_as_by_kafkas_tool(
+    oracle: Oracle, bootstrap: str
+) -> None:
+    configs = "kafka-configs --bootstrap-server {B}"
+    compare(
+        oracle,
+        bootstrap,
+        "kafka-topics --bootstrap-server {B} --create --topic {}",
+        f"{configs} --alter --topic {{}} --add-config retention.ms=1234,cleanup.policy=[compact,delete]",
+        f"{configs} --describe --topic {{}}",
+        f"{configs} --alter --entity-type topics --entity-name {{}} --delete-config retention.ms,nothing",
+        f"{configs} --alter --entity-type topics --entity-name {{}} --delete-config retention.ms",
+        f"{configs} --alter --entity-type topics --entity-name {{}} --add-config nonsense=1",
+        f"{configs} --describe --entity-type topics --entity-name {{}}",
+        f"{configs} --alter --entity-type users --entity-name {{}} --add-config SCRAM-SHA-256=[password=x]",
+        f"{configs} --alter --entity-type users --entity-name {{}} --add-config producer_byte_rate=1024",
+        f"{configs} --describe --entity-type users --entity-name {{}}",
+        f"{configs} --alter --entity-type users --entity-name {{}} --delete-config SCRAM-SHA-256",
+        f"{configs} --alter --entity-type users --entity-name {{}} --add-config nonsense=1",
+        f"{configs} --alter --entity-type users --entity-name {{}} --entity-type clients --entity-name c"
+        " --add-config request_percentage=50",
+        f"{configs} --describe --entity-type users --entity-name {{}} --entity-type clients --entity-name c",
+        f"{configs} --describe --entity-type brokers --entity-name 1",
+        f"{configs} --describe",
+        f"{configs} --describe --entity-type nothing",
+        f"{configs} --alter --entity-type topics --add-config retention.ms=1",
+        f"{configs} --alter --topic {{}} --add-config retention.ms",
+    )
+
+
+def test_the_console_consumer_prints_as_kafkas_does(oracle: Oracle, bootstrap: str) -> None:
+    topic = f"console-{uuid.uuid4().hex[:8]}"
+    produced = ours(
+        *f"kafka-console-producer --bootstrap-server {bootstrap} --topic {topic} --property parse.key=true".split(),
+        stdin=b"k\tone\nl\ttwo\n",
+    )
+    assert produced.status == 0, produced.err
+    reads = f"kafka-console-consumer --bootstrap-server {{B}} --topic {topic} --from-beginning --max-messages 2"
+    shown = " ".join(f"--property print.{part}=true" for part in ("key", "partition", "offset", "headers", "timestamp"))
+    compare(
+        oracle, bootstrap, reads, f"{reads} {shown}", f"{reads} --group {{}}", f"{reads} --group {{}}-2 --partition 0"
     )

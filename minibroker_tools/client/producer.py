@@ -1,0 +1,139 @@
+"""Sends records to one topic, in batches."""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import produce as api
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.partitioner import partition_for_key
+from minibroker_protocol.records.record import Headers, NewRecord
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.failures import ApiError, error_code
+
+_LARGEST_BATCH: Final = 500_000
+_RECORD_OVERHEAD: Final = 24
+_ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
+_BACKOFF_S: Final = 0.1
+
+
+class Outgoing(NamedTuple):
+    """A record to send; `partition` None leaves the choice to the key's hash."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+
+    @property
+    def size(self) -> int:
+        """About the bytes that it takes."""
+        return len(self.key or b"") + len(self.value or b"") + _RECORD_OVERHEAD
+
+
+Refused = Callable[[Sequence[Outgoing], ApiError], None]
+"""Called with records that the broker has refused."""
+
+
+class Producer:
+    """A producer for one topic.
+
+    A key chooses the partition as in Kafka's clients; the records without one, of one call, share a random partition.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        refused: Refused,
+        *,
+        acks: str = "all",
+        codec: CompressionCodec = CompressionCodec.NONE,
+        retries: int = 3,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._refused = refused
+        self._acks = _ACKS[acks]
+        self._codec = codec
+        self._retries = retries
+        self._leaders: dict[int, int] = {}
+
+    def send(self, records: Sequence[Outgoing]) -> None:
+        """Send records and wait until the broker has answered. UnreachableError, ApiError without the topic."""
+        if not self._leaders:
+            self._leaders = self._find_leaders()
+        partitions = sorted(self._leaders)
+        unkeyed = random.choice(partitions)  # noqa: S311 - it spreads load, and guards nothing
+        by_partition: dict[int, list[list[Outgoing]]] = {}
+        sizes: dict[int, int] = {}
+        for record in records:
+            partition = record.partition
+            if partition is None:
+                partition = unkeyed if record.key is None else partition_for_key(record.key, len(partitions))
+            batches = by_partition.setdefault(partition, [[]])
+            size = sizes.get(partition, 0) + record.size
+            if batches[-1] and size > _LARGEST_BATCH:
+                batches.append([])
+                size = record.size
+            sizes[partition] = size
+            batches[-1].append(record)
+        for partition, batches in by_partition.items():
+            for batch in batches:
+                self._send_batch(partition, batch)
+
+    def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> None:
+        now = time.time_ns() // 1_000_000
+        data = build_batch((NewRecord(each.key, each.value, now, each.headers) for each in records), codec=self._codec)
+        request = api.ProduceRequest(
+            acks=self._acks,
+            timeout_ms=30_000,
+            topic_data=[
+                api.TopicProduceData(
+                    name=self._topic, partition_data=[api.PartitionProduceData(index=partition, records=data)]
+                )
+            ],
+        )
+        for attempt in range(self._retries + 1):
+            self._cluster.go_on()
+            code, message = self._ask(partition, request)
+            if not code:
+                return
+            error = ApiError(code, message)
+            if not error.code.retriable or attempt == self._retries:
+                self._refused(records, error)
+                return
+            time.sleep(_BACKOFF_S)
+            self._leaders = self._find_leaders()
+
+    def _ask(self, partition: int, request: api.ProduceRequest) -> tuple[int, str | None]:
+        leader = self._leaders.get(partition)
+        if leader is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+        connection = self._cluster.node(leader)
+        if self._acks == 0:
+            connection.send(request, connection.version_for(request))
+            return 0, None
+        response: api.ProduceResponse = connection.ask(request)
+        answer = response.responses[0].partition_responses[0]
+        return answer.error_code, answer.error_message
+
+    def _find_leaders(self) -> dict[int, int]:
+        """The leaders of the topic's partitions, which a broker may have to create first."""
+        return self._cluster.retried(lambda: leaders(self._cluster, self._topic))
+
+
+def leaders(cluster: Cluster, topic: str) -> dict[int, int]:
+    """The leader of each partition of a topic, which is created where the broker does so. ApiError."""
+    (found,) = cluster.metadata([topic], create=True).topics
+    code = error_code(found.error_code)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being created, or may be soon
+    if code:
+        raise ApiError(code, None if code is ErrorCode.LEADER_NOT_AVAILABLE else f"Invalid topics: [{topic}]")
+    if not found.partitions or any(each.leader_id < 0 for each in found.partitions):
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    return {each.partition_index: each.leader_id for each in found.partitions}

@@ -1,0 +1,176 @@
+"""Reads records of partitions from their leaders."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages import fetch as api
+from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.record import Record
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.connection import Connection
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets
+from minibroker_tools.failures import ApiError, ToolError, error_code
+
+_PARTITION_BYTES: Final = 1 << 20
+_FETCH_BYTES: Final = 50 << 20
+_POLL_S: Final = 0.5
+_BACKOFF_S: Final = 0.1
+_ABORT: Final = b"\0\0\0\0"
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class Received(NamedTuple):
+    """A record and where it was."""
+
+    topic: str
+    partition: int
+    record: Record
+
+
+class Reader:
+    """Fetches from partitions; `positions` are the offsets that come next."""
+
+    def __init__(self, cluster: Cluster, *, reset: str = "latest", read_committed: bool = False) -> None:
+        """`reset` is `auto.offset.reset`: earliest, latest or none."""
+        self._cluster = cluster
+        self._reset = reset
+        self._isolation = int(read_committed)
+        self._leaders: dict[TopicPartition, int] = {}
+        self.positions: dict[TopicPartition, int] = {}
+
+    def assign(self, places: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from now on, from the offsets; -1 begins at the end of one, -2 at its start."""
+        asked = {partition: offset for partition, offset in places.items() if offset < 0}
+        self.positions = {partition: offset for partition, offset in places.items() if offset >= 0}
+        if asked:
+            for partition, found in list_offsets(self._cluster, asked, isolation=self._isolation).items():
+                if found.error is not None:
+                    raise found.error
+                self.positions[partition] = found.offset
+        self._leaders = leaders_of(self._cluster, self.positions) if self.positions else {}
+
+    def poll(self, seconds: float = _POLL_S) -> list[Received]:
+        """Records that have come within so many seconds, half a second at most."""
+        seconds = max(min(seconds, _POLL_S), 0.0)
+        if not self.positions:
+            time.sleep(seconds)
+            return []
+        self._cluster.go_on()
+        asked: list[tuple[Connection, api.FetchRequest, int]] = []
+        for leader, partitions in self._by_leader().items():
+            connection = self._cluster.node(leader)
+            request = self._request(partitions, int(seconds * 1000))
+            version = connection.version_for(request)
+            connection.send(request, version, wait=seconds)
+            asked.append((connection, request, version))
+        if not asked:
+            time.sleep(_BACKOFF_S)
+            self._leaders = leaders_of(self._cluster, self.positions)
+        received: list[Received] = []
+        for connection, request, version in asked:
+            response: api.FetchResponse = connection.receive(request, version)
+            if response.error_code:
+                raise ApiError(response.error_code)
+            for topic in response.responses:
+                for data in topic.partitions:
+                    received += self._taken((topic.topic, data.partition_index), data)
+        return received
+
+    def _by_leader(self) -> dict[int, list[TopicPartition]]:
+        groups: dict[int, list[TopicPartition]] = {}
+        for partition in self.positions:
+            leader = self._leaders.get(partition, -1)
+            if leader >= 0:
+                groups.setdefault(leader, []).append(partition)
+        return groups
+
+    def _request(self, partitions: list[TopicPartition], wait_ms: int) -> api.FetchRequest:
+        topics: dict[str, list[api.FetchPartition]] = {}
+        for topic, index in partitions:
+            asked = api.FetchPartition(
+                partition=index, fetch_offset=self.positions[topic, index], partition_max_bytes=_PARTITION_BYTES
+            )
+            topics.setdefault(topic, []).append(asked)
+        return api.FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=self._isolation,
+            topics=[api.FetchTopic(topic=name, partitions=each) for name, each in topics.items()],
+        )
+
+    def _taken(self, partition: TopicPartition, data: api.PartitionData) -> list[Received]:
+        """The records of one partition; moves its position behind them."""
+        code = error_code(data.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._begin_again(partition)
+            return []
+        if code in _MOVED:
+            self._leaders = leaders_of(self._cluster, self.positions)
+            return []
+        if code:
+            raise ApiError(data.error_code)
+        position = self.positions[partition]
+        received: list[Received] = []
+        records = data.records
+        if not isinstance(records, (bytes, bytearray, memoryview)):
+            return []
+        try:
+            for batch in _visible(records, data, committed_only=bool(self._isolation)):
+                received += [Received(*partition, record) for record in batch if record.offset >= position]
+            position = max(position, _end_of(records))
+        except ProtocolError as error:
+            name = f"{partition[0]}-{partition[1]}"
+            raise ToolError(f"The records of {name} from offset {position} on cannot be read: {error}") from None
+        self.positions[partition] = position
+        return received
+
+    def _begin_again(self, partition: TopicPartition) -> None:
+        """The position lies outside the log: go where `auto.offset.reset` says."""
+        if self._reset not in {"earliest", "latest"}:
+            offset = self.positions[partition]
+            raise ToolError(f"Fetch position {offset} is out of range for partition {partition[0]}-{partition[1]}")
+        place = EARLIEST if self._reset == "earliest" else LATEST
+        found = list_offsets(self._cluster, {partition: place}, isolation=self._isolation)[partition]
+        if found.error is not None:
+            raise found.error
+        self.positions[partition] = found.offset
+
+
+def _visible(
+    records: bytes | bytearray | memoryview, data: api.PartitionData, *, committed_only: bool
+) -> Iterator[Batch]:
+    """The batches that consumers see: no markers and, for readers of committed data, no aborted transactions."""
+    aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
+    gone: set[int] = set()
+    for batch in iter_batches(records):
+        header = batch.header
+        while committed_only and aborted and aborted[0].first_offset <= header.last_offset:
+            gone.add(aborted.pop(0).producer_id)
+        if header.is_control:
+            first = next(iter(batch), None)
+            if first is not None and first.key == _ABORT:
+                gone.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in gone:
+            continue
+        yield batch
+
+
+def _end_of(records: bytes | bytearray | memoryview) -> int:
+    """The offset behind the last whole batch, 0 without one."""
+    return max((batch.header.last_offset + 1 for batch in iter_batches(records)), default=0)

@@ -1,0 +1,216 @@
+"""kafka-configs: configurations of topics, brokers, users, clients and more (`kafka.admin.ConfigCommand`)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from minibroker_protocol.messages import incremental_alter_configs as alters
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.configs import describe_configs, node_of
+from minibroker_tools.client.settings import load_properties
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.commands.config_descriptions import describe
+from minibroker_tools.commands.user_configs import SCRAM_MECHANISMS, alter_quotas, alter_scram
+from minibroker_tools.failures import ApiError, ToolError, UsageError, check
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out
+
+RESOURCES: Final = {"topics": 2, "brokers": 4, "broker-loggers": 8, "client-metrics": 16, "groups": 32}
+"""The entity types of DescribeConfigs, with their numbers there."""
+_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "broker-loggers", "client-metrics")
+_NEWER_TYPES: Final = ("groups",)
+"""Since Kafka 4; the messages are those of 3.9."""
+_SHORT: Final = {
+    "topic": "topics", "client": "clients", "user": "users", "broker": "brokers", "broker-logger": "broker-loggers",
+    "ip": "ips", "client-metrics": "client-metrics", "group": "groups",
+}  # fmt: skip
+_DEFAULTS: Final = {
+    "client-defaults": "clients",
+    "user-defaults": "users",
+    "broker-defaults": "brokers",
+    "ip-defaults": "ips",
+}
+_OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]*")
+_SET, _DELETE = 0, 1
+
+
+class Entity(NamedTuple):
+    """What is configured; an empty name is the default for all, None every entity of the type."""
+
+    kind: str
+    name: str | None
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-configs."""
+    known = Options(
+        tool,
+        "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip or "
+        "client-metrics",
+    )
+    add_connection(known, controller=True)
+    known.value("zookeeper", help="the broker of this machine takes its place", metavar="SERVERS")
+    known.flag("alter", help="change configurations")
+    known.flag("describe", help="show configurations")
+    known.flag("all", help="with --describe: the default values, too")
+    known.value("entity-type", help=", ".join(_TYPES))
+    known.value("entity-name", help="the name of the entity: a topic, a broker's id, a user ...")
+    known.flag("entity-default", help="what counts for all entities of the type without values of their own")
+    for short in _SHORT:
+        known.value(short, help=f"short for --entity-type {_SHORT[short]} --entity-name")
+    for short, kind in _DEFAULTS.items():
+        known.flag(short, help=f"short for --entity-type {kind} --entity-default")
+    known.value("add-config", help="k1=v1,k2=[v1,v2]: what to set", metavar="CONFIGS")
+    known.value("add-config-file", help="a properties file with what to set", metavar="FILE")
+    known.value("delete-config", help="the names of what to remove, with commas between them", metavar="NAMES")
+    known.value("zk-tls-config-file", help="accepted for old scripts", metavar="FILE")
+    known.flag("force", help="accepted for old scripts")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Alter or describe."""
+    values = known.parse(arguments)
+    entities = _entities(values, arguments)
+    _check(values, entities)
+    try:
+        with cluster_of(values) as cluster:
+            if values.has("alter"):
+                _alter(cluster, values, entities)
+            else:
+                describe(cluster, entities, RESOURCES, everything=values.has("all"))
+    except ApiError as error:
+        words = " ".join(arguments)
+        raise ToolError(f"Error while executing config command with args '{words}'\n{error.described}") from None
+    return 0
+
+
+def _entities(values: Values, arguments: Sequence[str]) -> list[Entity]:
+    """The entities, in the order of the command line, in which names belong to types."""
+    kinds = [*values.all("entity-type")]
+    names = _names_in_order(arguments)
+    found = [Entity(kind, names[index] if index < len(names) else None) for index, kind in enumerate(kinds)]
+    found += [Entity(kind, name) for short, kind in _SHORT.items() for name in values.all(short)]
+    found += [Entity(kind, "") for short, kind in _DEFAULTS.items() if values.has(short)]
+    return found
+
+
+def _names_in_order(arguments: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for index, word in enumerate(arguments):
+        option, equals, value = word.lstrip("-").partition("=")
+        if option == "entity-default":
+            names.append("")
+        elif option == "entity-name" and word.startswith("-"):
+            names.append(value if equals else arguments[index + 1])
+    return names
+
+
+def _check(values: Values, entities: Sequence[Entity]) -> None:
+    if values.has("alter") == values.has("describe"):
+        raise UsageError("Command must include exactly one action: --describe, --alter")
+    values.exclude("describe", "add-config", "delete-config")
+    kinds = [entity.kind for entity in entities]
+    for kind in kinds:
+        if kind not in _TYPES + _NEWER_TYPES:
+            raise ToolError(
+                f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a "
+                "--bootstrap-server or --bootstrap-controller argument"
+            )
+    if not kinds:
+        raise ToolError("At least one entity type must be specified")
+    if len(kinds) > 1 and set(kinds) != {"users", "clients"}:
+        raise ToolError("Only 'users' and 'clients' entity types may be specified together")
+    connections = [name for name in ("bootstrap-server", "bootstrap-controller", "zookeeper") if values.has(name)]
+    if not connections:
+        raise ToolError(
+            "One of the required --bootstrap-server, --boostrap-controller, or --zookeeper arguments must be specified"
+        )
+    if len(connections) > 1:
+        raise ToolError("Only one of --bootstrap-server, --boostrap-controller, and --zookeeper can be specified")
+    _check_names(values, entities)
+
+
+def _check_names(values: Values, entities: Sequence[Entity]) -> None:
+    kinds = ",".join(entity.kind for entity in entities)
+    for kind, name in entities:
+        if kind in {"brokers", "broker-loggers"} and name and not name.isdecimal():
+            raise ToolError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
+        if values.has("alter") and name is None:
+            if kind in {"users", "clients", "brokers", "ips"}:
+                raise ToolError(
+                    "an entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+                )
+            raise ToolError(f"an entity name must be specified with --alter of {kinds}")
+        if kind == "broker-loggers" and name is None:
+            raise ToolError(f"an entity name must be specified with --describe of {kinds}")
+    if values.has("alter") and not any(map(values.has, ("add-config", "add-config-file", "delete-config"))):
+        raise ToolError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if values.has("add-config") and values.has("add-config-file"):
+        raise ToolError("Only one of --add-config or --add-config-file must be specified")
+
+
+def _alter(cluster: Cluster, values: Values, entities: Sequence[Entity]) -> None:
+    added, deleted = _added(values), _deleted(values)
+    kind, name = entities[0].kind, entities[0].name or ""
+    if kind in RESOURCES:
+        _alter_resource(cluster, (RESOURCES[kind], name), added, deleted)
+    elif kind == "users" and len(entities) == 1 and _is_scram(added, deleted):
+        alter_scram(cluster, name, added, deleted)
+    else:
+        alter_quotas(cluster, [(entity.kind, entity.name or "") for entity in entities], added, deleted)
+    if name:
+        out(f"Completed updating config for {kind[:-1]} {name}.")
+    else:
+        out(f"Completed updating default config for {kind} in the cluster.")
+
+
+def _is_scram(added: Mapping[str, str], deleted: Sequence[str]) -> bool:
+    return any(name in SCRAM_MECHANISMS for name in (*added, *deleted))
+
+
+def _alter_resource(
+    cluster: Cluster, resource: tuple[int, str], added: Mapping[str, str], deleted: Sequence[str]
+) -> None:
+    if deleted:
+        known = {entry.name for entry in describe_configs(cluster, [resource])[resource]}
+        unknown = [name for name in deleted if name not in known]
+        if unknown:
+            raise ToolError(f"Invalid config(s): {','.join(unknown)}")
+    changes = [
+        alters.AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in added.items()
+    ] + [alters.AlterableConfig(name=name, config_operation=_DELETE, value="") for name in deleted]
+    kind, name = resource
+    request = alters.IncrementalAlterConfigsRequest(
+        resources=[alters.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)],
+        validate_only=False,
+    )
+    node = node_of(resource)
+    response: alters.IncrementalAlterConfigsResponse = (
+        cluster.ask_controller(request) if node is None else cluster.node(node).ask(request)
+    )
+    for result in response.responses:
+        check(result.error_code, result.error_message)
+
+
+def _added(values: Values) -> dict[str, str]:
+    found = load_properties(values.text("add-config-file"))
+    text = values.text("add-config")
+    for pair in re.split("," + _OUTSIDE_BRACKETS, text) if text is not None else ():
+        parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair)
+        if len(parts) != len(("key", "value")):
+            raise ToolError(
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val".'
+            )
+        found[parts[0].strip()] = re.sub(r"\[?\]?", "", parts[1]).strip()
+    for name in found:
+        if not _NAME.fullmatch(name):
+            raise ToolError(f"Invalid character found for config key: {name}")
+    return found
+
+
+def _deleted(values: Values) -> list[str]:
+    return [name.strip() for text in values.all("delete-config") for name in text.split(",")]

@@ -1,0 +1,243 @@
+"""kafka-console-producer: lines of standard input as records (`kafka.tools.ConsoleProducer`)."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.producer import Outgoing, Producer, Refused
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Options, Values, key_values
+from minibroker_tools.output import log
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+_LOGGER: Final = "org.apache.kafka.clients.producer.internals.ErrorLoggingCallback"
+_CHUNK: Final = 1 << 18
+_CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
+_IGNORED: Final = (
+    "batch-size",
+    "retry-backoff-ms",
+    "timeout",
+    "request-timeout-ms",
+    "metadata-expiry-ms",
+    "max-memory-bytes",
+    "max-partition-memory-bytes",
+    "socket-buffer-size",
+    "queue-size",
+    "queue-enqueuetimeout-ms",
+)
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-console-producer."""
+    known = Options(tool, "This tool helps to read data from standard input and publish it to Kafka.")
+    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    known.value("broker-list", help="the older name of --bootstrap-server", metavar="SERVERS")
+    known.value("topic", help="the topic to write to")
+    known.flag("sync", help="wait for the answer to each line before the next one")
+    known.optional_value("compression-codec", help="none, gzip, snappy, lz4 or zstd; gzip without a value")
+    known.value("property", "reader-property", help="parse.key=true, key.separator=: and so on", metavar="KEY=VALUE")
+    known.value("reader-config", help="a file with such properties", metavar="FILE")
+    known.value("producer-property", "command-property", help="a property of the client", metavar="KEY=VALUE")
+    known.value("producer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("line-reader", help="only Kafka's LineMessageReader is known", metavar="CLASS")
+    known.value("request-required-acks", help="all, -1, 0 or 1")
+    known.value("message-send-max-retries", help="3 unless given", type=int)
+    known.value("max-block-ms", help="how long to wait for the topic", type=int)
+    for name in _IGNORED:
+        known.value(name, help="accepted; this producer has no such setting")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Send the lines of standard input until its end."""
+    values = known.parse(arguments)
+    values.require("topic")
+    servers = values.text("bootstrap-server") or values.text("broker-list")
+    if servers is None:
+        raise UsageError("Missing required option(s) [bootstrap-server]")
+    properties = {**load_properties(values.text("producer.config")), **key_values(values.all("producer-property"))}
+    properties.setdefault("client.id", "console-producer")
+    if values.has("max-block-ms"):
+        properties["default.api.timeout.ms"] = str(values.number("max-block-ms", 0))
+    reader = LineReader.of({**load_properties(values.text("reader-config")), **key_values(values.all("property"))})
+    codec, acks = _codec(values, properties), _acks(values, properties)
+    topic = values.text("topic") or ""
+    with Cluster(Settings(servers, properties)) as cluster:
+        producer = Producer(
+            cluster,
+            topic,
+            _refusal(topic, stops=values.has("sync")),
+            acks=acks,
+            codec=codec,
+            retries=values.number("message-send-max-retries", 3),
+        )
+        _send_lines(producer, reader, one_by_one=values.has("sync"))
+    return 0
+
+
+class LineReader(NamedTuple):
+    """How a line becomes a record: Kafka's LineMessageReader with its properties."""
+
+    parse_key: bool = False
+    key_separator: str = "\t"
+    parse_headers: bool = False
+    headers_delimiter: str = "\t"
+    headers_separator: str = ","
+    headers_key_separator: str = ":"
+    ignore_error: bool = False
+    null_marker: str | None = None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> "LineReader":
+        """By the properties of the command line. ToolError for two that are equal and may not be."""
+
+        def flag(key: str) -> bool:
+            return properties.get(key, "").strip().lower() == "true"
+
+        reader = cls(
+            parse_key=flag("parse.key"),
+            key_separator=properties.get("key.separator", "\t"),
+            parse_headers=flag("parse.headers"),
+            headers_delimiter=properties.get("headers.delimiter", "\t"),
+            headers_separator=properties.get("headers.separator", ","),
+            headers_key_separator=properties.get("headers.key.separator", ":"),
+            ignore_error=flag("ignore.error"),
+            null_marker=properties.get("null.marker"),
+        )
+        reader._check()
+        return reader
+
+    def _check(self) -> None:
+        named = {
+            "headers.delimiter": self.headers_delimiter,
+            "headers.separator": self.headers_separator,
+            "headers.key.separator": self.headers_key_separator,
+        }
+        pairs = [(a, b) for a in named for b in named if list(named).index(a) < list(named).index(b)]
+        for first, second in pairs:
+            if named[first] == named[second]:
+                raise _error(f"{first} and {second} may not be equal")
+        if self.null_marker is not None:
+            for name, value in {"key.separator": self.key_separator, **named}.items():
+                if value == self.null_marker:
+                    raise _error(f"null.marker and {name} may not be equal")
+
+    def record(self, line: str, number: int) -> Outgoing:
+        """The record of a line. ToolError when a separator is missing."""
+        headers, position = self._field(
+            self.parse_headers, line, 0, self.headers_delimiter, "headers delimiter", number
+        )
+        key, position = self._field(self.parse_key, line, position, self.key_separator, "key separator", number)
+        has_headers = headers is not None and headers != self.null_marker
+        pairs = self._headers(headers or "", number) if has_headers else iter(())
+        return Outgoing(self._bytes(key), self._bytes(line[position:]), tuple(pairs))
+
+    def _field(
+        self,
+        enabled: bool,  # noqa: FBT001 - a property of the reader
+        line: str,
+        start: int,
+        separator: str,
+        name: str,
+        number: int,
+    ) -> tuple[str | None, int]:
+        if not enabled:
+            return None, start
+        end = line.find(separator, start)
+        if end >= 0:
+            return line[start:end], end + len(separator)
+        if self.ignore_error:
+            return None, start
+        raise _error(f"No {name} found on line number {number}: '{line}'")
+
+    def _headers(self, text: str, number: int) -> Iterator[tuple[str, bytes | None]]:
+        for pair in text.split(self.headers_separator):
+            key, separator, value = pair.partition(self.headers_key_separator)
+            if not separator and not self.ignore_error:
+                raise _error(f"No header key separator found in pair '{pair}' on line number {number}")
+            if key == self.null_marker:
+                raise _error(f"Header keys should not be equal to the null marker '{key}' as they can't be null")
+            yield key, self._bytes(value) if separator else None
+
+    def _bytes(self, text: str | None) -> bytes | None:
+        return None if text is None or text == self.null_marker else text.encode("utf-8", "surrogateescape")
+
+
+def _error(message: str) -> ToolError:
+    return ToolError(f"org.apache.kafka.common.KafkaException: {message}")
+
+
+def _send_lines(producer: Producer, reader: LineReader, *, one_by_one: bool) -> None:
+    number = 0
+    for lines in _chunks_of_lines():
+        records: list[Outgoing] = []
+        try:
+            for line in lines:
+                number += 1
+                records.append(reader.record(line, number))
+                if one_by_one:
+                    producer.send(records)
+                    records = []
+        finally:
+            if records:
+                producer.send(records)
+
+
+def _chunks_of_lines() -> Iterator[list[str]]:
+    """The lines of standard input, as many at once as have come, ended as for Java's BufferedReader: CR, LF or both."""
+    prompts = sys.stdin.isatty() and sys.stdout.isatty()
+    source = cast("BufferedReader", sys.stdin.buffer)
+    rest = b""
+    while True:
+        if prompts:
+            sys.stdout.write(">")
+            sys.stdout.flush()
+        data = source.read1(_CHUNK)
+        text = (rest + data).replace(b"\r\n", b"\n")
+        held = b"\r" if text.endswith(b"\r") and data else b""  # its \n may be in the next chunk
+        lines = text[: len(text) - len(held)].replace(b"\r", b"\n").split(b"\n")
+        rest = lines.pop() + held
+        if not data and rest:
+            lines.append(rest)
+        if lines:
+            yield [line.decode("utf-8", "surrogateescape") for line in lines]
+        if not data:
+            return
+
+
+def _refusal(topic: str, *, stops: bool) -> Refused:
+    def refused(records: Sequence[Outgoing], error: ApiError) -> None:
+        if stops:
+            raise error
+        for record in records:
+            key = "null" if record.key is None else f"{len(record.key)} bytes"
+            value = "null" if record.value is None else f"{len(record.value)} bytes"
+            log(
+                "ERROR",
+                f"Error when sending message to topic {topic} with key: {key}, value: {value} with error: "
+                f"{error.described}",
+                _LOGGER,
+            )
+
+    return refused
+
+
+def _codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
+    name = properties.get("compression.type", "none")
+    if values.has("compression-codec"):
+        name = values.text("compression-codec") or "gzip"
+    if name not in _CODECS:
+        raise ToolError(f"compression.type: {name} is none of {', '.join(_CODECS)}")
+    return _CODECS[name]
+
+
+def _acks(values: Values, properties: Mapping[str, str]) -> str:
+    acks = values.text("request-required-acks") or properties.get("acks", "-1")
+    if acks not in {"all", "-1", "0", "1"}:
+        raise ToolError(f"acks: {acks} is none of all, -1, 0, 1")
+    return acks

@@ -1,0 +1,174 @@
+"""kafka-storage: formats the data directories of a broker (`kafka.tools.StorageTool`)."""
+
+import base64
+import binascii
+import os
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from minibroker_tools.client.settings import load_properties
+from minibroker_tools.commands.common import uuid_text
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out
+
+_METADATA_VERSION: Final = "3.9-IV0"
+_META_PROPERTIES: Final = "meta.properties"
+_SCRAM: Final = re.compile(r"(SCRAM-SHA-(?:256|512))=\[(.*)\]", re.DOTALL)
+_DEFAULT_DIRECTORY: Final = "/tmp/kafka-logs"  # noqa: S108 - Kafka's own default
+_LEAST_ITERATIONS: Final = 4096
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-storage."""
+    known = Options(tool, "The Kafka storage tool: info, format or random-uuid.")
+    known.value("config", "c", help="the broker's configuration", metavar="FILE")
+    known.value("cluster-id", "t", help="the id of the cluster", metavar="ID")
+    known.value("add-scram", "S", help="SCRAM-SHA-256=[name=alice,password=secret]", metavar="CREDENTIAL")
+    known.flag("ignore-formatted", "g", help="leave directories alone that are formatted already")
+    known.value("release-version", "r", help="accepted", metavar="VERSION")
+    known.value("feature", "f", help="accepted", metavar="FEATURE=LEVEL")
+    known.flag("standalone", "s", help="accepted")
+    known.flag("no-initial-controllers", "N", help="accepted")
+    known.value("initial-controllers", "I", help="accepted")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run one of the three commands."""
+    values = known.parse(arguments)
+    command = values.words[0] if values.words else ""
+    if command == "random-uuid":
+        out(_random_uuid())
+        return 0
+    if command not in {"info", "format"}:
+        raise UsageError("one of the commands info, format and random-uuid is required")
+    if not values.has("config"):
+        raise UsageError("argument --config/-c is required")
+    properties = load_properties(values.text("config"))
+    if command == "info":
+        return _info(properties)
+    if not values.has("cluster-id"):
+        raise UsageError("argument --cluster-id/-t is required")
+    _format(values, properties)
+    return 0
+
+
+def _random_uuid() -> str:
+    """A random id that no command line takes for an option."""
+    while True:
+        text = uuid_text(uuid.uuid4().bytes)
+        if not text.startswith("-"):
+            return text
+
+
+def _directories(properties: Mapping[str, str]) -> list[str]:
+    text = properties.get("log.dirs") or properties.get("log.dir") or _DEFAULT_DIRECTORY
+    found = {part.strip() for part in text.split(",") if part.strip()}
+    return sorted(found | {properties["metadata.log.dir"]} if properties.get("metadata.log.dir") else found)
+
+
+def _format(values: Values, properties: Mapping[str, str]) -> None:
+    if not properties.get("process.roles"):
+        raise ToolError(
+            "The kafka configuration file appears to be for a legacy cluster. Formatting is only supported for "
+            "clusters in KRaft mode."
+        )
+    node = properties.get("node.id", properties.get("broker.id", ""))
+    if not node.isdecimal():
+        raise ToolError("You must specify a valid non-negative node ID.")
+    users = [_credential(text) for text in values.all("add-scram")]
+    directories = _directories(properties)
+    formatted = [path for path in directories if os.path.exists(os.path.join(path, _META_PROPERTIES))]
+    if formatted and not values.has("ignore-formatted"):
+        raise ToolError(
+            f"Log directory {formatted[0]} is already formatted. Use --ignore-formatted to ignore this directory and "
+            "format the others."
+        )
+    if len(formatted) == len(directories):
+        out("All of the log directories are already formatted.")
+    for path in directories:
+        if path in formatted:
+            continue
+        out(f"Formatting metadata directory {path} with metadata.version {_METADATA_VERSION}.")
+        _format_directory(path, int(node), values.text("cluster-id") or "", users)
+
+
+def _format_directory(
+    path: str, node_id: int, cluster_id: str, users: Sequence[tuple[str, str, dict[str, str]]]
+) -> None:
+    from minibroker.cluster.data_dir import DataDir  # noqa: PLC0415 - formatting alone needs it
+    from minibroker.cluster.section_store import ClusterMetadata  # noqa: PLC0415 - formatting alone needs it
+    from minibroker.security.sasl.scram import credential_of, credential_of_salted  # noqa: PLC0415 - see above
+    from minibroker.security.sasl.scram_credentials import ScramCredentials  # noqa: PLC0415 - see above
+
+    try:
+        directory = DataDir(path, node_id, cluster_id)
+        try:
+            stored = ScramCredentials(ClusterMetadata(path))
+            for mechanism, name, fields in users:
+                iterations = int(fields.get("iterations", _LEAST_ITERATIONS))
+                salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
+                if "saltedpassword" in fields:
+                    salted = base64.b64decode(fields["saltedpassword"])
+                    credential = credential_of_salted(mechanism, salted, salt or b"", iterations)
+                else:
+                    credential = credential_of(mechanism, fields["password"], iterations=iterations, salt=salt)
+                stored.alter({(mechanism, name): credential})
+        finally:
+            directory.release()
+    except (OSError, ValueError) as error:
+        raise ToolError(f"Error while writing meta.properties file {path}: {error}") from None
+
+
+def _credential(text: str) -> tuple[str, str, dict[str, str]]:
+    """Mechanism, user and settings of --add-scram. ToolError names what is wrong with it."""
+    match = _SCRAM.fullmatch(text)
+    if match is None:
+        raise ToolError(f"Failed to parse {text}: it is not SCRAM-SHA-256=[name=...,password=...]")
+    fields = {
+        key.strip(): value.strip().strip('"') for key, _, value in (p.partition("=") for p in match[2].split(","))
+    }
+    if not fields.get("name"):
+        raise ToolError("You must supply 'name' to add-scram")
+    if ("password" in fields) == ("saltedpassword" in fields):
+        raise ToolError("You must supply one of 'password' or 'saltedpassword' to add-scram")
+    if "saltedpassword" in fields and "salt" not in fields:
+        raise ToolError("You must supply 'salt' with 'saltedpassword' to add-scram")
+    iterations = fields.get("iterations", str(_LEAST_ITERATIONS))
+    if not iterations.isdecimal() or int(iterations) < _LEAST_ITERATIONS:
+        raise ToolError(f"The 'iterations' value must be >= {_LEAST_ITERATIONS} for add-scram using {match[1]}")
+    for name in ("salt", "saltedpassword"):
+        try:
+            base64.b64decode(fields.get(name, ""), validate=True)
+        except binascii.Error:
+            raise ToolError(f"Failed to decode given {name}: {fields[name]}") from None
+    return match[1], fields["name"], fields
+
+
+def _info(properties: Mapping[str, str]) -> int:
+    directories = _directories(properties)
+    found = [path for path in directories if os.path.isdir(path)]
+    problems = [f"{path} is not a directory" for path in directories if path not in found]
+    metadata: dict[str, str] = {}
+    if found:
+        out("Found log directory:" if len(found) == 1 else "Found log directories:")
+        for path in found:
+            out(f"  {path}")
+            if os.path.exists(os.path.join(path, _META_PROPERTIES)):
+                metadata = load_properties(os.path.join(path, _META_PROPERTIES))
+            else:
+                problems.append(f"{path} is not formatted.")
+        out()
+    if metadata:
+        shown = ", ".join(f"{key}={metadata[key]}" for key in sorted(metadata))
+        out(f"Found metadata: {{{shown}}}")
+        out()
+    if problems:
+        out("Found problem:" if len(problems) == 1 else "Found problems:")
+        for problem in problems:
+            out(f"  {problem}")
+        out()
+    return int(bool(problems))

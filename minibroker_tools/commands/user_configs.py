@@ -1,0 +1,159 @@
+"""Quotas and SCRAM credentials, as kafka-configs changes and shows them."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.failures import ToolError, check, error_code
+from minibroker_tools.output import out
+
+if TYPE_CHECKING:
+    from minibroker_tools.commands.configs import Entity
+
+SCRAM_MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+_LEAST_ITERATIONS: Final = 4096
+_CREDENTIAL: Final = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)", re.DOTALL)
+_SALT_BYTES: Final = 24
+_QUOTA_TYPES: Final = {"users": "user", "clients": "client-id", "ips": "ip"}
+_QUOTA_WORDS: Final = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+_QUOTAS: Final = {
+    "users": {"consumer_byte_rate", "producer_byte_rate", "request_percentage", "controller_mutation_rate"},
+    "ips": {"connection_creation_rate"},
+}
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+
+
+def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
+    """Set and remove the SCRAM credentials of a user. ToolError, ApiError."""
+    from minibroker_protocol.messages import alter_user_scram_credentials as api  # noqa: PLC0415 - one call
+
+    if not user:
+        raise ToolError(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+            "--bootstrap-server."
+        )
+    _refuse_unknown("users", [name for name in added if name not in SCRAM_MECHANISMS], "added")
+    _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
+    upsertions: list[api.ScramCredentialUpsertion] = []
+    for mechanism, text in added.items():
+        iterations, password = _credential(mechanism, text)
+        salt = secrets.token_bytes(_SALT_BYTES)
+        salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
+        upsertions.append(
+            api.ScramCredentialUpsertion(
+                name=user,
+                mechanism=SCRAM_MECHANISMS[mechanism],
+                iterations=iterations,
+                salt=salt,
+                salted_password=salted,
+            )
+        )
+    deletions = [api.ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[each]) for each in deleted]
+    request = api.AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    response: api.AlterUserScramCredentialsResponse = cluster.ask_controller(request)
+    for result in response.results:
+        check(result.error_code, result.error_message)
+
+
+def _credential(mechanism: str, text: str) -> tuple[int, str]:
+    match = _CREDENTIAL.fullmatch(text)
+    if match is None:
+        raise ToolError(f"Invalid credential property {mechanism.replace('-', '_')}={text}")
+    iterations = _LEAST_ITERATIONS if match[1] in {None, "", "-1"} else int(match[1])
+    if iterations < _LEAST_ITERATIONS:
+        raise ToolError(
+            f"Iterations {iterations} is less than the minimum {_LEAST_ITERATIONS} required for {mechanism}"
+        )
+    return iterations, match[2]
+
+
+def describe_scram(cluster: Cluster, user: str | None) -> None:
+    """Print the mechanisms of a user's credentials, of all users for None."""
+    from minibroker_protocol.messages import describe_user_scram_credentials as api  # noqa: PLC0415 - one call
+
+    asked = None if user is None else [api.UserName(name=user)]
+    response: api.DescribeUserScramCredentialsResponse = cluster.ask_controller(
+        api.DescribeUserScramCredentialsRequest(users=asked)
+    )
+    check(response.error_code, response.error_message)
+    names = {number: name for name, number in SCRAM_MECHANISMS.items()}
+    for result in response.results:
+        if error_code(result.error_code) is ErrorCode.RESOURCE_NOT_FOUND:
+            continue
+        check(result.error_code, result.error_message)
+        infos = ", ".join(
+            f"{names.get(each.mechanism, 'UNKNOWN')}=iterations={each.iterations}" for each in result.credential_infos
+        )
+        out(f"SCRAM credential configs for user-principal '{result.user}' are {infos}")
+
+
+def alter_quotas(
+    cluster: Cluster, entities: Sequence[tuple[str, str]], added: Mapping[str, str], deleted: Sequence[str]
+) -> None:
+    """Set and remove quotas of users, clients or addresses. ToolError, ApiError."""
+    from minibroker_protocol.messages import alter_client_quotas as api  # noqa: PLC0415 - one call
+
+    kind = entities[0][0] if len(entities) == 1 else "clients"
+    known = _QUOTAS["ips" if kind == "ips" else "users"]
+    _refuse_unknown(kind, [name for name in added if name not in known], "added")
+    _refuse_unknown(kind, [name for name in deleted if name not in known], "deleted")
+    changes: list[api.OpData] = []
+    for name, text in added.items():
+        try:
+            changes.append(api.OpData(key=name, value=float(text), remove=False))
+        except ValueError:
+            raise ToolError(f"Cannot parse quota configuration value for {name}: {text}") from None
+    changes += [api.OpData(key=name, value=0.0, remove=True) for name in deleted]
+    entity = [api.AlterEntityData(entity_type=_QUOTA_TYPES[each], entity_name=name or None) for each, name in entities]
+    request = api.AlterClientQuotasRequest(
+        entries=[api.AlterEntryData(entity=entity, ops=changes)], validate_only=False
+    )
+    response: api.AlterClientQuotasResponse = cluster.ask_controller(request)
+    for result in response.entries:
+        check(result.error_code, result.error_message)
+
+
+def _refuse_unknown(kind: str, names: Sequence[str], verb: str) -> None:
+    if not names:
+        return
+    if kind == "ips":
+        raise ToolError(
+            "Only connection quota configs can be added for 'ips' using --bootstrap-server. "
+            f"Unexpected config names: {','.join(names)}"
+        )
+    allowed = "quota and SCRAM credential configs" if kind == "users" else "quota configs"
+    shown = f"Set({', '.join(names)})" if verb == "added" else f"List({', '.join(names)})"
+    raise ToolError(
+        f"Only {allowed} can be {verb} for '{kind}' using --bootstrap-server. Unexpected config names: {shown}"
+    )
+
+
+def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
+    """Print the quotas of the entities."""
+    from minibroker_protocol.messages import describe_client_quotas as api  # noqa: PLC0415 - one call
+
+    components = [
+        api.ComponentData(
+            entity_type=_QUOTA_TYPES[kind],
+            match_type=_ANY if name is None else _EXACT if name else _DEFAULT,
+            match=name or None,
+        )
+        for kind, name in entities
+    ]
+    response: api.DescribeClientQuotasResponse = cluster.ask(
+        api.DescribeClientQuotasRequest(components=components, strict=True)
+    )
+    check(response.error_code, response.error_message)
+    for entry in response.entries or []:
+        parts = {each.entity_type: each.entity_name for each in entry.entity}
+        shown = ", ".join(
+            f"the default {word}" if parts[kind] is None else f"{word} '{parts[kind]}'"
+            for kind, word in _QUOTA_WORDS.items()
+            if kind in parts
+        )
+        out(f"Quota configs for {shown} are {', '.join(f'{each.key}={each.value}' for each in entry.values)}")
