@@ -1,4 +1,4 @@
-"""What test suites wait for: starting, resetting and stopping brokers, and the memory that a thousand tests leave.
+"""The waits of test suites: starting, resetting and stopping brokers, and the memory that a thousand tests leave.
 
     python -m benchmarks.in_tests [--rounds 20] [--tests 1000]
 

@@ -1,4 +1,4 @@
-"""What a measure is: figures with targets, and a function that fills them for one running peer."""
+"""Measures: figures with targets, and a function that fills them for one running peer."""
 
 import json
 import subprocess
@@ -59,7 +59,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much is done: bytes, counts and seconds."""
+    """The amounts of a run: bytes, counts and seconds."""
 
     rounds: int
     starts: int

@@ -75,7 +75,7 @@ _SECURITY = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a measure wants of a broker beyond its defaults; a peer that cannot have it is left out by the measure.
+    """The settings of a broker beyond its defaults; a peer that cannot have them is left out by the measure.
 
     Attributes:
         is_watched: minibroker's event loop notes how long it is held (`loop_meter`).
@@ -131,7 +131,7 @@ class Peer(ABC):
         return {}
 
     def prepare(self) -> None:
-        """What has to happen before the spawn and is not part of the start-up time."""
+        """Prepare the spawn; this is not part of the start-up time."""
         self.address, self.sasl_address, self.control_address = (("127.0.0.1", free_port()) for _ in range(3))
 
     @property
@@ -334,7 +334,7 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
 
 
 def versions() -> dict[str, str]:
-    """What was measured with what, for the record."""
+    """The versions of the measured programs and of those that measure, for the record."""
     found = {"python": sys.version.split()[0], "kafka": jars.VERSION}
     for package in ("minibroker", "confluent-kafka", "psutil"):
         try:

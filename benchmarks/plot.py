@@ -31,7 +31,7 @@ def _better(figure: Figure, ratio: float) -> float:
 
 
 def _advantages(figure: Figure, peer: str, results: Results) -> list[float]:
-    """How many times better than the reference, round by round, sorted."""
+    """The ratios to the reference, round by round, sorted; more than 1 is better."""
     return sorted(_better(figure, ratio) for ratio in results.ratios(figure.key, peer) if ratio > 0)
 
 

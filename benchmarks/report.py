@@ -1,4 +1,4 @@
-"""What a run leaves: a table on the terminal, and JSON and a plot in benchmarks/results/."""
+"""The report of a run: a table on the terminal, and JSON and a plot in benchmarks/results/."""
 
 import json
 from collections.abc import Sequence

@@ -130,7 +130,7 @@ def record_batch(value_size: int, batch_bytes: int = 0) -> tuple[bytes, int]:
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What a reader needs of a batch's 61 header bytes."""
+    """The fields of a batch's 61 header bytes that a reader needs."""
 
     base_offset: int
     size: int

@@ -146,7 +146,7 @@ def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 
 
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
-    """What the images' own variables for TLS and SASL say, under Kafka's names. Raises OSError and ValueError."""
+    """Read the images' own variables for TLS and SASL, under Kafka's names. Raises OSError and ValueError."""
     found: dict[str, str] = {}
     for variable, key in _SECRET_FILES.items():
         name = configs.get(variable)

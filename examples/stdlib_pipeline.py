@@ -60,7 +60,7 @@ class SourceLine(NamedTuple):
 
 
 class LineSum(NamedTuple):
-    """What tells whether all lines of a file have come: how many, and the sum of their checksums."""
+    """A check whether all lines of a file have come: their number, and the sum of their checksums."""
 
     lines: int
     checksum: int
@@ -122,7 +122,7 @@ def sums_in(rows: "DataFrame") -> dict[str, LineSum]:
 
 
 def first_words(rows: "DataFrame") -> list[tuple[str, int]]:
-    """How many lines begin with which keyword, the most frequent first; those of texts in the code, too."""
+    """The number of lines that begin with each keyword, the most frequent first; those of texts in the code, too."""
     word = f.regexp_extract(f.col("value").cast("string"), r"^\s*([a-z]+)\b", 1)
     counted = rows.groupBy(word.alias("word")).count().where(f.col("word").isin([*keyword.kwlist, *keyword.softkwlist]))
     return [(row["word"], row["count"]) for row in counted.orderBy(f.desc("count"), "word").limit(SHOWN).collect()]

@@ -74,12 +74,12 @@ class Source:
                 yield name, line
 
     def lines_of(self, name: str) -> list[bytes]:
-        """What `lines` handed out of one file."""
+        """The lines that `lines` handed out of one file."""
         return self._read(name)[: self.counts[name]]
 
     @property
     def total(self) -> int:
-        """How many lines were handed out."""
+        """The number of lines that were handed out."""
         return sum(self.counts.values())
 
     def _names(self) -> Iterator[str]:
@@ -123,13 +123,13 @@ class FileCheck:
 
     @property
     def missing(self) -> int:
-        """How many lines have not come so far."""
+        """The number of lines that have not come so far."""
         return len(self._lines) - self._next + len(self._skipped)
 
 
 @dataclass
 class Verdict:
-    """What a consumer saw, and how it differs from the source."""
+    """The lines that a consumer saw, and how they differ from the source."""
 
     records: int = 0
     seconds: float = 0.0

@@ -67,7 +67,7 @@ class AsyncBroker(AsyncOperations):
         self.owns_loop = False
 
     def remarks(self) -> list[str]:
-        """What is worth a warning in the configuration."""
+        """Warnings about the configuration."""
         return self._options.remarks()
 
     @property
@@ -83,7 +83,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def security(self) -> "Security":
-        """What it was given, which knows what clients have to say. RuntimeError if it was given none."""
+        """The `security` argument, which configures clients. RuntimeError if none was given."""
         if self._options.security is None:
             raise RuntimeError(
                 "the broker was given no security, so its clients need no settings for it; "
@@ -122,7 +122,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def services(self) -> Services:
-        """What its handlers share. RuntimeError unless it runs."""
+        """The services that the handlers share. RuntimeError unless the broker runs."""
         return self._running.services
 
     @property

@@ -74,7 +74,7 @@ class Broker(BlockingOperations):
 
     @property
     def security(self) -> "Security":
-        """What it was given, which knows what clients have to say. RuntimeError if it was given none."""
+        """The `security` argument, which configures clients. RuntimeError if none was given."""
         return self._twin.security
 
     @property
@@ -219,7 +219,7 @@ class Broker(BlockingOperations):
 
 
 def _result(future: "Future[T]", thread: threading.Thread) -> T:
-    """What a call on another thread gives. RuntimeError when the thread ends before."""
+    """The result of a call on another thread. RuntimeError when the thread ends before."""
     is_warned = False
     while True:
         try:

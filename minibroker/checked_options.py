@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class CheckedOptions:
-    """What a broker is made of. The constructor raises TypeError, ValueError or ConfigError with the option's name.
+    """The checked options of a broker. TypeError, ValueError or ConfigError name the wrong option.
 
     Attributes:
         listeners: those of the first broker.
@@ -61,7 +61,7 @@ class CheckedOptions:
         self.data_dir = None if data_dir is None else os.fspath(data_dir)
 
     def remarks(self) -> list[str]:
-        """What is worth a warning in the configuration."""
+        """Warnings about the configuration."""
         unserved = [] if self._is_list_served else _unserved(self._properties)
         return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
 

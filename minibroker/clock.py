@@ -63,7 +63,7 @@ class SystemClock(Clock):
 
     @property
     def ahead_ms(self) -> float:
-        """How far the wall clock was advanced."""
+        """Milliseconds by which the wall clock was advanced."""
         return self._wall_ahead_ms
 
     def monotonic_ms(self) -> float:

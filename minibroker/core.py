@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Surroundings(TypedDict):
-    """What a core takes of the process that it runs in; see `Core` for each."""
+    """The process around a core; see `Core` for each field."""
 
     call_soon: Callable[[Callable[[], None]], object]
     background: "Background"

@@ -1,4 +1,4 @@
-"""What can go wrong with an operation through the caller's fault, and whose lines a traceback of it shows."""
+"""Errors that the caller of an operation has caused, and the choice of the lines that a traceback of one shows."""
 
 from typing import Final, Protocol
 

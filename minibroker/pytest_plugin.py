@@ -222,7 +222,7 @@ def _timeout(config: pytest.Config) -> float:
 
 
 def _security(config: pytest.Config) -> Security | None:
-    """What the broker asks of its clients. UsageError for what cannot be."""
+    """The security that the options ask of clients. UsageError for options that do not go together."""
     users: dict[str, str] = {}
     for source, lines in (("kafka_users", config.getini("kafka_users")), ("--kafka-user", config.option.kafka_user)):
         for line in lines:

@@ -159,7 +159,7 @@ class Services:
 
     @cached_property
     def telemetry(self) -> "Telemetry":
-        """What clients measure of themselves; made when the first request asks for it."""
+        """The metrics that clients push; made when the first request asks for it."""
         from minibroker.telemetry.clients import Telemetry  # noqa: PLC0415 - a start needs none
 
         return Telemetry(self.core)

@@ -120,7 +120,7 @@ def is_strict_about_replicas(config: BrokerConfig) -> bool:
 
 
 def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) -> int:
-    """How many replicas a partition gets.
+    """The number of replicas that a partition gets.
 
     INVALID_REPLICATION_FACTOR when a client wants more than there are brokers. The default goes as far as there are,
     and so does any factor on a broker that is alone, unless the configuration is strict.

@@ -291,7 +291,7 @@ def _closed() -> int:
 def idle_connections(
     address: Address, pid: int, topic: str, *, connections: int, count: int, pairs: int
 ) -> dict[str, float]:
-    """What open but silent connections cost: `rss` bytes for all, and ping-pong p99 microseconds without and with them.
+    """The cost of idle connections: `rss` bytes for all, and ping-pong p99 microseconds without and with them.
 
     Each connection asks ApiVersions once, so that the broker has served it. Without and with alternate `pairs` times;
     `ratio` is the median of the pairs' ratios.

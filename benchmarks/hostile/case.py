@@ -1,4 +1,4 @@
-"""What a hostile case is: a state to bring a broker into, and the requests that one client then sends."""
+"""A hostile case: a state to bring a broker into, and the requests that one client then sends."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """What is sent while the probe runs.
+    """The requests that are sent while the probe runs.
 
     Attributes:
         asks: sent one behind the other without waiting, on each connection.

@@ -1,4 +1,4 @@
-"""What clients of the HTTP control plane ask for."""
+"""Requests of clients of the HTTP control plane."""
 
 from dataclasses import replace
 

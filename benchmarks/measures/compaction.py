@@ -1,4 +1,4 @@
-"""What compaction costs whoever produces meanwhile.
+"""The cost of compaction for producers.
 
 One partition of a compacted topic is filled with records of 100 B over 20,000 keys, in segments of 8 MB. Requests of
 one record then go to another topic, one after the other, until the cleaner has come and gone; their p99 while a

@@ -1,4 +1,4 @@
-"""How long one client waits while another one sends a request that is hostile, or merely large.
+"""The wait of one client while another one sends a request that is hostile, or merely large.
 
 A probe asks ApiVersions on a connection of its own, each time that it was answered and 2 ms have passed. Meanwhile
 another client sends what the case says. `hold` is the longest turn of minibroker's event loop in CPU time, which does

@@ -1,4 +1,4 @@
-"""How soon a broker with a long log serves again, after a kill and after an orderly stop.
+"""The time until a broker with a long log serves again, after a kill and after an orderly stop.
 
 2 GB of 1 KB records in batches of about 1 MB, evenly over two partitions, produced just before. Then `kill -9`, and a
 start on the same files; then SIGTERM, and another one. Measured from just before the spawn to the moment when both

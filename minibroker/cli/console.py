@@ -1,4 +1,4 @@
-"""What `minibroker serve` says on stderr while it runs: log lines as text or JSON, and a banner for people.
+"""The stderr output of `minibroker serve`: log lines as text or JSON, and a banner for people.
 
 Everything goes through `logging`. A message is one line, whatever clients have put into it. Lines of text begin with
 "minibroker: ", requests (`-v`) with the time of day. JSON is one object a line: `time` (ISO 8601, UTC), `level`,

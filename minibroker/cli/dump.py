@@ -120,7 +120,7 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
 
 
 def _decoder(options: argparse.Namespace) -> Any:
-    """What reads the records of a coordinator's topic, if it is said to be one."""
+    """The decoder of a coordinator's topic, None unless the options name one."""
     if not options.offsets_decoder and not options.transaction_log_decoder:
         return None
     from minibroker_storage.dump import decoders  # noqa: PLC0415 - only where it is asked for

@@ -249,7 +249,7 @@ def _warm_up(core: "Core") -> None:
 
 
 def _summary(broker: "Broker", *, control: str | None) -> dict[str, str]:
-    """What people want to know of a broker that has just started."""
+    """The rows of the banner of a broker that has just started."""
     topics = [topic.name for topic in broker.twin.services.core.topics if not topic.is_internal]
     release = broker.twin.services.release
     rows = {

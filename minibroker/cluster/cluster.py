@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ClusterError(ValueError):
-    """What was asked for cannot be; the message says why."""
+    """A change of the cluster that is not possible; the message says why."""
 
 
 class ClusterTopic(Protocol):

@@ -60,7 +60,7 @@ class DynamicConfigs:
         metadata.subscribe(_SECTION, self._replaced)
 
     def of(self, kind: ConfigResourceType, name: str) -> Texts:
-        """What was altered for one resource; it may be kept, since it never changes."""
+        """The dynamic configuration of one resource; it may be kept, since it never changes."""
         return self.all_of(kind).get(name, _NOTHING)
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
@@ -68,7 +68,7 @@ class DynamicConfigs:
         return self._section.get(_PLACES[kind], {})
 
     def of_group(self, group_id: str) -> Texts:
-        """What was altered for a group."""
+        """The dynamic configuration of a group."""
         return self.of(ConfigResourceType.GROUP, group_id)
 
     def of_node(self, node_id: int) -> BrokerConfig:
@@ -81,7 +81,7 @@ class DynamicConfigs:
             return self._given.altered(RunTime(_NOTHING, _NOTHING), given)
 
     def with_broker(self, name: str, texts: Texts) -> BrokerConfig:
-        """What the configuration of a broker, or of all, would be with these alterations. ConfigError."""
+        """The configuration that a broker, or all brokers, would have with these alterations. ConfigError."""
         others = self.of(ConfigResourceType.BROKER, self._first)
         cluster = self.of(ConfigResourceType.BROKER, ALL_BROKERS)
         return self._given.altered(RunTime(texts, others) if name == ALL_BROKERS else RunTime(cluster, texts))
@@ -118,7 +118,7 @@ class DynamicConfigs:
             self.on_change(kind)
 
     def group(self, group_id: str) -> "GroupConfig":
-        """What counts for a group now; ask again each time, since it may change at any time."""
+        """The configuration of a group as of now; ask again each time, since it may change at any time."""
         from minibroker.config.group import GroupConfig  # noqa: PLC0415 - a start needs none
 
         return GroupConfig(self.broker, self.of_group(group_id))

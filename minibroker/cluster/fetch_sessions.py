@@ -131,7 +131,7 @@ class FetchSession:
 
 
 class FetchContext:
-    """What one fetch request asks for, and which part of the result its answer tells.
+    """The partitions of one fetch request, and the selection of those that its response holds.
 
     Attributes:
         session: None for a request without one.
@@ -153,7 +153,7 @@ class FetchContext:
         self.incremental = incremental
 
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
-        """What the answer holds of some results, in order; the session notes what its consumer now knows."""
+        """The results that the response holds, in order; the session notes what its consumer now knows."""
         if self.session is None:
             return results
         cached = self.session.partitions

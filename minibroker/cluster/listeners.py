@@ -95,7 +95,7 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
 
 
 def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """What `advertised.listeners` says, by the listener's name; wildcards are no address. ListenerError."""
+    """The addresses in `advertised.listeners`, by the listener's name; wildcards are no address. ListenerError."""
     entries = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
     return {entry.name: (entry.host.strip("[]"), entry.port) for entry in entries if entry.host not in WILDCARDS}
 
@@ -111,7 +111,7 @@ def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
 
 
 def port_step(ports: Iterable[int], brokers: int) -> int:
-    """How far the ports of a broker are behind those of the one before: 1, or so much that none is given twice."""
+    """The distance between the ports of one broker and of the next: 1, or so much that none is given twice."""
     fixed = {port for port in ports if port}
     step = 1
     while len({port + step * number for port in fixed for number in range(brokers)}) < len(fixed) * brokers:

@@ -21,7 +21,7 @@ class Listener(Protocol):
         ...
 
     async def settled(self) -> None:
-        """What was begun is through."""
+        """Wait until all that was begun is done."""
         ...
 
     def reconfigure(self) -> None:

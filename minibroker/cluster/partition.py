@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LogKeeper(Protocol):
-    """What the topics need of whoever looks after their logs."""
+    """The interface of the log manager, as far as topics need it."""
 
     def open_log(self, partition: "Partition") -> Log:
         """Open a partition's log. StorageError or OSError when that fails."""
@@ -151,13 +151,13 @@ class Partition:
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
 
     def epoch_error(self, epoch: int) -> ErrorCode:
-        """What is wrong with the leader epoch that a client believes in (KIP-320); NONE also if it names none (-1)."""
+        """The error for a client's leader epoch (KIP-320); NONE also if the client names none (-1)."""
         if epoch == self.leader_epoch or epoch < 0:
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
     def access_error(self, node: "Node", epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
-        """What keeps `node` from serving a client that believes in a leader epoch (`Partition.getLocalLog`).
+        """The error for a client of `node` with this leader epoch, or NONE (`Partition.getLocalLog`).
 
         NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Without `leader_only` any replica may serve.
         """

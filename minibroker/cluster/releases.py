@@ -67,7 +67,7 @@ class Release(NamedTuple):
 
     @property
     def advertised(self) -> Mapping[int, tuple[int, int]]:
-        """What ApiVersions tells, as `served`; they are the same but for Produce (KIP-896)."""
+        """The versions that ApiVersions advertises, as `served`; they are the same but for Produce (KIP-896)."""
         if not self.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
             return self.served
         return {**self.served, ApiKey.PRODUCE: (0, self.served[ApiKey.PRODUCE][1])}
@@ -108,7 +108,7 @@ def _name(text: str) -> str | None:
 
 
 def _range_at(history: str, at: int) -> tuple[int, int] | None:
-    """What a line of the history says of one release."""
+    """The first and last version in one release, by a line of the history."""
     found = None
     for entry in history.split(", "):
         since, _, versions = entry.partition(": ")

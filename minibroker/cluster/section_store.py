@@ -46,7 +46,7 @@ class ClusterMetadata:
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
-        """What a section holds; None where nothing was ever written. Do not change it: write another one."""
+        """The content of a section; None where nothing was ever written. Do not change it: write another one."""
         return self._sections.get(section)
 
     def preparing(self, section: str, value: Any) -> Steps[None]:
@@ -74,7 +74,7 @@ class ClusterMetadata:
             self._replace(self._first)
 
     def keep(self) -> None:
-        """What is there now is what there was at the start."""
+        """Make the current content the one that `reset` goes back to."""
         self._first = dict(self._sections)
 
     def load(self) -> None:

@@ -104,14 +104,14 @@ class Topic:
 
     @property
     def log_config(self) -> LogConfig:
-        """What the configuration says to the logs; made when it is first needed."""
+        """The configuration of the topic's logs; made when it is first needed."""
         if self._log_config is None:
             self._log_config = log_config(self.config)
         return self._log_config
 
     @property
     def append_policy(self) -> AppendPolicy:
-        """What the configuration asks of appended records; made when it is first needed."""
+        """The rules for appended records, by the configuration; made when they are first needed."""
         if self._append_policy is None:
             self._append_policy = append_policy(self.config)
         return self._append_policy

@@ -49,7 +49,7 @@ def at_most(lower: str, upper: str) -> Rule:
 
 
 def bounded(group: str, setting: str) -> tuple[Rule, ...]:
-    """What a group has by default lies between the least and the most that one may be given."""
+    """A group's default lies between the least and the most that a group may be given."""
     least, most, usual = f"{group}.min.{setting}", f"{group}.max.{setting}", f"{group}.{setting}"
     return at_least(most, least), at_least(usual, least), at_most(usual, most)
 
@@ -114,7 +114,7 @@ _REPLICATION_FACTORS = (
 
 
 class RunTime(NamedTuple):
-    """What was altered while brokers ran (KIP-226): of all of them, and of one, which counts first.
+    """Dynamic configurations (KIP-226): of all brokers, and of one, which counts first.
 
     Names that are not in the table are kept and mean nothing.
     """
@@ -189,7 +189,7 @@ class BrokerConfig(ConfigValues):
             setattr(self, name, getattr(other, name))
 
     def remarks(self) -> list[str]:
-        """What the user should know of what was given: names without a meaning, wishes that are not served."""
+        """Warnings about the given settings: names without a meaning, wishes that are not served."""
         found = [
             f"{name} is not known and has no effect{_hint(name)}"
             for name in self.unknown
@@ -212,7 +212,7 @@ class BrokerConfig(ConfigValues):
         ]
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
-        """What the user should know who asks for more replicas than there are brokers.
+        """Warnings about replication factors above the number of brokers.
 
         A broker that is alone says nothing: whatever is configured for a cluster should run there.
         """

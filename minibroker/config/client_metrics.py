@@ -61,7 +61,7 @@ class ClientMetricsConfig(ConfigValues):
 
     @property
     def interval_ms(self) -> int:
-        """How often clients should send."""
+        """Milliseconds between two pushes of a client."""
         return self.integer(_INTERVAL)
 
     def matches(self, client: Mapping[str, str]) -> bool:
@@ -79,7 +79,7 @@ class ClientMetricsConfig(ConfigValues):
 
 
 class SubscriptionError(ConfigError):
-    """What Kafka refuses with INVALID_REQUEST, in the place of INVALID_CONFIG."""
+    """A subscription that Kafka refuses with INVALID_REQUEST, in the place of INVALID_CONFIG."""
 
 
 def _parse(name: str, text: str) -> ConfigValue:

@@ -51,7 +51,7 @@ class GroupConfig(ConfigValues):
 
     @property
     def heartbeat_interval_ms(self) -> int:
-        """How often a member is told to send a heartbeat."""
+        """Milliseconds between two heartbeats of a member."""
         return self.integer(_HEARTBEAT)
 
     @property

@@ -1,4 +1,4 @@
-"""What one configuration key is, and how its text becomes a value: the vocabulary of the two tables.
+"""Configuration keys, and how their texts become values: the vocabulary of the two tables.
 
 The rules are those of `org.apache.kafka.common.config.ConfigDef` (Kafka 3.9.1), down to the sentences of a refusal,
 which tools show and people search for.
@@ -37,7 +37,7 @@ class ConfigType(IntEnum):
 
 
 class Importance(Enum):
-    """How likely it is that somebody wants to set the key, as Kafka ranks it."""
+    """Kafka's rank of a key: how likely somebody wants to set it."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -73,7 +73,7 @@ def refused(name: str, value: ConfigValue, because: str) -> ConfigError:
 
 
 class Validator:
-    """What values of the right type a key takes. `str()` of one is what the documentation prints."""
+    """A check of values that have the right type. The documentation prints `str()` of it."""
 
     __slots__ = ()
 
@@ -192,7 +192,7 @@ class Voters(Validator):
 
 
 class ClusterId(Validator):
-    """What names a cluster in a `meta.properties`, where it stands as it is."""
+    """A cluster id as it stands in `meta.properties`."""
 
     __slots__ = ()
 

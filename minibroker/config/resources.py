@@ -1,4 +1,4 @@
-"""What has a configuration."""
+"""Resources that have a configuration."""
 
 from enum import IntEnum
 

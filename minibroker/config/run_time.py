@@ -203,7 +203,7 @@ def _check_threads(name: str, requested: int, current: int) -> None:
 
 
 def _refused_by_a_part(because: str) -> ConfigError:
-    """What becomes of the words of the part of Kafka's broker that a change is for (`processReconfigurable`)."""
+    """The error for a change that a part of Kafka's broker refuses (`processReconfigurable`)."""
     error = f"org.apache.kafka.common.config.ConfigException: {because}"
     return ConfigError(f"Invalid value {error} for configuration Invalid dynamic configuration")
 

@@ -1,4 +1,4 @@
-"""What the broker's and a topic's configuration have in common: typed getters, and where each value came from."""
+"""Typed getters and the sources of values, common to the configurations of brokers and topics."""
 
 from collections.abc import Mapping
 from enum import IntEnum

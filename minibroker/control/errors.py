@@ -1,4 +1,4 @@
-"""What an HTTP client is told when something cannot be: `{"error": ..., "message": ...}` and a status."""
+"""Errors as HTTP clients get them: `{"error": ..., "message": ...}` and a status."""
 
 import json
 import logging

@@ -29,7 +29,7 @@ _Labelled = dict[tuple[str, ...], float]
 
 @dataclass(slots=True)
 class Scrape:
-    """What there was at one moment: numbers by the values of their labels."""
+    """The metrics of one moment: numbers by the values of their labels."""
 
     gauges: dict[str, float] = field(default_factory=dict[str, float])
     by_broker: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])

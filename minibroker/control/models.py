@@ -1,4 +1,4 @@
-"""What the models of requests and answers share; the OpenAPI document is made of them, beside the routes.
+"""Base classes of requests and responses; the OpenAPI document is made of the models, which stand beside the routes.
 
 Their names, and those of their fields, are those of the Python methods.
 """
@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=0, description="How many there have to be at lea
 
 
 class Body(BaseModel):
-    """What a request says; a field that there is none of is an error."""
+    """The body of a request; an unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -61,6 +61,6 @@ def done(warnings: list[str]) -> Response:
 
 
 class About(BaseModel):
-    """What an answer says."""
+    """The body of a response."""
 
     model_config = ConfigDict(from_attributes=True)

@@ -39,7 +39,7 @@ class _Server(uvicorn.Server):
 
 
 class ControlPlane:
-    """What listens from the beginning, and serves from `start` to `stop`.
+    """A control plane: it listens from the beginning, and serves from `start` to `stop`.
 
     Args:
         address: (host, port); port 0 picks a free one. OSError when it cannot be had.

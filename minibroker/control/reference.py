@@ -107,7 +107,7 @@ def _row(name: str, schema: dict[str, Any], meaning: str | None, *, required: bo
 
 
 def _type(schema: dict[str, Any]) -> str:  # noqa: PLR0911 - one for each kind of schema
-    """What may stand there, in a few words."""
+    """The type of a schema in a few words."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_REF)
         return f"[{name}](#{name.lower()})"

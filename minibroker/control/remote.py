@@ -1,4 +1,4 @@
-"""How the control plane's thread reaches the broker, which belongs to the thread of its own event loop."""
+"""Calls from the control plane's thread to the broker, which belongs to the thread of its own event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ class Remote:
         self._stopped = False
 
     async def __call__(self, work: Callable[[AsyncOperations], Awaitable[T]]) -> T:
-        """What `work` returns, which is called on the broker's loop. `UnavailableError` once the broker stops."""
+        """The result of `work`, which is called on the broker's loop. `UnavailableError` once the broker stops."""
 
         async def run() -> T:
             return await work(self._broker)

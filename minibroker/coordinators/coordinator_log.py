@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 
 class CoordinatorLogError(Exception):
-    """What a coordinator wanted to note is not in its log. `code` is MESSAGE_TOO_LARGE or the disk's refusal."""
+    """A record of a coordinator that could not be written. `code` is MESSAGE_TOO_LARGE or the disk's refusal."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -94,7 +94,7 @@ class CoordinatorLog:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are, or would be.
+        """The number of partitions, also before the topic is made.
 
         A topic that grows goes by the count that it had until the next start, as in Kafka: whatever is open has to end
         where it began.

@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Replaying(Protocol):
-    """What the records of a partition amount to."""
+    """The state that the records of a partition amount to."""
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Take in batches, in the order of the log."""

@@ -56,7 +56,7 @@ class FaultError(OperationError):
 
 
 class RequestContext(NamedTuple):
-    """What a fault looks at in a request."""
+    """The properties of a request that a fault is matched against."""
 
     api: str
     version: int
@@ -67,7 +67,7 @@ class RequestContext(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Fault:
-    """What goes wrong, with whom, and how often; `faults.reference` tells what each field means.
+    """A fault: its effect, the requests that it hits, and how often; `faults.reference` describes each field.
 
     Attributes:
         hits: the entries of the requests that it has hit, the newest 1000 of them; also when no journal is kept.
@@ -170,7 +170,7 @@ class Fault:
 
     @property
     def fired(self) -> int:
-        """How many requests it has hit."""
+        """The number of requests that it has hit."""
         return self._fired
 
     @property

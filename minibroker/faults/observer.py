@@ -102,7 +102,7 @@ class _Request:
         return serve(self.endpoint, request, self.call)
 
     def outcome_of(self, response: Any) -> Outcome:
-        """What the connection is to do with what a handler has returned."""
+        """The outcome for the connection, made of the return value of a handler."""
         version = self.call.api_version
         flexible = self.endpoint.has_flexible_response_header(version)
         return outcome_of(response, version, self.header.correlation_id, flexible_header=flexible, entry=self.entry)

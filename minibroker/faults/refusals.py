@@ -1,4 +1,4 @@
-"""How requests are answered with an error: as a whole, or where a fault is about some of what they name.
+"""Error responses to requests: to the whole, or, where a fault is about some of what they name, to those parts.
 
 What the fault is about is not served, and its errors stand beside the answers to the rest.
 """

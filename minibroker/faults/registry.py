@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MatchedFault:
-    """What is to happen to one request.
+    """The effect of a fault on one request.
 
     Attributes:
         fault: the one that decides; None when the request is only delayed or throttled.
@@ -80,7 +80,7 @@ class FaultRegistry:
             self.remove(fault)
 
     def match(self, context: RequestContext) -> MatchedFault | None:
-        """What hits a request, None if nothing does.
+        """The fault that hits a request, or None.
 
         Each fault counts the requests that match it. Of those that are due the first that does more than to delay or
         to throttle decides; faults that only do that come on top, whatever their place.

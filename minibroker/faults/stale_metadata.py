@@ -27,7 +27,7 @@ _NOWHERE = ("", 0)
 
 
 class MetadataHistory:
-    """What Metadata would have said, from the time on when this was made.
+    """The past states of the cluster's metadata, from the time on when this was made.
 
     Attributes:
         depth: how many changes are remembered.
@@ -47,7 +47,7 @@ class MetadataHistory:
             self._states.append(now)
 
     def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
-        """What a request would have been answered so many changes ago, or at the beginning if there were fewer."""
+        """The response that a request would have had so many changes ago, or at the beginning if there were fewer."""
         self.note()
         past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
         today = {broker.node_id: broker for broker in _ask([], call).brokers}

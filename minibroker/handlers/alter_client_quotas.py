@@ -135,7 +135,7 @@ def _checked(
     others: Container[Entity],
     addresses: Mapping[str, frozenset[str]],
 ) -> dict[str, float | None]:
-    """What is to be set and removed. QuotaError."""
+    """The limits to set and to remove. QuotaError."""
     keys = keys_of(entity, addresses)
     if frozenset(entity) in others:
         raise QuotaError(f"Ignoring duplicate entity {dict(entity)}")

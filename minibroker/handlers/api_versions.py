@@ -85,7 +85,7 @@ def refuse(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiV
 
 
 def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
-    """What there is against the cluster and the node that a client believes in; it names both of them, or neither."""
+    """The error for a client that believes in another cluster or node; it names both of them, or neither."""
     if (request.cluster_id is None) is not (request.node_id == _NO_NODE):
         return ErrorCode.INVALID_REQUEST
     if request.cluster_id is None:

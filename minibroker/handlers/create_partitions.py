@@ -76,7 +76,7 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
 
 
 def _added(requested: CreatePartitionsTopic, call: Call) -> int:
-    """How many partitions a topic would get, if nothing else is wrong."""
+    """The number of partitions that a topic would get, if nothing else is wrong."""
     topic = call.core.topics.get(requested.name)
     added = 0 if topic is None else max(0, requested.count - len(topic.partitions))
     return added if requested.assignments is None or len(requested.assignments) == added else 0

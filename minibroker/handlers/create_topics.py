@@ -103,7 +103,7 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
 
 
 def _partitions(requested: CreatableTopic, call: Call) -> int:
-    """How many partitions are asked for, as far as that can be."""
+    """The number of requested partitions; 0 for a negative one."""
     if requested.assignments:
         return len(requested.assignments)
     if requested.num_partitions == DEFAULT:

@@ -93,7 +93,7 @@ def _delete(state: DeleteTopicState, call: Call, named: Counter[Topic], gone: li
 
 
 def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:
-    """What is said to who may not delete a topic: its name only if the client knows it, or may describe it."""
+    """The refusal of a deletion without rights; it names the topic only if the client knows it, or may describe it."""
     name = state.name if topic is None else topic.name
     if name is None or call.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         return None

@@ -115,7 +115,7 @@ def _describe(topic: Topic, first: int, end: int, call: Call) -> DescribeTopicPa
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """What is said of a topic that the client may not describe, whether it is there or not."""
+    """The refusal of a topic that the client may not describe, whether it exists or not."""
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         name=name,

@@ -254,7 +254,7 @@ def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataRes
 
 
 def _operations(name: str, request: MetadataRequest, call: Call) -> int:
-    """What the client may do to a topic, whether it is there or not, if that is asked for."""
+    """The operations that the client may do on a topic, whether it exists or not, if the request asks for them."""
     if not request.include_topic_authorized_operations:
         return NO_AUTHORIZED_OPERATIONS
     return authorized_operations(call, ResourceType.TOPIC, name)

@@ -96,7 +96,7 @@ def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse
 
 
 def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
-    """What can be told of by id."""
+    """The results whose topics have an id."""
     kept: list[OffsetFetchResponseTopics] = []
     for each in results:
         topic = call.core.topics.get(each.name)

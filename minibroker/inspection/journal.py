@@ -112,7 +112,7 @@ class Entry:
         return frozenset(ErrorCode(code) for code in _error_codes(self.response))
 
     def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes; messages with Kafka's own field names."""
+        """The entry as `json.dumps` takes it; messages have Kafka's own field names."""
         return {
             "number": self.number,
             "time": self.time_ms,
@@ -167,7 +167,7 @@ class Journal:
 
     @property
     def count(self) -> int:
-        """How many requests have come, with those that are no longer kept."""
+        """The number of requests so far, with those that are no longer kept."""
         return self._count
 
     def next_number(self) -> int:

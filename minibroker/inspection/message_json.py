@@ -33,7 +33,7 @@ _ATTRIBUTES_OF_MESSAGES_AT: Final = 17
 
 
 class RecordsSummary(NamedTuple):
-    """What is kept of the records of one partition.
+    """A summary of the records of one partition.
 
     Attributes:
         size: in bytes.
@@ -47,7 +47,7 @@ class RecordsSummary(NamedTuple):
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """What there is to tell of a field of records: bytes, a range of a file, or None."""
+    """A summary of a field of records: bytes, a range of a file, or None."""
     if records is None or isinstance(records, RecordsSummary):
         return records
     try:
@@ -97,7 +97,7 @@ def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 
 
 def _hidden(value: bytes | None) -> bytes | None:
-    """What proves who a client is stays out of what people read."""
+    """Proofs of identity, hidden from people who read the journal."""
     return _HIDDEN.encode() if value else value
 
 

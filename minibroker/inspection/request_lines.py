@@ -42,7 +42,7 @@ def _outcome(entry: Entry) -> str:
 
 
 def _subjects(entry: Entry) -> Iterator[str]:
-    """What the request is about; of many things the first few."""
+    """The subjects of the request; of many the first few."""
     named: dict[str, set[int]] = {}
     for each in entry.targets:
         if each.topic is not None:
@@ -69,7 +69,7 @@ def _short(prefix: str, names: Sequence[str]) -> str:
 
 
 def _records(message: Any) -> str:
-    """How many records a message carries; empty for none."""
+    """The number and size of the records that a message carries; empty for none."""
     found = [each for each in _summaries(message) if each.size]
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""What a Fetch answers to clients that cannot read the log's message format (Fetch versions 0 to 3).
+"""Fetch responses for clients that cannot read the log's message format (Fetch versions 0 to 3).
 
 Versions 0 and 1 read message format v0, versions 2 and 3 read v1; newer clients read all. What such a client was
 given room for is read, converted in steps, and sent from memory. A range in which nothing is left for an old

@@ -21,7 +21,7 @@ from minibroker.services import Services
 
 
 class Resource(TypedDict, total=False):
-    """What a rule is about: one topic, group, transactional id or the cluster, and from where.
+    """The resource of a rule, and the hosts: one topic, group, transactional id or the cluster.
 
     `prefixed` is for all resources whose names begin so, `*` as a name for all of a type, and `host` an address.
     """

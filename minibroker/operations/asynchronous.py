@@ -36,11 +36,11 @@ __tracebackhide__ = is_the_callers
 
 
 class AsyncOperations:
-    """What can be asked of a running broker. RuntimeError unless it runs, `OperationError` for what cannot be done."""
+    """Operations on a running broker. RuntimeError unless it runs, `OperationError` for what is not possible."""
 
     @property
     def services(self) -> Services:
-        """What its handlers share. RuntimeError unless it runs."""
+        """The services that the handlers share. RuntimeError unless the broker runs."""
         raise NotImplementedError
 
     @property
@@ -108,7 +108,7 @@ class AsyncOperations:
     # Configurations
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
-        """What a topic is configured with, by key, also where it is the broker's default."""
+        """The configuration of a topic, by key, with the broker's defaults."""
         from minibroker.operations.configs import topic_config  # noqa: PLC0415 - see above
 
         return topic_config(self.services, name)
@@ -197,7 +197,7 @@ class AsyncOperations:
     async def records(
         self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
     ) -> "list[ConsumerRecord]":
-        """What consumers can read in a topic, from offset `start` on, partition by partition."""
+        """The records of a topic as consumers read them, from offset `start` on, partition by partition."""
         from minibroker.operations.records import read_records  # noqa: PLC0415 - see above
 
         return await read_records(self.services, topic, partition=partition, start=start, isolation=isolation)
@@ -282,7 +282,7 @@ class AsyncOperations:
 
     @property
     def retention(self) -> AsyncRetention:
-        """What deletes old records."""
+        """The retention of old records, to be run when a test wants it."""
         return AsyncRetention(self)
 
     async def compact(self, topic: str | None = None) -> None:
@@ -316,7 +316,7 @@ class AsyncOperations:
 
     @property
     def requests(self) -> "Journal":
-        """What clients have asked and were told, the newest requests of them, oldest first.
+        """The newest requests of clients and their responses, oldest first.
 
         For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
         """

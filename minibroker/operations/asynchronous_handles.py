@@ -1,4 +1,4 @@
-"""What `AsyncBroker` gives that has methods of its own: groups, its clock, its brokers, its faults.
+"""Handles that `AsyncBroker` gives: groups, its clock, its brokers, its faults.
 
 `blocking` makes the same for other threads. What they do is in the modules beside this one, loaded when needed.
 """
@@ -23,11 +23,11 @@ __tracebackhide__ = is_the_callers
 
 
 class Running(Protocol):
-    """What runs, now and then."""
+    """A broker that runs now and then."""
 
     @property
     def services(self) -> Services:
-        """What its handlers share. RuntimeError unless it runs."""
+        """The services that the handlers share. RuntimeError unless the broker runs."""
         ...
 
     @property
@@ -89,7 +89,7 @@ class AsyncConsumerGroup:
         return committed_offsets(self._broker.services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
-        """How many offsets the group is behind, by (topic, partition)."""
+        """The offsets that the group is behind, by (topic, partition)."""
         from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
 
         await group_loaded(self._broker.services, self.group_id)
@@ -149,7 +149,7 @@ class AsyncBrokers:
         self._broker = broker
 
     def __len__(self) -> int:
-        """How many there are, up or down."""
+        """The number of brokers, up or down."""
         return len(self._broker.services.core.cluster.nodes)
 
     def __iter__(self) -> Iterator[int]:

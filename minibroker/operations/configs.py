@@ -16,7 +16,7 @@ Setting = str | float | bool | None
 
 
 def topic_config(services: Services, name: str) -> dict[str, str | None]:
-    """What counts for a topic now, by key. `NotFoundError`."""
+    """The configuration of a topic as of now, by key. `NotFoundError`."""
     config = topic_of(services, name).config
     return {key: config.value_text(key) for key in config.keys}
 

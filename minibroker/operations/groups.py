@@ -134,7 +134,7 @@ def _describe_consumers(services: Services, group: ConsumerGroup) -> GroupDescri
 
 
 def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition, int]:
-    """What a group has committed, by (topic, partition). `OperationError` while it cannot be told."""
+    """The committed offsets of a group, by (topic, partition). `OperationError` while they cannot be read."""
     group = find_group(services, group_id)
     if group is None:
         return {}
@@ -146,7 +146,7 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
 
 
 def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
-    """How many offsets a group is behind the end of each partition that it has committed for or is assigned.
+    """The offsets that a group is behind the end of each partition that it has committed for or is assigned.
 
     Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
     own tools. `OperationError` while it cannot be told.

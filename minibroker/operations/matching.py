@@ -1,4 +1,4 @@
-"""What a test expects of records, and how an expectation that fails is told.
+"""Expectations of a test about records, and the messages of those that fail.
 
 record(value={"id": 1}, key="a", headers={"trace": ...})     # JSON is compared as JSON, ... is anything
 """
@@ -34,7 +34,7 @@ class RecordMatcher:
     timestamp: int | None = None
 
     def mismatches(self, record: ConsumerRecord) -> list[str]:
-        """What is not as expected: a line for each."""
+        """The differences between the record and the expectation: a line for each."""
         found = [*_compare("key", self.key, record.key), *_compare("value", self.value, record.value)]
         for name, expected in (self.headers or {}).items():
             values = [value for key, value in record.headers if key == name]

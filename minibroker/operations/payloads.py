@@ -20,7 +20,7 @@ _JSON: Final = "json"
 
 
 def payload_of(value: Any, subject: str) -> Payload:
-    """What the broker's Python methods take for a JSON value. `OperationError` for what is no base64."""
+    """The payload that a JSON value stands for. `OperationError` for a wrong base64."""
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, dict):

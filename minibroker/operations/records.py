@@ -189,7 +189,7 @@ def _stretches(
 async def record_slices(
     services: Services, partition: Partition, start: int, end: int, *, committed: bool
 ) -> AsyncIterator[list[ConsumerRecord]]:
-    """What consumers can read from offset `start` on, up to `end`, some records at a time; see `read_records`."""
+    """The records from offset `start` on, up to `end`, some at a time; see `read_records`."""
     topic = partition.topic
     slices = _slices(partition, start, end, committed=committed)
     # The first one has to be asked for, and others have their turn before each of the next.
@@ -201,7 +201,7 @@ async def record_slices(
 
 
 def end_offsets(services: Services, name: str) -> dict[int, int]:
-    """What consumers of committed data have ahead: the last stable offset of each partition. `OperationError`."""
+    """The end offsets for consumers of committed data: the last stable offset of each partition. `OperationError`."""
     services.core.writes.commit()
     return {each.index: each.log.last_stable_offset for each in topic_of(services, name).partitions}
 

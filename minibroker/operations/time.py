@@ -1,4 +1,4 @@
-"""What time does to a broker: when a test says so."""
+"""Time of a broker, which moves when a test says so."""
 
 import asyncio
 import logging

@@ -57,7 +57,7 @@ def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") 
 
 
 async def until(look: Callable[[], T | None], describe: Callable[[], str], timeout: float) -> T:  # noqa: ASYNC109 - part of what is asked
-    """What `look` returns once it is not None; see `eventually`."""
+    """The result of `look` once it is not None; see `eventually`."""
 
     async def looked() -> T | None:
         return look()
@@ -71,7 +71,7 @@ async def eventually(
     timeout: float,  # noqa: ASYNC109 - part of what is asked
     logs: Callable[[], Iterable[Log]] = tuple,
 ) -> T:
-    """What `look` gives once it is not None; it is called again and again, at first twice a millisecond.
+    """The result of `look` once it is not None; it is called again and again, at first twice a millisecond.
 
     `logs`, asked for after each look, are those whose appends can change what it sees: then it is called after appends
     alone, and every quarter of a second. Without any it is called 100 times a second.

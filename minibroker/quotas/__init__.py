@@ -1,1 +1,1 @@
-"""How much clients may send, fetch and have done: quotas by user, client id and address (KIP-13, 55, 124, 546, 599)."""
+"""Quotas by user, client id and address: bytes, request time and mutations (KIP-13, 55, 124, 546, 599)."""

@@ -1,4 +1,4 @@
-"""Whom a quota is for, and what it limits: the data of quotas, and where it is kept.
+"""Quota entities and their limits, and where they are kept.
 
 An entity is a user, a client id, both, or an address, each by name or by default (None). The section "quotas" of the
 cluster's metadata lists them:
@@ -44,7 +44,7 @@ class QuotaError(ValueError):
 def keys_of(
     entity: Iterable[tuple[str, str | None]], addresses: Mapping[str, frozenset[str]] = MappingProxyType({})
 ) -> frozenset[str]:
-    """What can be limited for an entity, where hosts have these addresses.
+    """The keys that can be limited for an entity, where hosts have these addresses.
 
     QuotaError for an entity that there cannot be (`ClientQuotaControlManager`).
     """

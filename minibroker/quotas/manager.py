@@ -147,7 +147,7 @@ class Quotas:
         return rate.throttle_ms(limit, now_ms)
 
     def _client(self, key: str, session: Client, client_id: str) -> tuple[Sharer, float] | None:
-        """Who shares the quota that counts for a client, and the limit; the most particular one counts."""
+        """The clients that share the quota that counts for a client, and its limit; the most particular one counts."""
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_LONGEST_ID]
         both, by_user, by_id = (user, shared), (user, ""), ("", shared)

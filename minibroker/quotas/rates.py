@@ -1,4 +1,4 @@
-"""How fast something goes: what quotas are held against.
+"""Rates that quotas are compared with.
 
 The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since clients are told how long to wait
 by it. Times are milliseconds of the clock's monotonic time.
@@ -45,7 +45,7 @@ class Rate:
         return sum(each for _, each in self._steps) / (window / _SECOND_MS) if window else 0.0
 
     def throttle_ms(self, limit: float, now_ms: float) -> int:
-        """How long nothing more may come so that the rate falls to `limit`; 0 if it is not above."""
+        """Milliseconds without any more until the rate falls to `limit`; 0 if it is not above."""
         rate = self.measure(now_ms)
         if rate <= limit:
             return 0
@@ -76,7 +76,7 @@ class TokenBucket:
         self._tokens = min(self._window_s * limit, self._tokens - tokens)
 
     def debt_ms(self, limit: float, now_ms: float) -> int:
-        """How long it takes until nothing is owed any more."""
+        """Milliseconds until nothing is owed any more."""
         self._fill(limit, now_ms)
         return round(-self._tokens / limit * _SECOND_MS) if self._tokens < 0 else 0
 

@@ -63,7 +63,7 @@ class SessionExpiredError(UnservedRequestError):
 
 
 class Connection(Protocol):
-    """What is done with a connection here (`minibroker.server.connection.Connection`)."""
+    """The connection as authentication sees it (`minibroker.server.connection.Connection`)."""
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send bytes."""
@@ -126,7 +126,7 @@ class Authentication:
         return partial(self._accept, take)
 
     def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
-        """What `take(frame, session)` returns, if such a request may come now.
+        """The result of `take(frame, session)`, if such a request may come now.
 
         IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
         """
@@ -203,7 +203,7 @@ class Authentication:
         )
 
     def _error_message(self, error: SaslError, mechanism: str) -> str:
-        """What a client learns of an error: not which users there are."""
+        """The error message for the client: it does not tell which users exist."""
         if isinstance(error, SaslAuthenticationError):
             return str(error)
         phase = "re-authentication" if self._mechanism else "authentication"
@@ -234,7 +234,7 @@ class Authentication:
     # Clients that have not got so far
 
     def _bare_token(self, token: bytes) -> Waiting:
-        """What comes after SaslHandshake v0: tokens without headers, answered in the same way."""
+        """Take a token after SaslHandshake v0: it has no headers, and is answered in the same way."""
         exchange = self._exchange
         assert exchange is not None
         delayed: DelayedResponse

@@ -43,7 +43,7 @@ class Call(NamedTuple):
 
     @property
     def principal(self) -> Principal:
-        """Whom the client has proved to be."""
+        """The principal that the client has authenticated as."""
         return self.session.principal
 
     def address_of(self, node: Node) -> tuple[str, int]:

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Resource(NamedTuple):
-    """What is to be altered; `kind` is as the client has numbered it."""
+    """A resource to alter; `kind` is as the client has numbered it."""
 
     kind: int
     name: str

@@ -30,7 +30,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
 
 
 class Change(IntEnum):
-    """What is to be done with a key (`AlterConfigOp.OpType`)."""
+    """An operation on a configuration key (`AlterConfigOp.OpType`)."""
 
     SET = 0
     DELETE = 1
@@ -89,7 +89,7 @@ class ConfigResource:
         raise NotImplementedError
 
     def default(self, name: str) -> str:
-        """What a list is while it is not altered."""
+        """The default of a list, before it is altered."""
         raise NotImplementedError
 
     def check(self, texts: Texts) -> None:

@@ -66,7 +66,7 @@ class KeyList(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What the requests of an API name; `|` combines two.
+    """The kinds of names in the requests of an API; `|` combines two.
 
     Attributes:
         resources: the list of config resources, of which some are topics and some groups.
@@ -124,7 +124,7 @@ Refuse = Callable[[Any, int, "ErrorCode"], Any]
 
 
 class Refusal(NamedTuple):
-    """How the responses of an API refuse a request, as `AbstractRequest.getErrorResponse` makes them.
+    """The refusals of an API's requests, as `AbstractRequest.getErrorResponse` makes them.
 
     The error code stands at the outermost level of the response that has one: at the top, or at each element that the
     request names. Fields without a default are empty. A handler with a function `refuse(request, version, code)` makes

@@ -19,7 +19,7 @@ _API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
 class Handler(Protocol):
-    """What `minibroker.handlers.<module>.handle` looks like.
+    """The signature of `minibroker.handlers.<module>.handle`.
 
     It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these as their
     result. The steps are those of a request whose work grows with what the client has sent, or with what the broker

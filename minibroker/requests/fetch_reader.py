@@ -163,7 +163,7 @@ class Reader:
         return topics.get(named) if isinstance(named, str) else topics.with_id(named)
 
     def _unknown(self, key: FetchKey) -> PartitionData:
-        """What is said of a partition whose topic there is not, or not any more."""
+        """The response for a partition whose topic does not exist, or not any more."""
         named, index = key
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not isinstance(named, str):

@@ -39,7 +39,7 @@ _NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
-    """What the handler returns, or errors in its place. UnservedRequestError for produce requests without acks."""
+    """The handler's response, or an error in its place. UnservedRequestError for produce requests without acks."""
     for rule in endpoint.needs.whole:
         code = rule.check(request, call)
         if code:

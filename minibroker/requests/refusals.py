@@ -43,7 +43,7 @@ _MEANINGS: Final = {name: names for names in _IDENTITIES for name in names}
 
 
 class _Level(NamedTuple):
-    """How one structure of a response is made from an element of the request.
+    """The making of one structure of a response from an element of the request.
 
     Attributes:
         values: the fields that are always the same.
@@ -103,7 +103,7 @@ def part_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode)
 
 
 def refused(request: Any, make: Callable[[Any], Any]) -> Any:
-    """What `make` makes of a request, or the steps that lead to it if the request is large."""
+    """The result of `make` for a request, or the steps that lead to it if the request is large."""
     return _refused_in_slices(request, make) if is_large(request) else make(request)
 
 

@@ -45,7 +45,7 @@ class Authentication(Protocol):
 
 
 class Session:
-    """What outlives a request on one connection.
+    """The state of one connection that outlives a request.
 
     Attributes:
         services: of the broker that serves.

@@ -23,7 +23,7 @@ Take = Callable[..., Outcome]
 
 
 class Line(Protocol):
-    """What an interceptor may do with a connection (`minibroker.server.connection.Connection`)."""
+    """The connection as interceptors see it (`minibroker.server.connection.Connection`)."""
 
     @property
     def ends(self) -> tuple[Any, Any]:

@@ -43,7 +43,7 @@ Outcome = Answer | Waiting | None
 def outcome_of(
     response: Any, version: int, correlation_id: int, *, flexible_header: bool, entry: Any = None
 ) -> Outcome:
-    """What becomes of what a handler has returned."""
+    """Turn the return value of a handler into an outcome."""
     if response is None:
         return None
     if isinstance(response, DelayedResponse):

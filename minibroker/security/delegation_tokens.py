@@ -102,7 +102,7 @@ class DelegationTokens:
         return token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
-        """What proves that one has the token."""
+        """The HMAC that proves possession of the token."""
         return hmac.digest(self._secret, token.id.encode(), "sha512")
 
     def with_hmac(self, proof: bytes) -> DelegationToken | None:
@@ -128,7 +128,7 @@ class DelegationTokens:
         return token.is_over(self._clock.now_ms())
 
     def account(self, mechanism: str, name: str) -> ScramAccount | None:
-        """What a SCRAM login with a token is checked with: its password is the HMAC in base64."""
+        """The account for a SCRAM login with a token: its password is the HMAC in base64."""
         token = self._known().get(name)
         if token is None or not self.is_enabled or self.is_over(token):
             return None

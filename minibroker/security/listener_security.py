@@ -1,4 +1,4 @@
-"""What a listener asks of its clients, read from the configuration when the broker starts.
+"""Security of a listener, read from the configuration when the broker starts.
 
 TLS has its context, and each SASL mechanism its users. A plaintext listener has none of this and loads nothing.
 """
@@ -85,11 +85,11 @@ class ListenerSecurity:
         return self._exchanges[mechanism]()
 
     def max_reauth_ms(self, mechanism: str) -> int:
-        """How long a session lasts that began with this mechanism; 0 for ever."""
+        """Milliseconds that a session lasts that began with this mechanism; 0 for ever."""
         return self._settings.integer("connections.max.reauth.ms", mechanism)
 
     def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
-        """Whom a client has proved to be when SASL has not been spoken. NoMappingError."""
+        """The principal of a client that has not authenticated with SASL. NoMappingError."""
         certificate = None if tls is None or self.context is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
             return ANONYMOUS

@@ -1,4 +1,4 @@
-"""What clients say, as a log may have it: in one line, and not without an end."""
+"""Text of clients made fit for a log: one line, and not without an end."""
 
 from typing import Final
 

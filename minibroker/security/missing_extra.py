@@ -1,4 +1,4 @@
-"""What is said when a package is missing that only some need."""
+"""The error for a missing package that only some users need."""
 
 
 class MissingExtraError(ValueError):

@@ -1,4 +1,4 @@
-"""Whom a client has proved to be (`org.apache.kafka.common.security.auth.KafkaPrincipal`)."""
+"""Principals (`org.apache.kafka.common.security.auth.KafkaPrincipal`)."""
 
 from typing import Final, NamedTuple, Protocol
 

@@ -14,7 +14,7 @@ PREFIX: Final = "listener.name."
 
 
 class ListenerSettings:
-    """What is configured for a listener; `name` is as in `listeners`. ConfigError for a value that is not allowed."""
+    """The settings of a listener; `name` is as in `listeners`. ConfigError for a value that is not allowed."""
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self._config = config
@@ -28,7 +28,7 @@ class ListenerSettings:
         return key in self._given
 
     def own(self, key: str, mechanism: str) -> str | None:
-        """What is set for a mechanism of this listener, and for no other."""
+        """The setting of a mechanism of this listener alone."""
         return self._given.get(f"{mechanism.lower()}.{key}")
 
     def value(self, key: str, mechanism: str = "") -> ConfigValue:

@@ -25,7 +25,7 @@ _CLIENT_AUTH: Final = ("none", "requested", "required")
 
 
 class Security:
-    """What a broker asks of its clients, and what these have to say to that.
+    """The security of a broker, and the configuration of clients that goes with it.
 
         with Broker(security=Security(users={"alice": "secret"})) as broker:
             KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **broker.security.kafka_python("alice"))

@@ -1,4 +1,4 @@
-"""What all listeners of a cluster know of their clients: SCRAM credentials and delegation tokens."""
+"""The credentials that all listeners of a cluster share: SCRAM credentials and delegation tokens."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING

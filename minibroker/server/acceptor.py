@@ -88,7 +88,7 @@ class Acceptor:
             self._held = None
 
     async def wait_closed(self) -> None:
-        """What had been taken is open, or closed."""
+        """Wait until all connections that were taken are open, or closed."""
         while self.entering:
             await asyncio.wait(self.entering)
 

@@ -59,7 +59,7 @@ class ConnectionLimits:
         self._overrides.update(dict.fromkeys(addresses, most))
 
     def most_of_address(self, address: str) -> int:
-        """How many connections an address may have at once."""
+        """The most connections that an address may have at once."""
         return self._overrides.get(address, self._of_address)
 
 

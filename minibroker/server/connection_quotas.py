@@ -209,7 +209,7 @@ class ConnectionQuotas:
         return [of_listener] if listener == limits.protected else [(self._rate, limits.rate), of_listener]
 
     def _pace_of_address(self, listener: str, address: str) -> int:
-        """How long a connection is kept waiting before it is closed, since too many come from its address."""
+        """The delay before a connection is closed because too many come from its address."""
         quotas = self._services.quotas
         wait_ms = 0 if quotas is None else quotas.connected(address, self._node_id)
         if wait_ms:

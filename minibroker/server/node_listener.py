@@ -50,7 +50,7 @@ def check_free(host: str, port: int) -> None:
 
 
 class Kind(NamedTuple):
-    """What a listener makes of whoever comes: its name, and its TLS if it has any."""
+    """The kind of a listener: its name, and its TLS if it has any."""
 
     name: str
     context: ssl.SSLContext | None = None
@@ -179,7 +179,7 @@ class NodeListener:
         self._after(self._open)
 
     async def settled(self) -> None:
-        """What was begun with `close` or `open` is through."""
+        """Wait until all that was begun with `close` or `open` is done."""
         while self._changes is not None and not self._changes.done():
             await asyncio.wait([self._changes])
 

@@ -38,7 +38,7 @@ _MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 
 class Outbox:
-    """What one connection has yet to send.
+    """The bytes that one connection has yet to send.
 
     `on_moved` is called when the client has taken more of what it did not take at once, `on_drained` when everything
     has left after `is_blocked` had been true.

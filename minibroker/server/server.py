@@ -195,7 +195,7 @@ class Server:
 
 
 def _log_file_limit() -> int:
-    """How many log files may be open at once: half of what the process may open, the rest is for connections."""
+    """The most log files that may be open at once: half of what the process may open, the rest is for connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = _WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, _WANTED_FILES)
     if soft < limit:

@@ -137,7 +137,7 @@ class _WatchedObject(ssl.SSLObject):
 
 
 class _Handshake:
-    """What asyncio takes for the context of one connection.
+    """The context of one connection, as asyncio takes it.
 
     It knows what TLS has to say when the handshake fails, which asyncio keeps to itself: without that alert a client
     sees a connection that ends, and tries again.

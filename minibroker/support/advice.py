@@ -1,4 +1,4 @@
-"""What helps people whose clients fail for a reason that is often met: each thing is told once.
+"""Advice for people whose clients fail for a common reason: each is given once.
 
 `minibroker serve` shows it on stderr. Python programs find it at the logger `minibroker.support.advice`, at level INFO;
 at level WARNING if a client's security settings do not fit its listener, since such a client can never work.
@@ -59,7 +59,7 @@ _HTTP: Final = (b"GET ", b"POST", b"HEAD", b"PUT ")
 
 
 class _Kind:
-    """What was said of one kind."""
+    """The advice of one kind so far."""
 
     __slots__ = ("began_ms", "given", "lines", "suppressed")
 
@@ -71,7 +71,7 @@ class _Kind:
 
 
 class Advised:
-    """What was advised in the life of a broker."""
+    """The advice given in the life of a broker."""
 
     __slots__ = ("_clock", "_kinds", "_security_hints")
 
@@ -126,7 +126,7 @@ def _sum_up(kind: str, known: _Kind) -> None:
 
 
 def about_first_bytes(start: bytes, listener: str = "PLAINTEXT") -> str | None:
-    """What a client that sends no requests may be in truth."""
+    """The advice for a client that sends no requests, by its first bytes."""
     if start.startswith(_TLS_RECORD):
         protocol = "security.protocol=PLAINTEXT" if listener == "PLAINTEXT" else "a security.protocol without SSL"
         size = int.from_bytes(start[:4])

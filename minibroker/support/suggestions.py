@@ -1,4 +1,4 @@
-"""What was probably meant by a name that there is not."""
+"""Suggestions for unknown names."""
 
 from collections.abc import Iterable
 

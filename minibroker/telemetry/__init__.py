@@ -1,1 +1,1 @@
-"""What clients measure of themselves, and send to the broker (KIP-714)."""
+"""Metrics that clients push to the broker (KIP-714)."""

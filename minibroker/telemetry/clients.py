@@ -1,4 +1,4 @@
-"""What clients measure of themselves and send to the broker (KIP-714), by the rules of Kafka's `ClientMetricsManager`.
+"""Metrics that clients push to the broker (KIP-714), by the rules of Kafka's `ClientMetricsManager`.
 
 Where Kafka hands the metrics to a plugin, the last ones of each client are kept for whoever asks.
 """

@@ -145,7 +145,7 @@ class Cluster:
         return self.retried(find)
 
     def retried(self, ask: Callable[[], T]) -> T:
-        """What `ask` returns; errors that pass are retried until the time is over."""
+        """The result of `ask`; errors that pass are retried until the time is over."""
         while True:
             try:
                 return ask()

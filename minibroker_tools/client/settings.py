@@ -1,4 +1,4 @@
-"""What a connection needs to know: Kafka's client properties."""
+"""The settings of a connection: Kafka's client properties."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What `kafka-topics --describe` prints of topics."""
+"""The output of `kafka-topics --describe`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple

@@ -20,7 +20,7 @@ _BROKEN_JSON: Final = "_corrupt_record"
 
 @dataclass(frozen=True)
 class Payload:
-    """How values are written.
+    """The way values are written.
 
     Attributes:
         form: "avro" is one datum without a header, and needs the package "avro" in the session.

@@ -78,7 +78,7 @@ def spark_session(
 
 
 def test_settings() -> dict[str, str]:
-    """What keeps Spark small and quick to start, for `spark_session(**test_settings())` in tests."""
+    """The settings that keep Spark small and quick to start, for `spark_session(**test_settings())` in tests."""
     return {
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",

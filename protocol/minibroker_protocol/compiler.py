@@ -52,7 +52,7 @@ def generated_source(cls: type[Any], version: int, *, sliced: bool = False) -> s
 
 
 class _Generator:
-    """What both directions share: lines with indentation, fresh names, and runs of fixed-size values."""
+    """The base of both directions' generators: lines with indentation, fresh names, and runs of fixed-size values."""
 
     def __init__(self, cls: type[Any], version: int, *, sliced: bool) -> None:
         self.cls = cls

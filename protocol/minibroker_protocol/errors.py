@@ -1,4 +1,4 @@
-"""What can be wrong with bytes that a peer sent, or with a value that we were asked to write.
+"""Errors in bytes that a peer sent, or in a value to be written.
 
 `DecodeError` and its children are the peer's fault; `EncodeError` is ours. None of them carries a wire code: the
 broker maps them to Kafka's error codes in one place.
@@ -29,7 +29,7 @@ class CorruptRecordError(DecodeError):
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record: its place in its batch, from 0, and why it was refused (KIP-467)."""
+    """The error of one record: its place in its batch, from 0, and why it was refused (KIP-467)."""
 
     batch_index: int
     message: str

@@ -1,4 +1,4 @@
-"""How a message is declared: a plain typed class whose fields carry the versions that have them.
+"""Declaration of messages: plain typed classes whose fields carry the versions that have them.
 
     @structure
     class PartitionProduceData:
@@ -98,7 +98,7 @@ NEVER: Final = VersionRange(1, 0)
 
 
 class _Note:
-    """What `Annotated` says of a field.
+    """The annotations of a field.
 
     Compared by identity: older Pythons cache `Annotated` forms by equality, and equal notes of two kinds would be one.
     """
@@ -173,7 +173,7 @@ class Field(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """What the decorators note on a class.
+    """The schema that the decorators note on a class.
 
     Its versions and which of them are flexible (empty for nested structures).
     """

@@ -87,7 +87,7 @@ _FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """What `partition.metadata` holds for a topic id of 16 bytes (Kafka's `PartitionMetadataFile`)."""
+    """The content of `partition.metadata` for a topic id of 16 bytes (Kafka's `PartitionMetadataFile`)."""
     return b"version: %d\ntopic_id: %b" % (CHECKPOINT_VERSION, uuid_text(topic_id).encode())
 
 

@@ -62,7 +62,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment takes appends (Kafka's `LogConfig.maxSegmentMs`).
+        """Milliseconds that a segment takes appends (Kafka's `LogConfig.maxSegmentMs`).
 
         What is compacted has to be in a closed segment by `max.compaction.lag.ms`.
         """

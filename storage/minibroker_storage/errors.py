@@ -1,4 +1,4 @@
-"""What can go wrong in a log.
+"""Errors of a log.
 
 None of these carries a wire code: the broker maps them to Kafka's error codes in one place.
 """

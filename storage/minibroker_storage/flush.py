@@ -66,7 +66,7 @@ class LogFlush:
 
 
 class Durability:
-    """How far a log is on disk."""
+    """The state of a log on disk, up to its recovery point."""
 
     __slots__ = ("_error", "_is_new", "_truncations", "names_changed", "recovery_point")
 

@@ -1,4 +1,4 @@
-"""What the two index files of a segment share: fixed-size entries in ascending order, found by binary search."""
+"""The base of the two index files of a segment: fixed-size entries in ascending order, found by binary search."""
 
 import contextlib
 import os
@@ -73,7 +73,7 @@ class IndexFile(ABC):
 
     @abstractmethod
     def _count_at_or_below(self, window: bytes, key: int) -> int:
-        """How many of the window's entries have a key <= `key`."""
+        """The number of the window's entries that have a key <= `key`."""
 
     @abstractmethod
     def sanity_check(self, log_size: int, next_base_offset: int | None) -> None:

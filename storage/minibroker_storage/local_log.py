@@ -193,7 +193,7 @@ class LocalLog:
         return self.log_end_offset - self._durability.recovery_point
 
     def begin_flush(self) -> LogFlush | None:
-        """What has to be done to make all that is committed durable, None when it is; see `LogFlush`."""
+        """The flush that makes all that is committed durable, None when it is; see `LogFlush`."""
         durability, end = self._durability, self.log_end_offset
         if durability.recovery_point == end and not durability.names_changed:
             return None

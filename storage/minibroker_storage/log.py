@@ -210,7 +210,7 @@ class Log(LocalLog):
         return self._locate(offset, max_bytes, limit, min_one_batch=min_one_batch)
 
     def readable_size(self, data: LogSlice, *, end_offset: int | None = None) -> int | None:
-        """How many bytes there are from the start of what `read` gave to the end of what may be read.
+        """The number of bytes from the start of what `read` gave to the end of what may be read.
 
         None where this end is in a later segment. The slice is one that is not empty. `OSError`.
         """
@@ -307,7 +307,7 @@ class Log(LocalLog):
         return base_offset
 
     def _prepare(self, size: int, last_offset: int, max_timestamp: int, leader_epoch: int, now_ms: int) -> None:
-        """What an append needs now and then: a new segment, a snapshot, the segment's clock, a new leader epoch."""
+        """Make room for an append where needed: a new segment, a snapshot, the segment's clock, a new leader epoch."""
         if self._closed:
             raise LogClosedError(f"{self._directory}: closed")
         if self._failure is not None:

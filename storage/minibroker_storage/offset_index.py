@@ -15,7 +15,7 @@ _RELATIVE_SHIFT: Final = 32
 
 
 def _count_by_position(window: bytes, position: int) -> int:
-    """How many of the window's entries have a position <= `position`."""
+    """The number of the window's entries that have a position <= `position`."""
     fields = array("i", window)
     if _SWAP:
         fields.byteswap()
@@ -83,7 +83,7 @@ class OffsetIndex(IndexFile):
         return self.entry(self._count_by_position(position - 1)).offset
 
     def _count_by_position(self, position: int) -> int:
-        """How many entries are of batches that start at or before `position`. Usually one read."""
+        """The number of entries of batches that start at or before `position`. Usually one read."""
         _, count, slot = self._search(
             position, self.entries * position // max(self.last_position, 1), _count_by_position
         )

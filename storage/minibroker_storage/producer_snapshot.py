@@ -35,7 +35,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerStateEntry(NamedTuple):
-    """What the log knows of one producer; never changed, only replaced (Kafka's `ProducerStateEntry`).
+    """The state of one producer in the log; never changed, only replaced (Kafka's `ProducerStateEntry`).
 
     `batches` holds the newest batches of `producer_epoch`, oldest first, at most five; `last_timestamp` is in ms;
     `current_txn_first_offset` is -1 outside a transaction.

@@ -1,4 +1,4 @@
-"""What a log remembers of the producers that wrote to it: the ground of idempotence (KIP-98, KIP-360)."""
+"""The state of the producers that wrote to a log: the ground of idempotence (KIP-98, KIP-360)."""
 
 import contextlib
 import os

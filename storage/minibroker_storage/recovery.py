@@ -34,7 +34,7 @@ EpochListener = Callable[[int, int], None]
 
 
 class LastStop(Enum):
-    """How a log was left, which says what of its files can be trusted."""
+    """The way a log was closed, which decides which of its files can be trusted."""
 
     CLEAN = "clean"
     """It was closed: all is there."""
@@ -45,7 +45,7 @@ class LastStop(Enum):
 
 
 class LoadedLog(NamedTuple):
-    """What a directory holds: segments ascending, at least one, the last one ready for appends."""
+    """The contents of a directory: segments ascending, at least one, the last one ready for appends."""
 
     segments: list[LogSegment]
     producers: ProducerStateManager

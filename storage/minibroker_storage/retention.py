@@ -12,7 +12,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def count_below(segments: Sequence[LogSegment], offset: int) -> int:
-    """How many of the oldest segments end at or below `offset`; never the active one."""
+    """The number of the oldest segments that end at or below `offset`; never the active one."""
     count = 0
     for _, following in pairwise(segments):
         if following.base_offset > offset:
@@ -22,7 +22,7 @@ def count_below(segments: Sequence[LogSegment], offset: int) -> int:
 
 
 def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
-    """How many of the oldest segments `retention.bytes` does not need: those without which the log is still as large.
+    """The number of the oldest segments without which the log is still as large as `retention.bytes`.
 
     Never an empty active one.
     """
@@ -39,7 +39,7 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
 
 
 def count_expired(segments: Sequence[LogSegment], config: LogConfig, now_ms: int) -> int:
-    """How many of the oldest segments hold nothing but records older than `retention.ms`; never an empty active one.
+    """The number of the oldest segments whose records are all older than `retention.ms`; never an empty active one.
 
     A segment without timestamps is as old as its last write. `OSError`.
     """

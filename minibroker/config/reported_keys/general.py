@@ -1,4 +1,4 @@
-"""What belongs to no part of the broker alone: plug-ins, work in the background, starting and stopping."""
+"""Keys of no particular part of the broker: plug-ins, work in the background, starting and stopping."""
 
 from minibroker.config.keys import (
     BOOLEAN,

@@ -1,4 +1,4 @@
-"""What values some of the keys take that are only told to who asks."""
+"""Limits of keys that are reported but have no effect."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a row of the table says of the releases that have the key, and of who gets to see it."""
+"""Marks of a row of the table: the releases that have the key, and who gets to see it."""
 
 from minibroker.config.keys import ConfigKey
 

@@ -1,4 +1,4 @@
-"""What the broker measures of itself, and where Java classes take it. minibroker's metrics are on its control plane."""
+"""Keys of metrics, and of the Java classes that report them. minibroker's metrics are on its control plane."""
 
 from minibroker.config.keys import BOOLEAN, INT, LIST, LONG, LOW, POSITIVE, REPORTED, STRING, ConfigKey
 from minibroker.config.reported_keys.marks import of_kafka_3

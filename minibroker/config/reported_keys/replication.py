@@ -1,4 +1,4 @@
-"""How brokers copy from each other, and how leadership moves between them. Brokers of one process share their logs."""
+"""Keys of replication, and of leadership moving between brokers. Brokers of one process share their logs."""
 
 from minibroker.config.keys import (
     BOOLEAN,

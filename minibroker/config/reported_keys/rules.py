@@ -1,4 +1,4 @@
-"""What has to hold between keys that the broker does not act on, once one of them is set.
+"""Rules between keys that have no effect, checked once one of them is set.
 
 The words are those of `KafkaConfig.validateValues` and of the configurations of share and streams groups (Kafka 3.9.1).
 """

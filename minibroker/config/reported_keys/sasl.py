@@ -1,4 +1,4 @@
-"""How a broker logs in to others with SASL, Kerberos, and where tokens and their keys are fetched.
+"""Keys of a broker's own logins with SASL, of Kerberos, and of where tokens and their keys are fetched.
 
 The mechanisms of `sasl.enabled.mechanisms` need none of it here: there is no Kerberos, brokers do not speak to each
 other over the network, and the keys of tokens are in a file.

@@ -4,5 +4,5 @@ from typing import Any
 
 
 def calls(*methods: str) -> dict[str, Any]:
-    """What the OpenAPI document tells of a route: the methods of a `Broker` and its handles that it stands for."""
+    """The extra of a route for the OpenAPI document: the methods of a `Broker` and its handles that it stands for."""
     return {"x-python": list(methods)}

@@ -26,13 +26,13 @@ class Nodes(About):
 
 
 class Leader(Body):
-    """Who leads a partition."""
+    """The leader of a partition."""
 
     node_id: int | None = Field(description="Null while nobody does.")
 
 
 class NewLeader(Body):
-    """Who is to lead a partition."""
+    """The next leader of a partition."""
 
     node_id: int = Field(description="It becomes a replica if it is none.")
 
@@ -76,7 +76,7 @@ async def start_broker(node_id: int, on_broker: OnBroker) -> Node:
 
 @router.get("/topics/{topic}/partitions/{partition}/leader", openapi_extra=calls("leader"))
 async def read_leader(topic: str, partition: int, on_broker: OnBroker) -> Leader:
-    """Who leads a partition."""
+    """The leader of a partition."""
     return Leader(node_id=await on_broker(lambda broker: broker.leader(topic, partition)))
 
 

@@ -139,7 +139,7 @@ async def clear_faults(on_broker: OnBroker) -> None:
 
 @router.get("/faults/{fault_id}", openapi_extra=calls("faults.list"))
 async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
-    """How often a fault has hit, and which requests."""
+    """The number of requests that a fault has hit, and the requests."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
         return _with_hits(fault_id, await ids.find(broker, fault_id))

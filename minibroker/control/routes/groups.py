@@ -70,7 +70,7 @@ class Group(About):
 
 
 class Committed(About):
-    """What a group has committed for a partition."""
+    """The committed offset of a partition."""
 
     topic: str
     partition: int
@@ -78,7 +78,7 @@ class Committed(About):
 
 
 class CommittedOffsets(About):
-    """What a group has committed."""
+    """The committed offsets of a group."""
 
     partitions: list[Committed]
 
@@ -94,7 +94,7 @@ class CommittedOffsets(About):
 
 
 class PartitionLag(About):
-    """How many offsets a group is behind in a partition."""
+    """The offsets that a group is behind in a partition."""
 
     topic: str
     partition: int
@@ -102,7 +102,7 @@ class PartitionLag(About):
 
 
 class Lag(About):
-    """How many offsets a group is behind."""
+    """The offsets that a group is behind."""
 
     total: int
     partitions: list[PartitionLag]
@@ -117,14 +117,14 @@ class Lag(About):
 
 
 class GroupWait(Body):
-    """What a group is to be like."""
+    """The members to wait for, and how long."""
 
     members: int | None = Field(default=None, ge=0, description="So many of them; null for any.")
     timeout: Timeout = 10.0
 
 
 class CatchingUp(Body):
-    """What a group is to have read."""
+    """The topic that a group is to have read, and how long to wait."""
 
     topic: str | None = Field(default=None, description="Null for all that it has committed for or is assigned.")
     timeout: Timeout = 10.0
@@ -149,13 +149,13 @@ async def list_groups(
 
 @router.get("/groups/{group_id:path}/committed", openapi_extra=calls("group.committed"))
 async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffsets:
-    """What a group has committed."""
+    """The committed offsets of a group."""
     return CommittedOffsets.of(await on_broker(lambda broker: broker.group(group_id).committed()))
 
 
 @router.get("/groups/{group_id:path}/lag", openapi_extra=calls("group.lag"))
 async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
-    """How many offsets a group is behind, where it has committed or is assigned."""
+    """The offsets that a group is behind, where it has committed or is assigned."""
     return Lag.of(await on_broker(lambda broker: broker.group(group_id).lag()))
 
 

@@ -1,4 +1,4 @@
-"""How the broker is: for people, for container runtimes and for Prometheus."""
+"""The health of the broker: for people, for container runtimes and for Prometheus."""
 
 import asyncio
 from typing import Annotated, Final, Literal
@@ -26,7 +26,7 @@ class BrokerInfo(About):
 
 
 class Status(About):
-    """How it is."""
+    """The state of the broker."""
 
     status: Literal["ok", "down"]
 
@@ -38,7 +38,7 @@ _PATIENCE_S: Final = 5
 
 @router.get("/", openapi_extra=calls("bootstrap_servers"))
 async def about(on_broker: OnBroker) -> BrokerInfo:
-    """What this is, and where its clients connect."""
+    """The version of the broker, and where its clients connect."""
 
     async def work(broker: AsyncOperations) -> BrokerInfo:
         controller = broker.services.core.cluster.controller

@@ -116,7 +116,7 @@ class RecordList(About):
 
 
 class Expectation(Body):
-    """What a record is to be like; what is not said may be anything. Of a JSON object only what is said counts."""
+    """The expected record; a field that is not given may be anything. Of a JSON object only the given members count."""
 
     value: Payload = None
     key: Payload = None
@@ -137,7 +137,7 @@ class Matching(Body):
 
 
 class RecordWait(Body):
-    """How many records are waited for."""
+    """The number of records to wait for."""
 
     count: Count = 1
     matching: Matching | None = Field(default=None, description="Counts and returns only such.")
@@ -158,7 +158,7 @@ class RecordPart(RecordList):
 
 
 class Absence(Body):
-    """What no record is to be like; what is not given may be anything."""
+    """The record that must not be there; a field that is not given may be anything."""
 
     value: Payload = None
     key: Payload = None
@@ -214,7 +214,7 @@ async def read_records(
     limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="At most so many.")] = _RECORDS,
     form: Format = "text",
 ) -> RecordPart:
-    """What consumers can read in a topic: some of it, which is at most 16 MiB of keys and values.
+    """Records of a topic as consumers read them: some of them, at most 16 MiB of keys and values.
 
     `next_offsets` tells where to go on: ask for each of its partitions with its offset as `start`.
     """

@@ -16,7 +16,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 
 
 class JournalSize(Body):
-    """How much a journal keeps."""
+    """The number of entries that a journal keeps."""
 
     capacity: int = Field(default=10_000, ge=1, le=1_000_000, description="The newest so many requests are kept.")
 
@@ -51,7 +51,7 @@ class JournalEntry(About):
 
 
 class JournalEntries(About):
-    """What clients have asked and were told, oldest first."""
+    """Requests of clients and their responses, oldest first."""
 
     count: int = Field(description="How many requests have come, also such that do not fit or are kept no longer.")
     requests: list[JournalEntry]
@@ -119,7 +119,7 @@ async def list_requests(
     after: Annotated[int, Query(description="Leaves out those up to this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=_MOST, description="The newest so many of those that fit.")] = _NEWEST,
 ) -> JournalEntries:
-    """What clients have asked and were told, as far as it fits all that is given. 409 unless a journal is kept."""
+    """Requests of clients and their responses that match all that is given. 409 unless a journal is kept."""
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
     async def work(broker: AsyncOperations) -> JournalEntries:

@@ -1,4 +1,4 @@
-"""What can be altered of a running broker: configurations, rights, quotas; and what clients measure."""
+"""Settings of a running broker: configurations, rules, quotas; and the metrics of its clients."""
 
 from collections.abc import Iterable
 from typing import Annotated, Literal
@@ -31,7 +31,7 @@ class Configuration(Body):
 
 
 class TopicConfiguration(About):
-    """What a topic is configured with, also where it is the broker's default."""
+    """The configuration of a topic, with the broker's defaults."""
 
     configs: dict[str, str | None]
 
@@ -48,7 +48,7 @@ class Quota(Body):
 
 
 class NewRule(Body):
-    """What somebody may do, or may not."""
+    """A rule: an operation that a principal may do, or may not."""
 
     permission: Literal["allow", "deny"] = "allow"
     principal: str = Field(description="`User:alice`, or just the name; `User:*` is everybody.")
@@ -80,7 +80,7 @@ class RuleList(About):
 
 
 class Metric(About):
-    """What a client has measured."""
+    """A metric of a client."""
 
     name: str
     value: float
@@ -116,7 +116,7 @@ async def configure(configuration: Configuration, on_broker: OnBroker) -> Respon
 
 @router.get("/topics/{topic}/configs", openapi_extra=calls("topic_config"))
 async def read_topic_configs(topic: str, on_broker: OnBroker) -> TopicConfiguration:
-    """What a topic is configured with."""
+    """The configuration of a topic."""
 
     async def work(broker: AsyncOperations) -> dict[str, str | None]:
         return await broker.topic_config(topic_of(broker.services, topic).name)

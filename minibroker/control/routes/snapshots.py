@@ -13,7 +13,7 @@ from minibroker.operations import snapshots
 
 
 class Reset(Body):
-    """How to begin anew."""
+    """The kind of reset."""
 
     keep_topics: bool = Field(default=False, description="Topics stay, and their offsets go on where they were.")
 
@@ -42,7 +42,7 @@ class Snapshots(About):
 
 
 class Restore(Body):
-    """What is to be brought back."""
+    """The directory to restore."""
 
     directory: str = Field(description="That of a snapshot, on the broker's machine.")
 

@@ -18,19 +18,19 @@ class Clock(About):
 
 
 class Advance(Body):
-    """How far time is to move on."""
+    """The time to move on by."""
 
     seconds: float = Field(ge=0, le=_HUNDRED_YEARS, allow_inf_nan=False)
 
 
 class Retained(About):
-    """What retention has done."""
+    """The result of retention."""
 
     deleted_segments: int
 
 
 class Compaction(Body):
-    """What is to be compacted."""
+    """The topic to compact."""
 
     topic: str | None = Field(default=None, description="Has to be a compacted one; null for all of them.")
 

@@ -58,7 +58,7 @@ class RefusedCommitError(Exception):
 
 
 class Commit(NamedTuple):
-    """What to do with the offsets of a request.
+    """The steps that commit the offsets of a request.
 
     Attributes:
         admit: the group, once it is sure that it takes them. RefusedCommitError.
@@ -171,7 +171,7 @@ def answered(
 
 
 def _offset(partition: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
-    """What a client commits; version 1 of OffsetCommit tells the time of the commit itself."""
+    """The offset that a client commits; version 1 of OffsetCommit carries the time of the commit itself."""
     timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(
         partition.committed_offset,

@@ -23,12 +23,12 @@ _GROUP_VERSION: Final = 3
 
 
 def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:
-    """What says how a group is."""
+    """The record of a group's metadata."""
     return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
 
 
 def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, now_ms: int) -> NewRecord:
-    """What says that an offset is committed."""
+    """The record of a committed offset."""
     if offset.expire_timestamp == NO_TIMESTAMP:
         version, leader_epoch = _OFFSET_VERSION, offset.leader_epoch
     else:

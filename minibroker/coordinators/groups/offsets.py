@@ -50,7 +50,7 @@ class GroupOffsets:
         return ((topic, partition) for topic, partitions in self.committed.items() for partition in partitions)
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
-        """What is committed for a partition."""
+        """The committed offset of a partition, or None."""
         partitions = self.committed.get(topic)
         return None if partitions is None else partitions.get(partition)
 

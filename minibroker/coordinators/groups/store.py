@@ -235,7 +235,7 @@ class GroupStore:
         return self._write(group.group_id, [self.record_of(group)])
 
     def record_of(self, group: Group) -> NewRecord:
-        """What describes a classic group."""
+        """The record that describes a classic group."""
         return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
@@ -288,7 +288,7 @@ class GroupStore:
         return ErrorCode.NONE
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
-        """What says that a group is gone, but not its offsets."""
+        """The tombstones of a group, without those of its offsets."""
         now_ms = self._core.clock.now_ms()
         return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
 
@@ -474,7 +474,7 @@ def _group_keys(group: AnyGroup) -> list[bytes]:
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
+    """The error for a client whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else _coordinator_code(code)
 
 

@@ -50,14 +50,14 @@ _logger = logging.getLogger(__name__)
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """What a producer writes under."""
+    """The producer id and epoch that a producer writes under."""
 
     producer_id: int
     producer_epoch: int
 
 
 class InitProducerIdResult(NamedTuple):
-    """What a producer may write under from now on, or why it may not."""
+    """The producer id and epoch that a producer writes under from now on, or the error."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -65,7 +65,7 @@ class InitProducerIdResult(NamedTuple):
 
 
 class EndTxnResult(NamedTuple):
-    """What a producer writes its next transaction under, or why this one does not end."""
+    """The producer id and epoch of the producer's next transaction, or the error that keeps this one from ending."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID

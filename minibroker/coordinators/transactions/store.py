@@ -64,7 +64,7 @@ class TransactionStore:
     # The transactional ids
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """What is known of a transactional id, if anything is. Ask for `readiness` before."""
+        """The state of a transactional id, or None. Ask for `readiness` before."""
         return self._known.get(self.log.partition_of(transactional_id), {}).get(transactional_id)
 
     def in_partition(self, index: int) -> list[Transaction]:

@@ -35,13 +35,13 @@ class WriteVerifier:
 
     @property
     def refusals(self) -> int:
-        """How many refused producers are remembered."""
+        """The number of refused producers that are remembered."""
         return len(self._refused)
 
     def error_of(
         self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition, *, adds: bool = False
     ) -> ErrorCode:
-        """What there is against a transactional batch for the partition `place`, which it `adds` to the transaction.
+        """The error for a transactional batch for the partition `place`, which it `adds` to the transaction, or NONE.
 
         The errors of `TransactionCoordinator.verify`, or `add_written`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
@@ -72,7 +72,7 @@ class WriteVerifier:
 
 
 def as_writers_know_it(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
-    """What a writer is told of a verification that failed (Kafka's `AddPartitionsToTxnManager`).
+    """The error that a producer gets for a failed verification (Kafka's `AddPartitionsToTxnManager`).
 
     `knows_abortable` says whether the version of its request has TRANSACTION_ABORTABLE.
     """

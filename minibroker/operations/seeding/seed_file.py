@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def read_seeds(path: str) -> Seeds:
-    """What a file says. SeedError that names the file, the line or entry, and the field; OSError."""
+    """The seeds in a file. SeedError that names the file, the line or entry, and the field; OSError."""
     seeds = Seeds(path)
     try:
         if path.endswith(_LINES):
@@ -169,7 +169,7 @@ def _payload(fields: Mapping[str, Any], name: str, place: str) -> bytes | None:
 
 
 def _checked(check: Callable[..., T], *values: Any, place: str) -> T:
-    """What `check` makes of the values. SeedError for what it refuses."""
+    """The result of `check` on the values. SeedError for values that it refuses."""
     try:
         return check(*values)
     except UnicodeEncodeError:

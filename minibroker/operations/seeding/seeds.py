@@ -36,7 +36,7 @@ class SeededRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What was found in `source`: topics by name, and records by the name of their topic."""
+    """The seeds found in `source`: topics by name, and records by the name of their topic."""
 
     source: str
     topics: dict[str, SeededTopic] = field(default_factory=dict[str, SeededTopic])

@@ -1,1 +1,1 @@
-"""What a client may do."""
+"""Authorization of clients."""

@@ -20,7 +20,7 @@ class _Coded(IntEnum):
 
 
 class ResourceType(_Coded):
-    """What there are rules for; a rule is never for ANY."""
+    """The types of resources that rules are for; a rule is never for ANY."""
 
     UNKNOWN = 0
     ANY = 1
@@ -33,7 +33,7 @@ class ResourceType(_Coded):
 
 
 class PatternType(_Coded):
-    """How a rule's name names resources: LITERAL (where `*` is all of them) or PREFIXED; ANY and MATCH are filters'."""
+    """The match of a rule's name: LITERAL (where `*` is all resources) or PREFIXED; ANY and MATCH are filters'."""
 
     UNKNOWN = 0
     ANY = 1
@@ -43,7 +43,7 @@ class PatternType(_Coded):
 
 
 class Operation(_Coded):
-    """What can be done to a resource; a rule for ALL is one for each of them, ANY is a filter's."""
+    """Operations on a resource; a rule for ALL is one for each of them, ANY is a filter's."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class Operation(_Coded):
 
 
 class PermissionType(_Coded):
-    """What a rule says; ANY is a filter's."""
+    """The effect of a rule; ANY is a filter's."""
 
     UNKNOWN = 0
     ANY = 1

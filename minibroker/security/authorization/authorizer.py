@@ -1,4 +1,4 @@
-"""Who may do what: the rules that there are, and what follows from them.
+"""The authorizer: the rules, and the decisions that follow from them.
 
 Kafka's `StandardAuthorizer` in our own words. A rule that denies beats all that allow. Where no rule is about a
 resource, nobody may do anything to it, unless `allow.everyone.if.no.acl.found` says so. To be allowed to read, write,
@@ -145,7 +145,7 @@ class Authorizer:
         )
 
     def operations(self, session: Client, resource_type: ResourceType, name: str) -> int:
-        """What the client may do to a resource, as a bit field (KIP-430)."""
+        """The operations that the client may do on a resource, as a bit field (KIP-430)."""
         return bits_of(
             [each for each in SUPPORTED_OPERATIONS[resource_type] if self._may(session, each, resource_type, name)]
         )

@@ -1,1 +1,1 @@
-"""Who a client is, by the mechanisms of SASL."""
+"""Authentication with the mechanisms of SASL."""

@@ -64,7 +64,7 @@ def parse_jaas(text: str) -> JaasLogin:
 
 
 def server_logins(text: str) -> dict[str, str]:
-    """What the section `KafkaServer` of a JAAS file says, as settings such as `plain.sasl.jaas.config`. JaasError."""
+    """The logins in section `KafkaServer` of a JAAS file, as settings such as `plain.sasl.jaas.config`. JaasError."""
     match = _SERVER_SECTION.search(_COMMENT.sub("", text))
     if match is None:
         raise JaasError("there is no section KafkaServer")

@@ -1,4 +1,4 @@
-"""What the SASL mechanisms have in common: tokens in, tokens out, and who the client is in the end.
+"""The interface of SASL mechanisms: tokens in, tokens out, and the user in the end.
 
 A mechanism knows no sockets and no requests. Its errors are of two kinds, as in Kafka's `SaslServerAuthenticator`: what
 clients are told (`SaslAuthenticationError`), and what they are not, since it would say which users there are

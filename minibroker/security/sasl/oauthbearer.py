@@ -81,7 +81,7 @@ def _refusal(scope: str | None) -> str:
 
 
 def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int) -> BearerToken:
-    """What the claims say, if they say it for now (`OAuthBearerValidationUtils`). TokenError."""
+    """The token that the claims stand for, if they are valid now (`OAuthBearerValidationUtils`). TokenError."""
     principal = claims.get(principal_claim)
     if not isinstance(principal, str) or not principal.strip():
         raise TokenError(f"the claim {principal_claim} is no name")

@@ -42,7 +42,7 @@ _NONCE_BYTES: Final = 24
 
 
 class ScramCredential(NamedTuple):
-    """What the broker knows of a password: enough to check a proof, and not enough to make one."""
+    """A stored credential: enough to check a proof, and not enough to make one."""
 
     salt: bytes
     stored_key: bytes
@@ -51,7 +51,7 @@ class ScramCredential(NamedTuple):
 
 
 class ScramAccount(NamedTuple):
-    """Whose name a login is, and how it is checked.
+    """The account of a login: its user, and the credential that checks the proof.
 
     Attributes:
         user: who the client is then; not the name that it gave if that was a delegation token's.
@@ -70,14 +70,14 @@ FindAccount = Callable[[str, bool], ScramAccount | None]
 def credential_of(
     mechanism: str, password: str, *, iterations: int = LEAST_ITERATIONS, salt: bytes | None = None
 ) -> ScramCredential:
-    """What to keep of a password; without `salt` a random one."""
+    """The credential of a password; without `salt` a random one."""
     salt = secrets.token_bytes(_NONCE_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
     return credential_of_salted(mechanism, salted, salt, iterations)
 
 
 def credential_of_salted(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What to keep of a password that came salted, as AlterUserScramCredentials carries it."""
+    """The credential of a password that came salted, as AlterUserScramCredentials carries it."""
     name = HASHES[mechanism]
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramCredential(

@@ -17,7 +17,7 @@ _SECTION: Final = "scram"
 
 
 class ScramCredentials:
-    """What is stored in `metadata`; each question reads it there, so that a reset needs no word."""
+    """The credentials in `metadata`; each question reads them there, so that a reset needs no word."""
 
     def __init__(self, metadata: "ClusterMetadata") -> None:
         self._metadata = metadata

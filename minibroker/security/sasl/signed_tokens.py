@@ -26,7 +26,7 @@ _ALGORITHMS: Final = (
 
 
 class TokenRules(NamedTuple):
-    """What a token has to be, by the keys `sasl.oauthbearer.*`.
+    """The rules for a token, by the keys `sasl.oauthbearer.*`.
 
     Attributes:
         jwks_url: `file:` and the path of a JSON Web Key Set (RFC 7517).

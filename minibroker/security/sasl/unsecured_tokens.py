@@ -38,7 +38,7 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
 
 
 def _claims(token: str) -> dict[str, Any]:
-    """What an unsecured JWS says (RFC 7515, section 3.1; RFC 7519, section 6.1). TokenError for any other one."""
+    """The claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1). TokenError for any other one."""
     sections = token.split(".")
     if len(sections) != _SECTIONS or sections[2]:
         raise TokenError("the token is no unsecured JWS: it has a signature")

@@ -95,7 +95,7 @@ def write_certificates(
 
 
 def paths_of(directory: str, password: str = PASSWORD) -> Certificates:
-    """What `write_certificates` has written there."""
+    """The paths of the files that `write_certificates` has written there."""
     files = (
         "ca.pem",
         *(f"server{end}" for end in (".pem", ".key", ".keystore.pem", ".keystore.p12")),

@@ -1,4 +1,4 @@
-"""Whom a client's certificate names: its subject as Java prints it, and what `ssl.principal.mapping.rules` make of it.
+"""The name in a client's certificate: its subject as Java prints it, and what `ssl.principal.mapping.rules` make of it.
 
 The default name is that of `X500Principal.getName()` (RFC 2253): the last part of the subject comes first. The rules
 are those of KIP-371 (`SslPrincipalMapper`).
@@ -78,7 +78,7 @@ def _der(attribute: "NameAttribute[str | bytes]") -> bytes:
 
 
 def _header(data: bytes) -> int:
-    """How long the type and the length of a DER value are."""
+    """The length in bytes of a DER value's type and length."""
     return 2 if data[1] < _LONG_FORM else 2 + data[1] - _LONG_FORM
 
 

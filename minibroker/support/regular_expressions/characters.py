@@ -90,7 +90,7 @@ def negated(accepts: Accepts) -> Accepts:
 
 
 def union(sets: Iterable[Accepts]) -> Accepts:
-    """What any of the sets has."""
+    """The union of the sets."""
     listed = tuple(sets)
     if len(listed) == 1:
         return listed[0]

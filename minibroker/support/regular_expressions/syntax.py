@@ -1,4 +1,4 @@
-r"""What a regular expression says, in the syntax of RE2/J (its class Parser), which is Perl's as far as it goes.
+r"""A parser of regular expressions in the syntax of RE2/J (its class Parser), which is Perl's as far as it goes.
 
 There are no references back and no look-around. `\p{...}` knows the general categories of Unicode, not its scripts.
 """
@@ -23,7 +23,7 @@ _FLAGS: Final = frozenset("imsU")
 
 
 class RegularExpressionError(ValueError):
-    """What is no regular expression, or one that needs more than there is; the message says why."""
+    """A text that is no regular expression, or needs more memory than is allowed; the message says why."""
 
 
 class Character(NamedTuple):
@@ -64,7 +64,7 @@ class _Group:
 
 
 def parse(pattern: str) -> Branches:
-    """What an expression says. RegularExpressionError."""
+    """Parse an expression. RegularExpressionError."""
     return _Parser(pattern).run()
 
 
@@ -124,7 +124,7 @@ class _Parser:
         return is_here
 
     def _until(self, end: str) -> str | None:
-        """What stands before the next `end`, going on behind that; None where there is no such."""
+        """The text before the next `end`, going on behind that; None if none follows."""
         found = self._pattern.find(end, self._at)
         if found < 0:
             return None
@@ -149,7 +149,7 @@ class _Parser:
         return characters.folded(accepts) if "i" in self._flags else accepts
 
     def _element(self) -> None:
-        """Whatever stands here, but a repeat."""
+        """Read the next element, but a repeat."""
         self._count()
         character = self._take()
         by_line = "line" if "m" in self._flags else "text"
@@ -214,7 +214,7 @@ class _Parser:
     # Repeats
 
     def _repeat_here(self) -> tuple[int, int | None] | None:
-        """How often what comes before is repeated, if that is what stands here; it is read then."""
+        """Read the repeat that stands here; None if there is none."""
         found: tuple[int, int | None] | None
         if self._skip("*"):
             found = 0, None

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _message(error: Exception) -> str | None:
-    """What an error that is meant for users says; None of others.
+    """The message of an error that is meant for users; None for others.
 
     What is raised in Spark's tasks arrives as text, at the end of a traceback.
     """

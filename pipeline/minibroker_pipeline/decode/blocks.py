@@ -63,7 +63,7 @@ def blocks_of(headers: NDArray[Any], lines: NDArray[np.int64]) -> NDArray[np.int
 
 
 def most_rows(table: NDArray[np.int64]) -> int:
-    """How many records the blocks can hold at most, whatever their headers claim."""
+    """The most records that the blocks can hold, whatever their headers claim."""
     fitting = (table[:, END] - table[:, START]) // np.array(_SMALLEST_ENTRIES)[table[:, KIND]]
     claimed = np.where(table[:, COUNT] < 0, fitting, table[:, COUNT])
     return int(np.minimum(fitting, claimed).sum())

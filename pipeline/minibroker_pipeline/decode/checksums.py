@@ -27,7 +27,7 @@ def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
 
 
 def crc_tables() -> NDArray[np.int64]:
-    """What the kernel needs to take eight bytes at a time: eight tables of 256 for CRC-32, then eight for CRC-32C."""
+    """The tables with which the kernel takes eight bytes at a time: eight of 256 for CRC-32, then eight for CRC-32C."""
     tables = np.zeros((16, 256), np.int64)
     for first, polynomial in ((0, _CRC32), (8, _CRC32C)):
         row = np.arange(256)

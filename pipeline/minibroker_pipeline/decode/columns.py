@@ -152,7 +152,7 @@ class _Around:
         return pa.array(np.repeat(values, self._counts), kind)
 
     def header(self, name: str) -> NDArray[Any]:
-        """What the blocks' headers say."""
+        """A column of the blocks' headers."""
         values: NDArray[Any] = chosen(self._headers[name], self._entries)
         return values
 

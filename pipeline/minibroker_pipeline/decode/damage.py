@@ -25,7 +25,7 @@ def batch_at(view: memoryview, position: int, size: int, max_decompressed_size: 
 
 
 def fault_of(view: memoryview, position: int, size: int, request: DecodeRequest) -> str:
-    """What is wrong with the entry there, in the words of the record formats' own reader."""
+    """The fault of the entry there, in the words of the record formats' own reader."""
     try:
         batch = batch_at(view, position, size, request.max_decompressed_size)
         if request.verify_crc:
@@ -55,7 +55,7 @@ def stop_fault(view: memoryview, position: int) -> str | None:
 
 
 def offset_at(view: memoryview, position: int) -> int | None:
-    """What stands where an entry's offset does."""
+    """The number in the place of an entry's offset."""
     if len(view) - position < LENGTH_AT:
         return None
     return int.from_bytes(view[position : position + LENGTH_AT], "big", signed=True)

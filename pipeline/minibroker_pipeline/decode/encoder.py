@@ -30,7 +30,7 @@ _MILLISECONDS: Final = pa.timestamp("ms", tz="UTC")
 
 
 class Producer(NamedTuple):
-    """Whose batches they are (KIP-98): the sequence is that of the first row, and `is_transactional` holds for all."""
+    """The producer of the batches (KIP-98): the first row's sequence; `is_transactional` holds for all."""
 
     producer_id: int
     epoch: int

@@ -89,7 +89,7 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 class _Inflated(threading.local):
-    """What entries have been decompressed to, until their rows are made. Kept, since fresh memory costs time."""
+    """The decompressed bytes of entries, until their rows are made. Kept, since fresh memory costs time."""
 
     def __init__(self) -> None:
         self.buffer = np.empty(0, np.uint8)

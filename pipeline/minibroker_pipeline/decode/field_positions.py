@@ -26,7 +26,7 @@ class RecordTable(NamedTuple):
 
 
 class RecordEngine(Protocol):
-    """How records are found and gathered: `numba_engine` and `numpy_engine` are the two that there are."""
+    """The interface that finds and gathers records: `numba_engine` and `numpy_engine` implement it."""
 
     #: How many times `chunk_bytes` it wants at once.
     chunks_at_once: int

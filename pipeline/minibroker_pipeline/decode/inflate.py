@@ -15,7 +15,7 @@ _CODECS = tuple(CompressionCodec)
 
 
 def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
-    """What one compressed entry (a line of `HEADER_DTYPE`) holds: records, or a wrapper's message set.
+    """The contents of one compressed entry (a line of `HEADER_DTYPE`): records, or a wrapper's message set.
 
     `DecodeError` for what is malformed, too large, or of a codec that does not exist.
     """

@@ -22,7 +22,7 @@ _NOTHING: Final = np.empty(0, np.uint8)
 
 
 class _Scratch(threading.local):
-    """What has to last for one chunk only: where keys, values and headers are. Kept, since fresh memory costs time."""
+    """The arrays of one chunk: where keys, values and headers are. Kept, since fresh memory costs time."""
 
     def __init__(self) -> None:
         self.numbers = np.empty((_FIELDS, 0), np.int32)

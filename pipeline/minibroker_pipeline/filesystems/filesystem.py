@@ -51,7 +51,7 @@ class OpenFile(Protocol):
 
     @property
     def bytes_at_once(self) -> int:
-        """How much to read at once of what is read as a whole."""
+        """The number of bytes to read at once of a file that is read as a whole."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -63,7 +63,7 @@ class FileSystem(Protocol):
     """A file system. Paths are its own, as `filesystem_of` gives them. Every method may raise `OSError`."""
 
     def entries(self, directory: str, sizes_of: tuple[str, ...] = ()) -> list[Entry]:
-        """What a directory holds, in any order; with the size of files whose names end so. `FileNotFoundError`."""
+        """The entries of a directory, in any order; with the size of files whose names end so. `FileNotFoundError`."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -175,7 +175,7 @@ def _named(address: str) -> Generator[None]:
 
 
 class RemoteFileSystem:
-    """What an fsspec file system lists and reads."""
+    """The listing and reading of an fsspec file system."""
 
     def __init__(self, system: Any) -> None:
         self._system = system

@@ -34,7 +34,7 @@ _Ranges = tuple[LogRange, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DiffSettings:
-    """What is compared.
+    """The settings of a comparison.
 
     Attributes:
         topics: only these; without any, all but the internal ones.
@@ -98,7 +98,7 @@ class DiffLine:
 
 @dataclass(slots=True)
 class DiffReport:
-    """What `diff` has found, in the order of topics and partitions."""
+    """The differences that `diff` has found, in the order of topics and partitions."""
 
     lines: list[DiffLine] = field(default_factory=list[DiffLine])
     #: Partitions that are on one side only, as Kafka writes them.
@@ -144,7 +144,7 @@ class DiffReport:
 
 
 class _Pair(NamedTuple):
-    """What a task compares."""
+    """The input of one task."""
 
     topic: str
     partition: int | None
@@ -199,7 +199,7 @@ def _names(keys: set[tuple[str, int]]) -> list[str]:
 
 
 def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Ranges]:
-    """What to read of each partition: all that is there."""
+    """The ranges to read of each partition: all that is there."""
     there = select(find_partitions([path]))
     selected = [topic for topic in settings.topics if any(one.topic == topic for one in there)]
     if settings.topics and not selected:

@@ -20,7 +20,7 @@ SaveMode = Literal["error", "append", "overwrite", "ignore"]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportSettings:
-    """What is written.
+    """The settings of an export.
 
     Attributes:
         topics: only these; without any, all but the internal ones.

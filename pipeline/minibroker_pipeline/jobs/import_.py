@@ -22,7 +22,7 @@ SaveMode = Literal["error", "append", "overwrite"]
 
 @dataclass(frozen=True, kw_only=True)
 class ImportSettings:
-    """How rows become records. Expressions are Spark's SQL, over the columns as they are read.
+    """The rules that turn rows into records. Expressions are Spark's SQL, over the columns as they are read.
 
     Attributes:
         format: of the files, a name that Spark knows.

@@ -86,14 +86,14 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int 
 
 
 def _size_at(data: memoryview) -> int:
-    """What the entry there says that it takes; 0 where none begins."""
+    """The size that the entry there claims; 0 where none begins."""
     if len(data) >= LOG_OVERHEAD and stop_fault(data, 0) is not None:
         return 0
     return int.from_bytes(data[LENGTH_AT:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
 
 
 def _no_entries(position: int, rest: memoryview) -> NoEntries:
-    """What is wrong at the beginning of `rest`, the rest of a file, where no whole entry is."""
+    """The fault at the beginning of `rest`, the rest of a file, where no whole entry is."""
     offset = offset_at(rest, 0)
     if not np.frombuffer(rest, np.uint8).any():
         return NoEntries(position, len(rest), None, ZEROS)
@@ -167,7 +167,7 @@ def _walk(
 
 
 def describe_entry(entries: Entries, header: Any) -> Damage:
-    """What is wrong with an entry that is."""
+    """Describe the fault of an entry."""
     position, size = int(header["position"]), int(header["size"])
     message = fault_of(entries.data, position, size, _CHECKED)
     return Damage(entries.position + position, int(header["base_offset"]), size, message)

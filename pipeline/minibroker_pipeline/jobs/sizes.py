@@ -1,4 +1,4 @@
-"""What records take in each message format, without reading them: from where their fields begin and end."""
+"""Sizes of records in each message format, without reading them: from where their fields begin and end."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
 @dataclass(slots=True)
 class Counts:
-    """What is counted of a group; each is a sum, so that counts of parts can be added."""
+    """The counts of a group; each is a sum, so that counts of parts can be added."""
 
     #: Entries: v2 batches, wrappers and single messages. Transaction markers are counted apart.
     batches: int = 0
@@ -77,12 +77,12 @@ class Counts:
 
     @property
     def payload_bytes(self) -> int:
-        """What users have written: keys, values and headers."""
+        """The bytes that users have written: keys, values and headers."""
         return self.key_bytes + self.value_bytes + self.header_bytes
 
 
 def count_entries(entries: Entries) -> dict[Group, Counts]:
-    """What the heads alone tell."""
+    """Count entries by their headers alone."""
     headers = entries.headers
     kinds = headers["magic"].astype(np.int64) << 3 | headers["codec"]
     found: dict[Group, Counts] = {}
@@ -96,7 +96,7 @@ def count_entries(entries: Entries) -> dict[Group, Counts]:
 
 
 def measure_records(entries: Entries, walked: Walked, engine: RecordEngine) -> dict[Group, Counts]:
-    """What their records tell, by group."""
+    """Measure the records of entries, by group."""
     blocks = walked.blocks[walked.blocks[:, IS_BAD] == 0]
     if not len(blocks):
         return {}

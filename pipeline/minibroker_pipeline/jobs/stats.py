@@ -1,4 +1,4 @@
-"""What topics take on disk: by partition, message format and codec, and what they would take in another format."""
+"""Sizes of topics on disk: by partition, message format and codec, and what they would take in another format."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -122,7 +122,7 @@ def _size_json(size: Size | None) -> dict[str, Any] | None:
 
 @dataclass(slots=True)
 class StatsReport:
-    """What `stats` has found."""
+    """The sizes that `stats` has found."""
 
     paths: tuple[str, ...]
     segments: int = 0
@@ -161,7 +161,7 @@ class StatsReport:
 
 
 class _Found(NamedTuple):
-    """What a task has counted."""
+    """The counts of one task."""
 
     groups: dict[_Key, Counts]
     unreadable: list[Unreadable]

@@ -34,7 +34,7 @@ def run_tasks(
     progress: "Progress | None" = None,
     worth_a_process: int = WORTH_A_PROCESS,
 ) -> Iterator[R]:
-    """What `function` makes of the items, which are shared out in runs of about equal size, in any order.
+    """The results of `function` for the items, which are shared out in runs of about equal size, in any order.
 
     Args:
         function: of a module, so that other processes find it; it and what it takes and gives can be pickled.

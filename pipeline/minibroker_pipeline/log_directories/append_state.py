@@ -27,7 +27,7 @@ from minibroker_storage.producer_snapshot import ProducerStateEntry, decode_snap
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
-    """How many partitions a topic has, and its id, 16 bytes, if it has one."""
+    """A topic's number of partitions, and its id, 16 bytes, if it has one."""
 
     partitions: int
     topic_id: bytes | None

@@ -48,7 +48,7 @@ class DirectoryStateError(ValueError):
 
 
 class PublishedLog(NamedTuple):
-    """What checkpoints will tell of a log: its end, its start unless a segment begins there, how far it is cleaned."""
+    """A log's entries in the checkpoints: its end, its start unless a segment begins there, its cleaned offset."""
 
     end_offset: int
     start_offset: int = 0

@@ -32,7 +32,7 @@ class TimeEntries(NamedTuple):
 
 
 def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
-    """What an `.index` file holds, up to the zeros of one that is still written to or whatever else does not ascend."""
+    """The entries of an `.index` file, as far as they ascend: a file that is still written to ends with zeros."""
     entries = np.frombuffer(data, _OFFSET_ENTRY, count=len(data) // _OFFSET_ENTRY.itemsize)
     count = _ascending(entries["position"])
     relative = entries["offset"][:count].astype(np.int64)
@@ -41,7 +41,7 @@ def offset_entries(data: bytes, base_offset: int) -> OffsetEntries:
 
 
 def time_entries(data: bytes, base_offset: int) -> TimeEntries:
-    """What a `.timeindex` file holds, likewise."""
+    """The entries of a `.timeindex` file, likewise."""
     entries = np.frombuffer(data, _TIME_ENTRY, count=len(data) // _TIME_ENTRY.itemsize)
     count = _ascending(entries["timestamp"])
     return TimeEntries(
@@ -50,13 +50,13 @@ def time_entries(data: bytes, base_offset: int) -> TimeEntries:
 
 
 def _ascending(values: NDArray[np.signedinteger]) -> int:
-    """How many of them, from the first on, ascend."""
+    """The number of entries, from the first on, that ascend."""
     stops = np.flatnonzero(values[1:] <= values[:-1])
     return int(stops[0]) + 1 if len(stops) else len(values)
 
 
 def aborted_transactions(data: bytes, path: str) -> list[AbortedTxn]:
-    """What a `.txnindex` file holds. A last entry that is cut short is still being written. `CorruptIndexError`."""
+    """The entries of a `.txnindex` file. A last entry that is cut short is still being written. `CorruptIndexError`."""
     try:
         return decode_all(data[: len(data) - len(data) % _TXN_ENTRY_BYTES])
     except CorruptIndexError as error:

@@ -63,7 +63,7 @@ def is_entry_at(file: OpenFile, position: int, size: int, offset: int, base_offs
 
 @dataclass(slots=True)
 class Transactions:
-    """What a log's batches say of transactions, up to some offset."""
+    """The transactions in a log's batches, up to some offset."""
 
     #: Producers whose transaction is open, and where it begins.
     open: dict[int, int] = field(default_factory=dict[int, int])
@@ -95,7 +95,7 @@ class Transactions:
         return min([end, high_watermark, *self.open.values(), *unstable])
 
     def forget(self, offset: int) -> None:
-        """What was aborted below an offset, which nobody reads any more."""
+        """Forget what was aborted below an offset, which nobody reads any more."""
         self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
 
 
@@ -266,7 +266,7 @@ class LogTail:
                 return
 
     def _pass_damage(self, file: OpenFile, left: int, path: str, *, is_wrong: bool) -> bool:
-        """What is at the position is no whole entry, though the file goes on. Says whether the log does, too."""
+        """Pass bytes that are no whole entry, though the file goes on. Says whether the log does, too."""
         rest = memoryview(file.read_at(self._position, left))
         if not np.frombuffer(rest, np.uint8).any():
             return False  # room that was set aside, or that a crash of the machine has left

@@ -58,7 +58,7 @@ class SegmentFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """What a data directory says of all its logs.
+    """The facts that a data directory holds about all its logs.
 
     `is_clean`: the broker has stopped and had closed them. `is_single`: minibroker, of which there is only one, writes
     or wrote them, so that all that is in a log counts.

@@ -91,13 +91,13 @@ class WrittenSegment(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """What the names of all its files begin with, directory included."""
+        """The beginning of the names of all its files, directory included."""
         return self.path.removesuffix(LOG_SUFFIX)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionSummary:
-    """What a partition's small files tell: where the log ends, who wrote to it, and which leader epochs there were.
+    """The contents of a partition's small files: the end of the log, its producers, and its leader epochs.
 
     `producers` None leaves it to an earlier snapshot to tell of them, and to the log behind it.
     """
@@ -196,7 +196,7 @@ class PartitionWriter:
             raise LogOrderError(f"offset {first} in a log that ends before offset {self.log_end_offset}")
 
     def _room_for(self, headers: NDArray[Any], ends: NDArray[np.int64], first: int) -> int:
-        """How many entries from `first` on go into the current segment, one at least; begins a new one when it must."""
+        """The number of entries from `first` on for the current segment, at least one; begins a new one if needed."""
         before = int(ends[first - 1]) if first else 0
         segment = self._open
         if segment is not None:
@@ -213,7 +213,7 @@ class PartitionWriter:
     def _fitting(
         self, base: int, size: int, headers: NDArray[Any], ends: NDArray[np.int64], first: int, before: int
     ) -> int:
-        """How many entries from `first` on a segment of this base offset and size can take."""
+        """The number of entries from `first` on that a segment of this base offset and size can take."""
         by_size = int(np.searchsorted(ends, before + self._settings.segment_bytes - size, "right"))
         by_offset = int(np.searchsorted(headers["last_offset"], base + INT32_MAX, "right"))
         return min(by_size, by_offset, len(headers)) - first
@@ -407,7 +407,7 @@ def fsync_file(path: str) -> None:
 
 
 def write_partition_files(directory: str, summary: PartitionSummary, *, topic_id: bytes | None = None) -> None:
-    """What belongs beside the segments: leader epochs, a snapshot of the producers at the end, and the topic's id.
+    """Write the files beside the segments: leader epochs, a snapshot of the producers at the end, and the topic's id.
 
     All on disk on return. Without a `topic_id` (16 bytes) there is no `partition.metadata`: a broker without one takes
     the partition into the topic of its name. `OSError`.

@@ -117,7 +117,7 @@ def _is_abandoned(staging: str) -> bool:
 
 
 def _identity(pid: int) -> dict[str, Any]:
-    """What tells a process from all others; `started` is None when there is none, or none is known of."""
+    """The identity of a process among all others; `started` is None when there is none, or none is known of."""
     process = _process(pid)
     started = process[1][_STARTED] if process is not None else None
     return {

@@ -42,7 +42,7 @@ LEADER_EPOCH_AT: Final = 12
 
 
 class Plan(NamedTuple):
-    """What is to be written where: the directory as the query found it when it was planned."""
+    """The plan of a query's writing: the directory as the query found it when it was planned."""
 
     options: WriteOptions
     staging: str

@@ -31,7 +31,7 @@ _PASSED_OVER: Final = frozenset({*RECORD_COLUMNS, *BATCH_COLUMNS})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WriteOptions:
-    """What a query says about its writing. See `docs/spark-source.md` for each; `now_ms` is when it was planned."""
+    """The options of a query for its writing. See `docs/spark-source.md` for each; `now_ms` is when it was planned."""
 
     target: str
     topic: str = ""
@@ -47,7 +47,7 @@ class WriteOptions:
 
     @property
     def files(self) -> LogFileSettings:
-        """How segments are written."""
+        """The format of the segments."""
         return LogFileSettings(segment_bytes=self.segment_bytes, index_interval_bytes=self.index_interval_bytes)
 
     @property

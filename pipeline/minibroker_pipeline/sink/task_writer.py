@@ -32,7 +32,7 @@ _SPREAD: Final = 1 << 32
 
 
 class Piece(NamedTuple):
-    """What a task has written of one partition. Offsets begin with 0, or are final with `keepOffsets`."""
+    """The part of one partition that a task has written. Offsets begin with 0, or are final with `keepOffsets`."""
 
     topic: str
     partition: int

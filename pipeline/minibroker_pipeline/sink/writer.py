@@ -24,7 +24,7 @@ from minibroker_pipeline.sink.task_writer import Piece, TaskWriter
 
 @dataclass
 class WrittenPieces(WriterCommitMessage):
-    """What a task has written."""
+    """The pieces that a task has written."""
 
     pieces: tuple[Piece, ...]
 

@@ -21,7 +21,7 @@ class MinibrokerDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is called with."""
+        """The name that `format` is called with."""
         return FORMAT
 
     def schema(self) -> StructType:

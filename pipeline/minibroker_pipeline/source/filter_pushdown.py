@@ -109,7 +109,7 @@ class PushedFilters:
         )
 
     def narrowed(self, first: int, end: int) -> WantedOffsets:
-        """What is left of [first, end)."""
+        """The rest of [first, end)."""
         return WantedOffsets(max(first, self._first), min(end, self._end), self._min_timestamp)
 
 

@@ -34,7 +34,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceOptions:
-    """What a query says about its reading. See `docs/spark-source.md` for each."""
+    """The options of a query for its reading. See `docs/spark-source.md` for each."""
 
     paths: tuple[str, ...]
     topics: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class SourceOptions:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What a row has unless the query names a schema of its own."""
+        """The columns of a row unless the query names a schema of its own."""
         return (
             *RECORD_COLUMNS,
             *((HEADERS_COLUMN,) if self.include_headers else ()),

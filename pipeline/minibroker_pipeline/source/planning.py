@@ -75,7 +75,7 @@ class _Piece(NamedTuple):
 def plan_ranges(
     log: PartitionLog, tail: LogTail, interval: WantedOffsets, *, split_bytes: int = SPLIT_BYTES
 ) -> Iterator[LogRange]:
-    """What to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
+    """The ranges to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
     if interval.first >= interval.end:
         return
     bounds = np.array([segment.base_offset for segment in log.segments], np.int64)

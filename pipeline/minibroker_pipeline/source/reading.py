@@ -52,7 +52,7 @@ class DataLossError(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadSettings:
-    """How ranges are read; see `DecodeRequest` for what the names mean."""
+    """The settings for reading ranges; see `DecodeRequest` for what the names mean."""
 
     #: Names of the decoder's columns, and `DAMAGE_COLUMN`, in the order that the rows shall have.
     columns: tuple[str, ...]
@@ -206,7 +206,7 @@ class _RangeReading:
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
-        """What is wrong with the transaction index, as far as these entries tell; empty if nothing is.
+        """The fault of the transaction index, as far as these entries tell; empty if nothing is wrong.
 
         What the log itself says counts from then on, besides.
         """

@@ -55,7 +55,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json({key: max(start, logs[key].start_offset) for key, start in starts.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What `maxOffsetsPerTrigger` says."""
+        """The limit by `maxOffsetsPerTrigger`."""
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 

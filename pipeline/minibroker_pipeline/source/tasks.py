@@ -18,7 +18,7 @@ from minibroker_pipeline.source.reading import ReadSettings, output_schema, read
 
 
 class LogInputPartition(InputPartition):
-    """What one task reads."""
+    """The ranges that one task reads."""
 
     def __init__(self, ranges: tuple[LogRange, ...]) -> None:
         super().__init__(None)
@@ -26,7 +26,7 @@ class LogInputPartition(InputPartition):
 
 
 def read_settings(options: SourceOptions, schema: StructType) -> tuple[ReadSettings, pa.Schema]:
-    """How rows of `schema` are read: only its columns are decoded. `OptionError` for columns that there are not."""
+    """The settings for reading rows of `schema`: only its columns are decoded. `OptionError` for unknown columns."""
     requested = to_arrow_schema(schema, timezone="UTC")
     columns = tuple(requested.names)
     try:

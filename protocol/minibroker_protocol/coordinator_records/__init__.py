@@ -1,4 +1,4 @@
-"""What Kafka's coordinators keep in their internal topics, and what consumers tell each other through a group.
+"""Records of Kafka's coordinators in their internal topics, and messages that consumers exchange through a group.
 
 Each key and value begins with its version, see `versioned`. Nothing here is needed before a coordinator is: import it
 where it is used.

@@ -85,7 +85,7 @@ class ClassicProtocol:
 
 @structure
 class ClassicMemberMetadata:
-    """What is known of a member that speaks the classic protocol; the timeout is in ms."""
+    """The metadata of a member that speaks the classic protocol; the timeout is in ms."""
 
     session_timeout_ms: Int32 = 0
     supported_protocols: Array[ClassicProtocol] = field(default_factory=empty)
@@ -93,7 +93,7 @@ class ClassicMemberMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """What a member has told of itself.
+    """The metadata that a member has sent of itself.
 
     `classic_member_metadata` is null for a member of the consumer protocol. That has to be written: without the field,
     Kafka reads an empty structure.
@@ -144,7 +144,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue:
-    """What a member is to read in the end."""
+    """The target assignment of a member."""
 
     topic_partitions: Array[TopicPartition]
 
@@ -167,7 +167,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """What a member reads now; `state` is the number of Kafka's `MemberState`."""
+    """The current assignment of a member; `state` is the number of Kafka's `MemberState`."""
 
     member_epoch: Int32
     previous_member_epoch: Int32

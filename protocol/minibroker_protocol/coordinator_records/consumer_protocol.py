@@ -28,7 +28,7 @@ class TopicPartition:
 @later_versions_only_append
 @message(versions="0-3")
 class ConsumerProtocolSubscription:
-    """What a member wants to read, and from version 1 on what it owns (KIP-429).
+    """A member's subscription, and from version 1 on the partitions that it owns (KIP-429).
 
     `generation_id` says of which generation the owned partitions are (KIP-792); `rack_id` where the member runs
     (KIP-881).
@@ -44,7 +44,7 @@ class ConsumerProtocolSubscription:
 @later_versions_only_append
 @message(versions="0-3")
 class ConsumerProtocolAssignment:
-    """What a member is to read."""
+    """A member's assignment."""
 
     assigned_partitions: Array[TopicPartition]
     user_data: NullableBytes = None

@@ -28,7 +28,7 @@ class AddPartitionsToTxnTopic:
 
 @structure
 class AddPartitionsToTxnTransaction:
-    """What one transaction adds; with `verify_only` nothing is added, only looked up."""
+    """The partitions that one transaction adds; with `verify_only` nothing is added, only looked up."""
 
     transactional_id: String
     producer_id: Int64

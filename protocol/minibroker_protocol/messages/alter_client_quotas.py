@@ -38,7 +38,7 @@ class AlterClientQuotasRequest:
 
 @structure
 class AlteredEntryData:
-    """What came of one entry; the message is null where all went well."""
+    """The result of one entry; the message is null where all went well."""
 
     error_code: Int16
     error_message: NullableString

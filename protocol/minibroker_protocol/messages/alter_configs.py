@@ -40,7 +40,7 @@ class AlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The result of one resource."""
 
     error_code: Int16
     error_message: NullableString

@@ -34,7 +34,7 @@ class ScramCredentialUpsertion:
 
 @message(versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest:
-    """What to remove, and what to store or to replace."""
+    """The credentials to remove, and those to store or to replace."""
 
     deletions: Array[ScramCredentialDeletion]
     upsertions: Array[ScramCredentialUpsertion]
@@ -42,7 +42,7 @@ class AlterUserScramCredentialsRequest:
 
 @structure
 class AlterUserScramCredentialsResult:
-    """What has become of one user."""
+    """The result of one user."""
 
     user: String
     error_code: Int16

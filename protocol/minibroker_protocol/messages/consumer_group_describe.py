@@ -36,7 +36,7 @@ class TopicPartitions:
 
 @structure
 class Assignment:
-    """What a member reads, or is to read."""
+    """The current or the target assignment of a member."""
 
     topic_partitions: Array[TopicPartitions]
 

@@ -26,7 +26,7 @@ class TopicPartitions:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest:
-    """What a member says of itself; null, and a rebalance timeout of -1, mean: as before.
+    """A member's heartbeat; null, and a rebalance timeout of -1, mean no change.
 
     `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while (static members). `rebalance_timeout_ms` is how
     long it may take to give up partitions; `topic_partitions` is what it reads. In version 0 the coordinator makes a

@@ -41,7 +41,7 @@ class CreateAclsRequest:
 
 @structure
 class AclCreationResult:
-    """What has become of one rule."""
+    """The result of one rule."""
 
     error_code: Int16
     error_message: NullableString

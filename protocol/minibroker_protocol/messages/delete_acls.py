@@ -20,7 +20,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class DeleteAclsFilter:
-    """What the rules to remove look like; the pattern's type may be ANY or MATCH, too (KIP-290)."""
+    """A filter of the rules to remove; the pattern's type may be ANY or MATCH, too (KIP-290)."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -55,7 +55,7 @@ class DeleteAclsMatchingAcl:
 
 @structure
 class DeleteAclsFilterResult:
-    """What one filter has found, or why it was refused."""
+    """The rules that one filter has matched, or why it was refused."""
 
     error_code: Int16
     error_message: NullableString

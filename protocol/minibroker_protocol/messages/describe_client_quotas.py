@@ -17,7 +17,7 @@ from minibroker_protocol.schema import (
 
 @structure
 class ComponentData:
-    """What one part of an entity has to be: `match_type` 0 exactly `match`, 1 the default, 2 anything but missing."""
+    """A filter of one part of an entity: `match_type` 0 exactly `match`, 1 the default, 2 anything but missing."""
 
     entity_type: String
     match_type: Int8

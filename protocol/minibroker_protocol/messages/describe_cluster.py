@@ -18,7 +18,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterRequest:
-    """What to tell; `endpoint_type` is 1 for brokers and 2 for controllers (KIP-919).
+    """A request for the cluster's nodes; `endpoint_type` is 1 for brokers and 2 for controllers (KIP-919).
 
     From version 2 on brokers that are registered but down are told, too, if the client wants them (KIP-1073).
     """

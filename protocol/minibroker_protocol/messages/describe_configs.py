@@ -91,7 +91,7 @@ class DescribeConfigsResult:
 
 @message(versions="0-4", flexible="4+")
 class DescribeConfigsResponse:
-    """What each resource is configured with, in the order of the request."""
+    """The configuration of each resource, in the order of the request."""
 
     throttle_time_ms: Int32 = 0
     results: Array[DescribeConfigsResult]

@@ -33,7 +33,7 @@ class DescribeDelegationTokenRequest:
 
 @structure
 class DescribedDelegationTokenRenewer:
-    """Who may renew a token."""
+    """A principal that may renew a token."""
 
     principal_type: String
     principal_name: String

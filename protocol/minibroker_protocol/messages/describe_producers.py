@@ -20,7 +20,7 @@ class DescribeProducersRequest:
 
 @structure
 class ProducerState:
-    """What a partition knows of one producer.
+    """The state of one producer in a partition.
 
     `last_timestamp` is in ms; `current_txn_start_offset` is -1 while no transaction is open.
     """

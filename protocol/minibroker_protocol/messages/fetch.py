@@ -121,7 +121,7 @@ class AbortedTransaction:
 
 @structure
 class PartitionData:
-    """What was read from one partition."""
+    """The data read from one partition."""
 
     partition_index: Int32
     error_code: Int16

@@ -21,7 +21,7 @@ class GetTelemetrySubscriptionsRequest:
 
 @message(versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    """What the client should send, and how.
+    """The metrics that the client should push, and how.
 
     Attributes:
         subscription_id: names this answer in PushTelemetry; another one when the subscriptions have changed.

@@ -41,7 +41,7 @@ class IncrementalAlterConfigsRequest:
 
 @structure
 class AlterConfigsResourceResponse:
-    """What became of one resource."""
+    """The result of one resource."""
 
     error_code: Int16
     error_message: NullableString

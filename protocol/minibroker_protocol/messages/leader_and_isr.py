@@ -58,7 +58,7 @@ class LeaderAndIsrLiveLeader:
 
 @message(versions="0-7", flexible="4+")
 class LeaderAndIsrRequest:
-    """What to lead and to follow; `controller_epoch` counts the controllers that there have been."""
+    """The partitions to lead and to follow; `controller_epoch` counts the controllers that there have been."""
 
     controller_id: Int32
     is_kraft_controller: Annotated[Bool, since(7)] = False

@@ -36,7 +36,7 @@ class ConfigResource:
 
 @message(versions="0-1", flexible="0+")
 class ListConfigResourcesResponse:
-    """What there is to describe."""
+    """The resources that have a configuration."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

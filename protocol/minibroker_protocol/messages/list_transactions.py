@@ -30,7 +30,7 @@ class TransactionState:
 
 @message(versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """What the filters let through, and the states among the filters that do not exist."""
+    """The transactions that match the filters, and the unknown states among the filters."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -42,7 +42,7 @@ class OffsetFetchRequestTopics:
 
 @structure
 class OffsetFetchRequestGroup:
-    """What to tell of one group; `topics` is null for all that it has committed."""
+    """The request for one group; `topics` is null for all that it has committed."""
 
     group_id: String
     member_id: Annotated[NullableString, since(9)] = None

@@ -7,7 +7,7 @@ from minibroker_protocol.schema import Array, Bytes, Int16, Int32, NullableStrin
 
 @structure
 class SyncGroupRequestAssignment:
-    """What the leader gives to one member."""
+    """The assignment that the leader gives to one member."""
 
     member_id: String
     assignment: Bytes

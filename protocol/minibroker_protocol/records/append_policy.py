@@ -1,4 +1,4 @@
-"""What a topic asks of the records that are appended to it (Kafka's `LogConfig`, as far as `LogValidator` reads it)."""
+"""A topic's rules for appended records (Kafka's `LogConfig`, as far as `LogValidator` reads it)."""
 
 from typing import Final, NamedTuple
 

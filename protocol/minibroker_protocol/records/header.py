@@ -1,4 +1,4 @@
-"""What stands at the head of a log entry, in each of Kafka's three message formats.
+"""Headers of log entries, in each of Kafka's three message formats.
 
 The 61 bytes before the records of a v2 batch (KIP-98; Kafka's `DefaultRecordBatch`):
 

@@ -210,7 +210,7 @@ def _survey(data: bytes, magic: int) -> Steps[Survey]:
 
 
 def _absolute_base(wrapper: BatchHeader, last_inner_offset: int) -> int:
-    """What must be added to the inner offsets."""
+    """The number to add to the inner offsets."""
     if wrapper.magic != MAGIC_V1 or not wrapper.base_offset:
         return 0
     base = wrapper.base_offset - last_inner_offset

@@ -1,4 +1,4 @@
-"""What becomes of produced records before they are appended (Kafka's `LogValidator`).
+"""Validation and conversion of produced records before they are appended (Kafka's `LogValidator`).
 
 Kafka does it all in one loop over the records. Here it is four pieces, each on its own, and this module, which decides
 which of them a set needs:
@@ -66,7 +66,7 @@ class Prepared(NamedTuple):
 
 
 class _Append(NamedTuple):
-    """What one append is to come to."""
+    """The target of one append."""
 
     policy: AppendPolicy
     codec: CompressionCodec

@@ -42,7 +42,7 @@ _AT_ONCE: Final = 512
 
 
 class LogAppendInfo(NamedTuple):
-    """What a produced set consists of (Kafka's class of the same name)."""
+    """The contents of a produced set (Kafka's class of the same name)."""
 
     batches: list[Batch]
     """One v2 batch, or one wrapper, or any number of plain v0 or v1 messages. Never none."""

@@ -1,4 +1,4 @@
-"""What a cleaning leaves of one log entry, of any format."""
+"""The filter of a cleaning for one log entry, of any format."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -45,7 +45,7 @@ _UINT32: Final = Struct(">I")
 
 
 class KeptEntry(NamedTuple):
-    """What is left of an entry: its bytes, and what the indexes want to know of them."""
+    """The rest of an entry after cleaning: its bytes, and the facts that the indexes need."""
 
     data: bytes | bytearray
     last_offset: int
@@ -98,7 +98,7 @@ class BatchFilter:
         self.invalid_messages_read = 0
 
     def filter(self, entry: bytes, header: BatchHeader) -> KeptEntry | None:
-        """What is left of a whole entry whose checksum is right, None for nothing. `DecodeError`.
+        """The rest of a whole entry whose checksum is right, None for nothing. `DecodeError`.
 
         An entry of which all stays comes back as the same object.
         """

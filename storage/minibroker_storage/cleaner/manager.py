@@ -32,7 +32,7 @@ _NO_DATA_OFFSET: Final = -1
 
 
 class Cleanable(NamedTuple):
-    """How dirty a log is (Kafka's `LogToClean`), enough to choose among many.
+    """The dirtiness of a log (Kafka's `LogToClean`), enough to choose among many.
 
     Segments below `first_uncleanable_offset` could be cleaned now, those from the one of `first_dirty_offset` on for
     the first time: `cleanable_bytes`; `clean_bytes` are before. `must_clean` says that the oldest dirty record has
@@ -123,7 +123,7 @@ def plan_cleaning(
     io_bytes_per_second: float | None = None,
     force: bool = False,
 ) -> CleaningPlan | None:
-    """What `clean` is to do with a log, or None when it is not due (`Cleanable.is_due`).
+    """The plan for `clean` of a log, or None when it is not due (`Cleanable.is_due`).
 
     With `force` it is due as soon as anything is cleanable. `dedupe_buffer_bytes` is one thread's share of
     `log.cleaner.dedupe.buffer.size`, `load_factor` is `log.cleaner.io.buffer.load.factor`, `io_bytes_per_second` is

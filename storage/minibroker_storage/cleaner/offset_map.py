@@ -15,7 +15,7 @@ _SALT_BYTES: Final = 16
 
 
 def max_entries(dedupe_buffer_bytes: int, load_factor: float) -> int:
-    """How many keys fit into a map of `log.cleaner.dedupe.buffer.size` bytes filled up to the load factor."""
+    """The number of keys that fit into a map of `log.cleaner.dedupe.buffer.size` bytes filled up to the load factor."""
     return int(dedupe_buffer_bytes // BYTES_PER_ENTRY * load_factor)
 
 
@@ -53,7 +53,7 @@ class OffsetMap:
 
     @property
     def memory_bytes(self) -> int:
-        """What the slots take."""
+        """The bytes that the slots take."""
         return (self._mask + 1) * SLOT_BYTES
 
     def put_all(self, keys: Iterable[bytes | None], offsets: Iterable[int], first_offset: int = 0) -> bool:

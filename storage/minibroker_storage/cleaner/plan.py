@@ -1,4 +1,4 @@
-"""What a cleaning is to do and what it has done, as plain data that goes from one process to another as JSON."""
+"""The plan of a cleaning and its result, as plain data that goes from one process to another as JSON."""
 
 import contextlib
 import json
@@ -124,7 +124,7 @@ class CleanedGroup(NamedTuple):
 
 
 class CleaningResult(NamedTuple):
-    """What `clean` has done; nothing of the log has changed yet.
+    """The result of `clean`; nothing of the log has changed yet.
 
     `next_dirty_offset` is where the next cleaning goes on, once the `groups` are in place. Segments that lost nothing
     have no group.

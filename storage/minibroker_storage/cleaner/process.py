@@ -1,4 +1,4 @@
-"""How the broker starts a cleaning process and understands it; starting and waiting are the broker's."""
+"""The broker's side of a cleaning process: its command line and its output; starting and waiting are the broker's."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def encode_plan(plan: CleaningPlan) -> bytes:
 
 
 def plan_size(head: bytes | None = None) -> int:
-    """How many bytes the worker has to read first, and, with these as `head`, how many then."""
+    """The bytes that the worker has to read first, and, with these as `head`, those that follow."""
     size: int = _SIZE.size if head is None else _SIZE.unpack(head)[0]
     return size
 

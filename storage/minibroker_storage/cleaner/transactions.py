@@ -1,4 +1,4 @@
-"""What a cleaning has to remember of transactions while it walks through a log."""
+"""The transactions that a cleaning has to remember while it walks through a log."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -14,7 +14,7 @@ _logger = logging.getLogger(__name__)
 
 
 def read_offset_checkpoint(path: str) -> dict[TopicPartition, int]:
-    """What `parse_offset_checkpoint` finds in the file; none holds no entries. `OSError` when it cannot be read."""
+    """The entries of a file (`parse_offset_checkpoint`); none without a file. `OSError` when it cannot be read."""
     try:
         return parse_offset_checkpoint(read_file(path), path)
     except FileNotFoundError:

@@ -33,7 +33,7 @@ class PublicationError(StorageError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What is to be done, in this order. Names are relative to the data directory.
+    """The steps of a publication, in this order. Names are relative to the data directory.
 
     `set_aside`: directories to take away. `directories`: new ones, none of which is there by then. `files`: new ones,
     each of which takes the place of one of that name; what others point to last.

@@ -1,4 +1,4 @@
-"""What is in the files of a log, for `minibroker dump`: the content of Kafka's DumpLogSegments, and what that checks.
+"""The contents of log files, for `minibroker dump`: that of Kafka's DumpLogSegments, with its checks.
 
 `find` yields events; `text` writes them as Kafka's tool does, `json_lines` for programs. Everything streams: memory
 holds a batch, not a file. Files are opened for reading only, and a broker may be writing them meanwhile.

@@ -1,4 +1,4 @@
-"""What the records of the coordinators' topics say (`--offsets-decoder`, `--transaction-log-decoder`).
+"""Decoders for records of the coordinators' topics (`--offsets-decoder`, `--transaction-log-decoder`).
 
 The texts are those of DumpLogSegments in Kafka 3.9.1: `OffsetsMessageParser` there and
 `TransactionLog.formatRecordKeyAndValue`. A record that cannot be read ends that tool, or is passed over with a word;
@@ -72,7 +72,7 @@ class Decoder:
         self.failed = False
 
     def __call__(self, record: Record) -> Decoded:
-        """What a record says."""
+        """The contents of a record."""
         decoded = self._decode(record)
         self.failed = self.failed or decoded.is_fault
         return decoded
@@ -165,7 +165,7 @@ def _group_value(cls: type[Any], data: bytes) -> dict[str, Any]:
 
 
 def _embedded(cls: type[Any], data: _Bytes) -> Any:
-    """What members of a group of consumers have said; as bytes if it cannot be read."""
+    """The subscription or assignment of a member of a consumer group; as bytes if it cannot be read."""
     try:
         version = _version(data, "value")
         if has_version(cls, version):

@@ -1,4 +1,4 @@
-"""What `dump` finds, one event after the other. `text` and `json_lines` say them to people and to programs."""
+"""Events of a dump, one after the other. `text` and `json_lines` write them for people and for programs."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ from minibroker_storage.transaction_index import AbortedTxn
 
 
 class FileBegins(NamedTuple):
-    """What follows is of this file."""
+    """The begin of a file; the events that follow are of it."""
 
     file: DumpFile
 
@@ -122,7 +122,7 @@ class CheckpointFound(NamedTuple):
 
 
 class MetadataFound(NamedTuple):
-    """What `partition.metadata` says; the topic id as Kafka writes it, in URL-safe base 64."""
+    """The contents of `partition.metadata`; the topic id as Kafka writes it, in URL-safe base 64."""
 
     version: int
     topic_id: str

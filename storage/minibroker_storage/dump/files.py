@@ -1,4 +1,4 @@
-"""What `dump` is asked to read: the kind of each file by its name, and the files that a directory stands for."""
+"""Files to dump: the kind of each by its name, and the files that a directory stands for."""
 
 import contextlib
 import os
@@ -26,7 +26,7 @@ LOG_07_SUFFIX: Final = ".kafka"
 
 
 class FileKind(Enum):
-    """What a file holds; the values are the names that the JSON output uses."""
+    """The kind of a file; the values are the names that the JSON output uses."""
 
     LOG = "log"
     LOG_07 = "log-0.7"

@@ -185,7 +185,7 @@ def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
 
 
 def _sanity(file: DumpFile, kind: type[IndexFile], log_size: int) -> Event:
-    """What a starting broker thinks of an index."""
+    """The result of the checks with which a starting broker looks at an index."""
     handle = FilePool(_FEW_FILES).handle(file.path, os.O_RDONLY)
     try:
         index = kind(handle, file.base_offset or 0, 0)

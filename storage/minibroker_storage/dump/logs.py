@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What a log ends with that is no whole entry. `reason` tells what is wrong unless it is just cut short."""
+    """The end of a log that is no whole entry. `reason` tells what is wrong unless it is just cut short."""
 
     position: int
     size: int
@@ -56,7 +56,7 @@ class Tail(NamedTuple):
 
 
 class Readable(Protocol):
-    """What a log is read from."""
+    """A source that a log is read from."""
 
     def read(self, size: int, /) -> bytes | None:
         """At most `size` bytes, none at the end."""

@@ -1,4 +1,4 @@
-"""What a dump shows and checks."""
+"""Options of a dump."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What Kafka 3.9's DumpLogSegments prints, character for character where that tool has a word for it."""
+"""The output of Kafka 3.9's DumpLogSegments, character for character where that tool has a word for it."""
 
 import os
 import re

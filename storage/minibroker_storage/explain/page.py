@@ -167,5 +167,5 @@ def moment(timestamp: int) -> str:
 
 
 def length_meaning(field: str) -> Meaning:
-    """What the length of something means that may be null."""
+    """The meaning of a length that is negative for null."""
     return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"

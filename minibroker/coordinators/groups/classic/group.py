@@ -189,7 +189,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join again."""
+        """Milliseconds that the slowest member may take to join again."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property

@@ -47,7 +47,7 @@ class Reply(DelayedResponse):
             del self.deliver
 
     def outcome(self) -> Any:
-        """What a handler returns: the response if there is one, else this."""
+        """The return value of the handler: the response if there is one, else this."""
         return self if self.response is None else self.response
 
     def _deliver(self, response: Any) -> None:

@@ -23,7 +23,7 @@ from minibroker_protocol.messages.sync_group import SyncGroupRequest
 
 
 class ClassicMembers:
-    """What members of the classic protocol ask for in one group. All methods raise GroupRefusedError."""
+    """Requests of members of the classic protocol in one group. All methods raise GroupRefusedError."""
 
     def __init__(self, groups: ConsumerGroups, group: ConsumerGroup, topics: Topics) -> None:
         self._groups = groups

@@ -12,12 +12,12 @@ from minibroker_protocol.schema import schema_of
 
 
 def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
-    """What a member subscribes to. DecodeError."""
+    """The subscription of a member. DecodeError."""
     return decode_versioned(ConsumerProtocolSubscription, metadata)
 
 
 def partitions_in(assignment: bytes, topics: Topics) -> Partitions:
-    """What an assignment has of topics that exist; nothing is in an empty one. DecodeError."""
+    """The assigned partitions of topics that exist; none in an empty assignment. DecodeError."""
     if not assignment:
         return {}
     return with_ids(decode_versioned(ConsumerProtocolAssignment, assignment).assigned_partitions, topics)

@@ -48,7 +48,7 @@ class GroupRefusedError(Exception):
 
 
 class Heartbeat(NamedTuple):
-    """What a member says; None, or a rebalance timeout of -1, is what it said before.
+    """A member's heartbeat; None, or a rebalance timeout of -1, means no change.
 
     Attributes:
         member_id: empty if the coordinator is to choose one.
@@ -73,7 +73,7 @@ class Heartbeat(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a member is told; `assignment` is None where it is as it was."""
+    """The response to a member; `assignment` is None if it has not changed."""
 
     member_id: str
     epoch: int
@@ -111,17 +111,17 @@ class ConsumerGroups:
 
     @property
     def max_size(self) -> int:
-        """How many members a group may have."""
+        """The most members that a group may have."""
         return self._core.config.integer("group.consumer.max.size")
 
     def session_timeout_ms(self, member: ConsumerMember, group_id: str) -> int:
-        """How long a member may be silent."""
+        """Milliseconds that a member may be silent."""
         if member.classic is not None:
             return member.classic.session_timeout_ms
         return self._core.configs.group(group_id).session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often members are to be heard of."""
+        """Milliseconds between two heartbeats of a member."""
         return self._core.configs.group(group_id).heartbeat_interval_ms
 
     # Heartbeats
@@ -336,7 +336,7 @@ class ConsumerGroups:
     # Time
 
     def timers(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
-        """What time does to a member."""
+        """The timers of a member."""
         timers = group.timers.get(member_id)
         if timers is None:
             timers = group.timers[member_id] = MemberTimers(

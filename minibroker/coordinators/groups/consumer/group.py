@@ -136,7 +136,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """What a member, or the one whose place it takes, is to read."""
+        """The target assignment of a member, or of the one whose place it takes."""
         before = self.static_member(member.instance_id)
         return self.target.get(member.member_id if before is None else before.member_id, NOTHING)
 
@@ -306,7 +306,7 @@ class ConsumerGroup:
 
 
 def _places(member: ConsumerMember) -> list[tuple[bytes, int]]:
-    """What it reads, and what it has to give up."""
+    """The partitions that a member reads, and those that it has to give up."""
     return [
         (topic, index)
         for partitions in (member.assigned, member.revoking)

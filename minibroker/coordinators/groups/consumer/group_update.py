@@ -25,7 +25,7 @@ _NEVER: Final = 0
 
 
 class GroupUpdate:
-    """What changes in a group; nothing has until its changes are written.
+    """The changes of one update of a group; none counts until all are written.
 
     Attributes:
         changes: the records so far.

@@ -24,7 +24,7 @@ AWAY: Final = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to its target; the numbers are those of the records."""
+    """The state of a member on its way to its target; the numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -92,7 +92,7 @@ class ConsumerMember:
     # Records
 
     def to_metadata(self) -> ConsumerGroupMemberMetadataValue:
-        """What says who it is and what it wants."""
+        """The member's metadata as a record."""
         return ConsumerGroupMemberMetadataValue(
             instance_id=self.instance_id,
             rack_id=self.rack_id,
@@ -121,7 +121,7 @@ class ConsumerMember:
         )
 
     def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
-        """What says where it stands."""
+        """The member's current assignment as a record."""
         return ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,

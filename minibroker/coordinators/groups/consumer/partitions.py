@@ -9,14 +9,14 @@ NOTHING: Final[Partitions] = {}
 
 
 class TopicPartitions(Protocol):
-    """How messages and records name partitions of a topic."""
+    """Partitions of a topic, as messages and records name them."""
 
     topic_id: bytes
     partitions: list[int]
 
 
 def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
-    """What a message or a record names."""
+    """The partitions that a message or a record names."""
     found: dict[bytes, frozenset[int]] = {}
     for each in topics:
         if each.partitions:

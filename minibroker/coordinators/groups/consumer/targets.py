@@ -38,7 +38,7 @@ class Target(NamedTuple):
 
 
 class Wish(NamedTuple):
-    """What a target assignment is made of.
+    """The input of a target assignment.
 
     Attributes:
         members: by member id.

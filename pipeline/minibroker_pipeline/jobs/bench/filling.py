@@ -14,7 +14,7 @@ _WORDS: Final = "The quick brown fox jumps over the lazy dog, and then it sleeps
 
 
 class Filling(NamedTuple):
-    """How many records, the bytes of each value, the producer's `compression.type` and `batch.size`."""
+    """The number of records, the bytes of each value, the producer's `compression.type` and `batch.size`."""
 
     records: int
     size: int

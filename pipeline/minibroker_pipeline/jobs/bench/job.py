@@ -30,7 +30,7 @@ _SETTINGS: Final[dict[str, Any]] = {"spark.ui.enabled": False, "spark.log.level"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSettings:
-    """What is measured.
+    """The settings of a measurement.
 
     Attributes:
         records: of a topic with values of 100 bytes; of larger ones fewer, as if each cost 100 bytes more.
@@ -66,7 +66,7 @@ class BenchSettings:
             raise ValueError("sizes: at least one is needed, and none below 1")
 
     def records_of(self, size: int) -> int:
-        """How many a topic with values of this size gets."""
+        """The number of records of a topic with values of this size."""
         return max(1, self.records * 2 * _USUAL // (max(size, _USUAL) + _USUAL))
 
 

@@ -1,4 +1,4 @@
-"""What is measured: queries with the connector and over the files, and jobs."""
+"""The measured readers: queries with the connector and over the files, and jobs."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What was measured, and what it says: medians of each round's figures and of each round's ratios."""
+"""The measured figures and their summary: medians of each round's figures and of each round's ratios."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -63,7 +63,7 @@ class Figures(NamedTuple):
 
 @dataclass(slots=True)
 class BenchReport:
-    """What `bench` has measured."""
+    """The figures that `bench` has measured."""
 
     settings: dict[str, Any]
     samples: list[Sample] = field(default_factory=list[Sample])

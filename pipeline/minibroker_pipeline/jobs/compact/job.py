@@ -82,7 +82,7 @@ def compact(
 
 
 class _Job:
-    """What is known of the logs between the rounds; the number of a log is its place in all lists."""
+    """The state of the logs between the rounds; the number of a log is its place in all lists."""
 
     def __init__(
         self, commit: DataDirectoryCommit, logs: Sequence[PartitionLog], settings: CompactSettings, now_ms: int

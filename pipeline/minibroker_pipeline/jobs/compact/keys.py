@@ -1,4 +1,4 @@
-"""What stands for a key: 128 bits of keyed hash. And which of many records is the newest of its key.
+"""Hashes of keys: 128 bits, keyed. And the choice of the newest record of each key.
 
 SipHash-1-3 under a secret that each job draws anew: that two keys of a thousand million are taken for one has a chance
 of less than one in 10**20, by accident or on purpose. Kafka's cleaner takes the 128 bits of MD5.
@@ -92,7 +92,7 @@ def _mark_sorted(hashes: Hashes, offsets: _Ints, first_dirty: int) -> NDArray[np
 def _hash_side_by_side(
     data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], secret: Secret
 ) -> Hashes:
-    """What `kernel.hash_keys` does, all keys word by word at a time."""
+    """`kernel.hash_keys` for all keys at a time, word by word."""
     first, second = np.array(secret, np.int64).view(np.uint64)
     state = np.empty((4, len(at)), np.uint64)
     for number, (half, constant) in enumerate(zip((first, second, first, second), _CONSTANTS, strict=True)):

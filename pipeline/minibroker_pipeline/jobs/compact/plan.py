@@ -1,4 +1,4 @@
-"""What a broker would do with a log that it opens: which segments it cleans, and what it knows before it begins.
+"""The plan for a log as a broker that opens it would make it: the segments to clean, and the facts known beforehand.
 
 `LogView` is what can be told at once; `plan_log` needs what the first round has found in the segments.
 """
@@ -97,13 +97,13 @@ class LogView:
 
     @property
     def settled_base(self) -> int:
-        """What lies from here on cannot be cleaned now: the segment of the last stable offset, and those behind it."""
+        """The offset from which on nothing can be cleaned now: the base of the last stable offset's segment."""
         undecided = self.closed_from(max(self.first_dirty, min(self.stable_offset, self.active_base)))
         return undecided[0].base_offset if undecided else self.active_base
 
     @property
     def aborted_ranges(self) -> tuple[AbortedRange, ...]:
-        """What the indexes tell of aborted transactions, and near the end the markers themselves."""
+        """The aborted transactions by the indexes, and near the end by the markers themselves."""
         indexed = (AbortedRange(*entry[:3]) for entries in self._indexed for entry in entries)
         return tuple(sorted({*indexed, *self._tail_aborted}))
 
@@ -144,7 +144,7 @@ class Group(NamedTuple):
 
 
 class LogPlan(NamedTuple):
-    """What is done with a log. `cleaned_offset` is for cleaner-offset-checkpoint."""
+    """The plan of a log. `cleaned_offset` is for cleaner-offset-checkpoint."""
 
     groups: tuple[Group, ...]
     runs: tuple[Run, ...]
@@ -153,7 +153,7 @@ class LogPlan(NamedTuple):
 
     @property
     def active_producers(self) -> tuple[ActiveProducer, ...]:
-        """Whose last batches stay."""
+        """The producers whose last batches stay."""
         return tuple(
             ActiveProducer(
                 producer_id, entry.batches[-1].last_offset if entry.batches else _NO_DATA_OFFSET, entry.producer_epoch
@@ -237,7 +237,7 @@ def _needless(events: Iterable[bytes], transactions: CleanedTransactions) -> Ite
 def _for_grouping(
     view: LogView, settings: CompactSettings, end: int, now_ms: int
 ) -> tuple[list[SegmentToClean], CleaningPlan]:
-    """What the storage's cleaner groups by."""
+    """The segments as the storage's cleaner groups them."""
     segments = [
         SegmentToClean(source.base_offset, source.size, *_index_sizes(view.log, files), source.modified_ns, 0)
         for source, files in zip(view.sources, view.log.segments, strict=True)

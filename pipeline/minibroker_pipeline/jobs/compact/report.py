@@ -1,4 +1,4 @@
-"""What a compaction has done."""
+"""The report of a compaction."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

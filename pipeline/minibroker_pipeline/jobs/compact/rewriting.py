@@ -48,7 +48,7 @@ class RewriteTask(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted of cleaned segments. Records are those with data."""
+    """Counts of cleaned segments. Records are those with data."""
 
     bytes_before: int = 0
     bytes_after: int = 0
@@ -112,7 +112,7 @@ def _append(writer: PartitionWriter, data: memoryview | bytes, headers: NDArray[
 
 
 class _KnownTransactions(CleanedTransactions):
-    """What the plan has found out of markers."""
+    """The facts about markers that the plan has found."""
 
     def __init__(self, needless: frozenset[int]) -> None:
         super().__init__(())

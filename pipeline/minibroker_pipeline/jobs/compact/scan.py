@@ -20,7 +20,7 @@ _LEAST_ROWS: Final = 64
 
 
 class KeyPlan(NamedTuple):
-    """How the keys of a segment are noted. Records from `first_dirty` on take the place of older ones.
+    """The rule by which a segment's keys are noted. Records from `first_dirty` on take the place of older ones.
 
     `stem` is what the names of the runs begin with.
     """
@@ -33,7 +33,7 @@ class KeyPlan(NamedTuple):
 
     @property
     def most_rows(self) -> int:
-        """How many records a run may have."""
+        """The most records of a run."""
         return max(self.memory_bytes // BYTES_PER_ROW, _LEAST_ROWS)
 
 
@@ -48,7 +48,7 @@ class ScanTask(NamedTuple):
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What a segment holds.
+    """The facts about a segment.
 
     `events` are the heads of batches of producers (whole batches where they are markers), in their order: of each
     producer the first and the last batch between two of its markers. Of more the others need not know.

@@ -1,4 +1,4 @@
-"""What a compaction may be told."""
+"""Settings of a compaction."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ MIN_MEMORY_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompactSettings:
-    """How logs are compacted. `ValueError` for what Kafka refuses.
+    """The settings of a compaction. `ValueError` for what Kafka refuses.
 
     Attributes:
         topics: only these; without any, all but the internal ones.

@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What is converted: a segment's log, and the offsets that it can have. `uncommitted` are transactions."""
+    """A segment's log to convert, and the offsets that it can have. `uncommitted` are transactions."""
 
     topic: str
     partition: int
@@ -69,7 +69,7 @@ class EntryConverter:
         self._last_offset = source.first_offset - 1
 
     def convert(self, piece: Entries | NoEntries) -> Iterator[Piece]:
-        """What comes of the next stretch of the log."""
+        """The converted entries of the next stretch of the log."""
         if isinstance(piece, NoEntries):
             self._refuse(Damage(piece.position, piece.offset, piece.size, piece.reason))
             return

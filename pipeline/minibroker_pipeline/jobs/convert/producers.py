@@ -1,4 +1,4 @@
-"""What a log says of its producers at its end, and which transactions were aborted in it."""
+"""The producers at the end of a log, and the transactions aborted in it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class LogProducers(NamedTuple):
 
 
 def log_producers(log: PartitionLog, end_position: int, end_offset: int, engine: RecordEngine) -> LogProducers:
-    """What the newest snapshot and the transaction indexes tell, and the batches behind that. `OSError`.
+    """The producers by the newest snapshot, the transaction indexes, and the batches behind that. `OSError`.
 
     Where a transaction index cannot be read, all batches are gone through. `end_position` is that of the last segment.
     A broker that has stopped cleanly, and left no snapshot, knew of no producers.

@@ -1,4 +1,4 @@
-"""What a conversion has done."""
+"""The report of a conversion."""
 
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final

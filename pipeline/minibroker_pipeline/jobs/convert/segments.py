@@ -41,7 +41,7 @@ class SegmentTask(NamedTuple):
 
 
 class ConvertedSegment(NamedTuple):
-    """What came of it, in a directory of the task's own: no, one or more segments."""
+    """The result of one segment, in a directory of the task's own: no, one or more segments."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What a conversion may be told."""
+"""Settings of a conversion."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,12 +19,12 @@ DROPPABLE: Final[tuple[Droppable, ...]] = ("headers", "timestamps", "transaction
 
 
 class ConvertError(ValueError):
-    """What the wanted format cannot hold. Names the log and the offset, and what to do."""
+    """A record that the chosen format cannot hold. Names the log and the offset, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConvertSettings:
-    """How logs are converted. `ValueError` for what there is not, and for nothing to do.
+    """The settings of a conversion. `ValueError` for unknown values, and for nothing to do.
 
     Attributes:
         format: of the messages; None for the one that each entry has.

@@ -1,4 +1,4 @@
-"""What is in data directories and in those of partitions, right or wrong: names, and the small files."""
+"""The checks of data directories and those of partitions: names, and the small files."""
 
 import contextlib
 import re
@@ -72,7 +72,7 @@ class DataDirectory:
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)
 
     def offset_in(self, checkpoint: str, topic: str, partition: int) -> int | None:
-        """What a checkpoint says of a partition."""
+        """The offset of a partition in a checkpoint."""
         return self.checkpoints.get(checkpoint, {}).get((topic, partition))
 
 
@@ -90,7 +90,7 @@ class Partition:
     epochs: tuple[EpochEntry, ...] = ()
 
     def state(self) -> tuple[SegmentNames, ...]:
-        """What changes when segments come or go, but not when the last one grows."""
+        """The state that changes when segments come or go, but not when the last one grows."""
         return (*self.segments[:-1], *(last._replace(size=0) for last in self.segments[-1:]))
 
 

@@ -1,4 +1,4 @@
-"""What is found, and what can be done about it."""
+"""Findings, and what can be done about each."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -8,7 +8,7 @@ _MOST_OF_A_KIND: Final = 20
 
 
 class What(StrEnum):
-    """What is wrong; the values are what tables and JSON say."""
+    """The kind of a finding; the values stand in tables and JSON."""
 
     CHECKSUM = "checksum"
     ENTRY = "entry"

@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifySettings:
-    """What files do not tell by themselves.
+    """The settings of a check: facts that files do not tell by themselves.
 
     Attributes:
         topics: only these; without any, all.
@@ -45,7 +45,7 @@ class VerifySettings:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What `verify` has looked at and found."""
+    """The findings of `verify`, and what it has looked at."""
 
     findings: list[Finding] = field(default_factory=list[Finding])
     partitions: int = 0
@@ -56,7 +56,7 @@ class VerifyReport:
 
     @property
     def damage(self) -> list[Finding]:
-        """What does not mend itself."""
+        """The findings that do not mend themselves."""
         return [finding for finding in self.findings if finding.is_damage]
 
     @property

@@ -71,7 +71,7 @@ class OffsetGap(NamedTuple):
 
 @dataclass(slots=True)
 class LogScan:
-    """What a pass over the file has found. `entries` are those that are whole, also those that are bad."""
+    """The facts found in a pass over the file. `entries` are those that are whole, also those that are bad."""
 
     findings: Findings
     engine: RecordEngine

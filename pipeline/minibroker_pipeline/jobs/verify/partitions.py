@@ -1,4 +1,4 @@
-"""What segments say together: no gaps, no overlaps, nothing lost that a checkpoint knows of."""
+"""The checks between segments: no gaps, no overlaps, nothing lost that a checkpoint knows of."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

@@ -37,7 +37,7 @@ class SegmentTask(NamedTuple):
 
 
 class SegmentFacts(NamedTuple):
-    """What the other segments and the small files have to agree with, and what is wrong within the segment."""
+    """The facts that the other segments and the small files have to agree with, and the findings within the segment."""
 
     task: SegmentTask
     findings: list[Finding]
@@ -65,7 +65,7 @@ class PieceTask(NamedTuple):
 
 
 class PieceScan(NamedTuple):
-    """What is in a piece. None if anything at all was found: then the segment has to be looked at as a whole."""
+    """The facts about a piece. None if anything at all was found: then the segment has to be looked at as a whole."""
 
     task: PieceTask
     scan: LogScan | None
@@ -93,7 +93,7 @@ def check_segments(tasks: Sequence[Task]) -> list[SegmentFacts | PieceScan]:
 
 
 def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
-    """What `check_segments` would say of the segment that these are all pieces of; None where it has to be asked.
+    """The result of `check_segments` for the segment of all these pieces; None where it has to be asked.
 
     `OSError`.
     """

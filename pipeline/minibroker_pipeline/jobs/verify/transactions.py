@@ -85,7 +85,7 @@ def _fault(
     is_whole: bool,
     is_compacted: bool,
 ) -> str:
-    """What is wrong with an entry; empty if nothing is."""
+    """The fault of an entry; empty if nothing is wrong."""
     span = f"producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
     next_base = facts.task.next_base
     end = facts.end_offset if next_base is None else next_base

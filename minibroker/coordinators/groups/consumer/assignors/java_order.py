@@ -20,7 +20,7 @@ _HALF: Final = 16
 
 
 def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
-    """How many buckets a table has that has grown to so many entries."""
+    """The number of buckets of a table that has grown to so many entries."""
     size = at_least
     while entries > size * 3 // 4:
         size *= 2
@@ -28,7 +28,7 @@ def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
 
 
 def copied_table_size(entries: int) -> int:
-    """How many buckets a HashSet has that was made of a collection of so many."""
+    """The number of buckets of a HashSet that was made of a collection of so many."""
     size = 1
     while size < max(int(entries / 0.75) + 1, _SMALLEST_TABLE):
         size *= 2

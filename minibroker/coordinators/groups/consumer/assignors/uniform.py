@@ -91,7 +91,7 @@ def _share(
 
 
 def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
-    """What a member may keep of what it had, and what it has to give to others."""
+    """The partitions that a member keeps, and those that it has to give to others."""
     kept: dict[bytes, set[int]] = {}
     given_up: list[TopicPartition] = []
     for topic in hash_order(had, uuid_hash):

@@ -204,7 +204,7 @@ class MixedAssignment:
             movable = stayed
 
     def _fewest(self, topic: bytes) -> int:
-        """How many partitions the subscriber of a topic has that has the fewest."""
+        """The least number of partitions that a subscriber of a topic has."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
     def _is_balanced(self) -> Steps[bool]:
