@@ -55,6 +55,9 @@ class SystemClock(Clock):
         self._wall_ahead_ms = 0.0
         self._ahead_ms = 0.0
         self._timers: dict[_SystemTimer, None] = {}
+        self._order = itertools.count()
+        #: While time jumps ahead: a heap of the timers that may not wait, also of some that were cancelled.
+        self._upcoming: list[_Upcoming] | None = None
 
     def now_ms(self) -> int:
         """The system's wall clock, and what it was advanced by."""
@@ -75,6 +78,8 @@ class SystemClock(Clock):
         timer = _SystemTimer(self._timers, callback, self.monotonic_ms() + delay_ms, may_wait=may_wait)
         timer.handle = self._loop.call_later(delay_ms / 1000, timer.fire)
         self._timers[timer] = None
+        if self._upcoming is not None and not may_wait:
+            heapq.heappush(self._upcoming, (timer.due_ms, next(self._order), timer))
         return timer
 
     def advance(self, delay_ms: float) -> None:
@@ -82,17 +87,17 @@ class SystemClock(Clock):
 
         Otherwise a chore of every few seconds would be done a hundred thousand times in a jump of a week.
         """
-        left_ms = delay_ms
-        while left_ms > 0:
-            end_ms = self.monotonic_ms() + left_ms
-            timer = self._next(end_ms)
-            step_ms = left_ms if timer is None else min(left_ms, max(0.0, timer.due_ms - self.monotonic_ms()))
-            self._wall_ahead_ms += step_ms
-            self._ahead_ms += step_ms
-            left_ms -= step_ms
-            if timer is not None:
-                timer.handle.cancel()
-                timer.fire()
+        outer = self._upcoming
+        upcoming = self._upcoming = [
+            (each.due_ms, next(self._order), each) for each in self._timers if not each.may_wait
+        ]
+        heapq.heapify(upcoming)
+        try:
+            self._jump(upcoming, delay_ms)
+        finally:
+            if outer is not None:  # a timer of a jump has made this one: the jump goes on from here
+                outer[:] = upcoming
+            self._upcoming = outer
         now_ms = self.monotonic_ms()
         for timer in [timer for timer in self._timers if timer.may_wait and timer.due_ms <= now_ms]:
             if timer in self._timers:  # one before it may have cancelled it
@@ -102,10 +107,25 @@ class SystemClock(Clock):
             timer.handle.cancel()
             timer.handle = self._loop.call_later(max(0.0, timer.due_ms - now_ms) / 1000, timer.fire)
 
-    def _next(self, end_ms: float) -> "_SystemTimer | None":
-        """The first timer that is due by then and may not wait."""
-        due = (timer for timer in self._timers if not timer.may_wait and timer.due_ms <= end_ms)
-        return min(due, key=lambda timer: timer.due_ms, default=None)
+    def _jump(self, upcoming: "list[_Upcoming]", left_ms: float) -> None:
+        """Move time ahead, from timer to timer."""
+        while left_ms > 0:
+            timer = self._next(upcoming, self.monotonic_ms() + left_ms)
+            step_ms = left_ms if timer is None else min(left_ms, max(0.0, timer.due_ms - self.monotonic_ms()))
+            self._wall_ahead_ms += step_ms
+            self._ahead_ms += step_ms
+            left_ms -= step_ms
+            if timer is not None:
+                timer.handle.cancel()
+                timer.fire()
+
+    def _next(self, upcoming: "list[_Upcoming]", end_ms: float) -> "_SystemTimer | None":
+        """Take the first timer that is due by then; those that were cancelled go."""
+        while upcoming and upcoming[0][0] <= end_ms:
+            timer = heapq.heappop(upcoming)[2]
+            if timer in self._timers:
+                return timer
+        return None
 
     def reset(self) -> None:
         """Let the wall clock show the machine's time again. What is measured evenly goes on evenly."""
@@ -134,6 +154,10 @@ class _SystemTimer:
     def cancel(self) -> None:
         self._timers.pop(self, None)
         self.handle.cancel()
+
+
+_Upcoming = tuple[float, int, _SystemTimer]
+"""When a timer is due (ms), its place among those of the same time, and the timer."""
 
 
 class _ManualTimer:

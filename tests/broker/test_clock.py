@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 
 from minibroker.clock import ManualClock, SystemClock, Timer
 from tests.patience import PATIENCE_S
@@ -160,3 +161,34 @@ async def test_what_waits_for_the_end_of_a_jump_can_be_cancelled_by_what_comes_b
     later.append(clock.call_later(1000, lambda: called.append("cancelled"), may_wait=True))
     clock.advance(5000)
     assert called == ["first"]
+
+
+async def test_a_jump_within_a_jump_calls_each_timer_once_and_in_order() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    fired: list[str] = []
+
+    def jump() -> None:
+        fired.append("jump")
+        clock.call_later(10_000, lambda: fired.append("made within"))
+        clock.advance(20_000)
+
+    clock.call_later(10_000, jump)
+
+    def make_another() -> None:
+        clock.call_later(30_000, partial(fired.append, "made by a timer"))
+
+    for delay_s in (15, 40):
+        clock.call_later(delay_s * 1000, partial(fired.append, f"{delay_s} s"))
+    clock.call_later(25_000, make_another)
+    clock.advance(60_000)
+    assert fired == ["jump", "15 s", "made within", "40 s", "made by a timer"]
+
+
+async def test_a_jump_over_thousands_of_timers_passes_over_those_that_were_cancelled() -> None:
+    clock = SystemClock(asyncio.get_running_loop())
+    fired: list[int] = []
+    timers = [clock.call_later(1000 + number, partial(fired.append, number)) for number in range(20_000)]
+    for timer in timers[1::2]:
+        timer.cancel()
+    clock.advance(60_000)
+    assert fired == list(range(0, 20_000, 2))
