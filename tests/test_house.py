@@ -52,6 +52,9 @@ VAGUE_WORD = re.compile(
 # docs/spark-jobs.md shows it to users.
 DOCUMENTED_NAMES = [("pipeline/minibroker_pipeline/jobs/verify/findings.py", "what")]
 
+# A docstring begins with the thing that it is about, not with one of these.
+VAGUE_BEGIN = re.compile(r"(what|who|whom|whose|how|whatever|whoever)\b", re.IGNORECASE)
+
 REASON_FOR_LENGTH = re.compile(r"\b(long|one file|one module|one table)\b[^.]*\b(because|since|so that)\b", re.DOTALL)
 
 
@@ -240,6 +243,29 @@ def test_vague_names_are_recognised(source: str) -> None:
 
 def test_names_that_only_contain_a_vague_word_are_not_vague() -> None:
     assert vague_names("is_told = what_for = 1  # wanted, said, told") == []
+
+
+def vague_docstrings(source: str) -> list[str]:
+    """Return the first line of each docstring that does not name its subject first."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return [text.partition("\n")[0] for text in texts if VAGUE_BEGIN.match(text)]
+
+
+def test_docstrings_name_their_subject_first() -> None:
+    found: list[str] = []
+    for path in python_files():
+        place = path.relative_to(ROOT)
+        source = path.read_text(encoding="utf-8")
+        # Parsing takes longer than looking for a text that begins so.
+        if place.parts[0] != "tests" and re.search(rf'"""\s*{VAGUE_BEGIN.pattern}', source, re.IGNORECASE):
+            found += [f"{place.as_posix()}: {text}" for text in vague_docstrings(source)]
+    assert found == []
+
+
+def test_vague_docstrings_are_recognised() -> None:
+    source = '"""What is here."""\ndef f():\n    """\n    How it is."""\ndef g():\n    """Whole."""\n'
+    assert vague_docstrings(source) == ["What is here.", "How it is."]
 
 
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_A_PACKAGE)

@@ -17,7 +17,7 @@ NO_MEMBER: Member = (-1, "", None)
 def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
-    """What the group has committed, of all partitions for None. ApiError."""
+    """The committed offsets of the group, of all partitions for None. ApiError."""
     topics = None if partitions is None else _by_topic(partitions)
     asked = (
         None

@@ -145,7 +145,7 @@ class Membership:
         return joined
 
     def _shares(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
-        """What each member gets, by Kafka's RangeAssignor: of each topic a range of partitions."""
+        """The assignment of each member, by Kafka's RangeAssignor: of each topic a range of partitions."""
         subscribed: dict[str, list[str]] = {}
         for member in sorted(joined.members, key=lambda each: (each.group_instance_id or "", each.member_id)):
             wishes = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))

@@ -1,4 +1,4 @@
-"""What `kafka-configs --describe` prints."""
+"""The output of `kafka-configs --describe`."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final

@@ -36,7 +36,7 @@ _SET, _DELETE = 0, 1
 
 
 class Entity(NamedTuple):
-    """What is configured; an empty name is the default for all, None every entity of the type."""
+    """The entity that is configured; an empty name is the default for all, None every entity of the type."""
 
     kind: str
     name: str | None

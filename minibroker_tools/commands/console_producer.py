@@ -81,7 +81,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 class LineReader(NamedTuple):
-    """How a line becomes a record: Kafka's LineMessageReader with its properties."""
+    """Turns a line into a record: Kafka's LineMessageReader with its properties."""
 
     parse_key: bool = False
     key_separator: str = "\t"

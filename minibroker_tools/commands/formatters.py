@@ -1,4 +1,4 @@
-"""How kafka-console-consumer prints a record: Kafka's DefaultMessageFormatter and its kin."""
+"""Formatters of kafka-console-consumer: Kafka's DefaultMessageFormatter and its kin."""
 
 from collections.abc import Mapping
 from typing import BinaryIO, Final, Protocol
