@@ -40,11 +40,12 @@ _TRIMS: Final = 0.03
 
 
 class Work(NamedTuple):
-    """A request, and the batches in it by partition."""
+    """A request, the batches in it by partition, and whether the broker has refused them."""
 
     request: Any
     version: int
     batches: tuple[tuple[Ledger, Sent], ...] = ()
+    is_refused: bool = False
 
 
 class Link:
@@ -201,12 +202,16 @@ class Producer(Party):
         super().disconnect()
 
     def settle(self) -> None:
-        """After all logs have been read: what was found there is answered, what was not is given up."""
+        """After all logs have been read: what was found there is answered, what was not is given up.
+
+        What was refused may still come: the broker that lacks descriptors may be unable to cut a batch away, and cuts
+        it before its next write; if it dies before that, recovery finds the batch.
+        """
         assert not self.is_idempotent
         for work in self.unanswered:
             for ledger, sent in work.batches:
                 assert isinstance(ledger, RecordLedger)
-                if sent.base_offset is None:
+                if sent.base_offset is None and not work.is_refused:
                     ledger.forget(sent)
         self.unanswered.clear()
 
@@ -234,7 +239,7 @@ class Producer(Party):
                 )
             ledger.acked(sent, outcome.base_offset)
         if refused:
-            self.refused.append(self._work(refused))
+            self.refused.append(self._work(refused)._replace(is_refused=True))
 
     def _batch(self, ledger: Ledger) -> Sent:
         topic = ledger.topic
