@@ -1,6 +1,6 @@
 """Query parameters that a route does not have: 400, with the name that was probably meant."""
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -9,15 +9,18 @@ from starlette.exceptions import HTTPException
 
 from minibroker.support.suggestions import suggestion
 
+_FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """Refuse a query parameter that the route does not have. HTTPException 400.
 
-    FastAPI ignores such parameters, so a misspelt filter or limit would have no effect and give no error.
+    FastAPI ignores such parameters, so a misspelt filter or limit would have no effect and give no error. Probes and
+    scrapers may add parameters of their own.
     """
-    if not request.query_params:
-        return
     route = cast("APIRoute", request.scope["route"])
+    if not request.query_params or route.path in _FOR_MACHINES:
+        return
     known = [each.alias for each in route.dependant.query_params]
     for name in request.query_params:
         if name not in known:
