@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 FetchKey = tuple[str | bytes, int]
 """A partition by its topic, named or, from version 13 on, by its id, and its number."""
 NO_SESSION: Final = 0
-_INITIAL_EPOCH: Final = 0
-_FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
@@ -233,7 +233,7 @@ class FetchSessionCache:
 
     def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
         """The session that a request goes on with, in its next epoch; None for a request that asks for all."""
-        if request.session_epoch in {_INITIAL_EPOCH, _FINAL_EPOCH}:
+        if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
             return None
         session = self._sessions.get(request.session_id)
@@ -250,7 +250,7 @@ class FetchSessionCache:
 
     def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
         """A session for a request that asks for `size` partitions, if it wants one and there is room."""
-        if request.session_epoch == _FINAL_EPOCH or not self._make_room(size, now_ms):
+        if request.session_epoch == FINAL_EPOCH or not self._make_room(size, now_ms):
             return None
         return FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
 

@@ -18,6 +18,7 @@ from typing import Final
 from minibroker.config.resources import ConfigResourceType
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
+from minibroker.requests.same_request import SameRequest
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -41,6 +42,8 @@ _NO_NODE: Final = -1
 _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
 NEEDS: Final = NOTHING
+
+REPEAT: Final = SameRequest
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:

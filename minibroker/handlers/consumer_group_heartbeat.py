@@ -15,6 +15,7 @@ from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, LEAVIN
 from minibroker.coordinators.groups.consumer.partitions import partitions_of
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing
+from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
@@ -40,6 +41,8 @@ def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCod
 
 
 NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")
+
+REPEAT: Final = SameRequest
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:

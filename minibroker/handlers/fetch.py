@@ -22,10 +22,11 @@ last fetched epoch (replicas that share a log never diverge).
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from minibroker.clock import Timer
-from minibroker.cluster.fetch_sessions import NO_SESSION, FetchKey, FetchSessionError
+from minibroker.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchKey, FetchSessionError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, Target, topics_at
 from minibroker.requests.fetch_reader import (
@@ -36,6 +37,7 @@ from minibroker.requests.fetch_reader import (
     failed_partition,
     refused_partition,
 )
+from minibroker.requests.numbered_request import Number, NumberedRequest
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Steps, Work
@@ -78,6 +80,24 @@ def _name_of(named: str | bytes, call: Call) -> str | None:
 NAMES: Final = topics_at("topics.topic", "partitions.partition", implied=_held_by_session)
 NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas")
 REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
+
+
+def _numbers(request: FetchRequest) -> list[Number]:
+    """The offsets, and the epoch of a session, which keeps the partitions of its requests."""
+    if request.session_epoch == INITIAL_EPOCH:
+        return []
+    in_session = request.session_epoch != FINAL_EPOCH
+    numbers = [Number(request, "session_epoch", "i")] if in_session else []
+    for topic in request.topics:
+        partitions = topic.partitions
+        if in_session:
+            numbers += [Number(partitions, "fetch_offset", "q", at) for at in range(len(partitions))]
+        else:
+            numbers += [Number(each, "fetch_offset", "q") for each in partitions]
+    return numbers
+
+
+REPEAT: Final = partial(NumberedRequest, _numbers, keeps_response=False)
 
 
 def handle(

@@ -13,6 +13,7 @@ from minibroker.cluster.node import NO_NODE, Node
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.requests.requirements import on_each
+from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError
@@ -38,6 +39,8 @@ _FEW: Final = 16
 NAMES: Final = coordinator_keys_at("coordinator_keys", "key")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY)
 REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
+
+REPEAT: Final = SameRequest
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:

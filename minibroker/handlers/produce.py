@@ -34,9 +34,16 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.delayed_produce import DelayedProduce
 from minibroker.requests.leader_hints import hint_of
-from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, has_many_records, kept
+from minibroker.requests.long_produce import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_ONE_BATCH,
+    has_many_records,
+    is_transactional,
+    kept,
+)
+from minibroker.requests.many_batches import has_many_batches
 from minibroker.requests.partition_append import RefusedError, append, append_in_steps
-from minibroker.requests.produce_memo import has_many_batches
+from minibroker.requests.repeated_produce import ACKS, RepeatedProduce
 from minibroker.requests.requirements import checked, on_each
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
@@ -50,38 +57,20 @@ from minibroker_protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from minibroker_protocol.records.header import (
-    CRC_COVERS_FROM,
-    MAGIC_AT,
-    MAGIC_V2,
-    TRANSACTIONAL_FLAG,
-)
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
-"""The lower byte of a batch's attributes."""
 
 
 def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
     """Transactional records need the right to their transaction (`RequestUtils.hasTransactionalRecords`)."""
-    if not any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
+    if not any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
         return ErrorCode.NONE
     transactional_id = request.transactional_id
     if transactional_id is not None and call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return ErrorCode.NONE
     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-
-
-def _is_transactional(records: Any) -> bool:
-    """Whether the first batch is; there are never two in a request that is served."""
-    return bool(
-        records
-        and len(records) > _ATTRIBUTES_AT
-        and records[MAGIC_AT] == MAGIC_V2
-        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
-    )
 
 
 NAMES: Final = topics_at("topic_data.name", "partition_data.index")
@@ -94,7 +83,7 @@ REFUSAL: Final = Refusal({"base_offset": -1})
 def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
     acks_error = None
-    if request.acks not in {-1, 0, 1}:
+    if request.acks not in ACKS:
         acks_error = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
     asked_topics = request.topic_data
     if len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1:
@@ -205,3 +194,6 @@ def _hint(response: ProduceResponse, call: Call) -> None:
                 continue
             outcome.current_leader = hint_of(partition, call, nodes)
     response.node_endpoints = list(nodes.values())
+
+
+REPEAT: Final = partial(RepeatedProduce, _outcome_of)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Timer
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Line, Take
-    from minibroker.routing.outcomes import Outcome
+    from minibroker.routing.outcomes import AnyOutcome
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_protocol.codec import Splices
 
@@ -125,7 +125,7 @@ class Authentication:
         """See `Interceptor`."""
         return partial(self._accept, take)
 
-    def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
+    def _accept(self, take: Take, frame: memoryview, session: Session) -> AnyOutcome:
         """The result of `take(frame, session)`, if such a request may come now.
 
         IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
@@ -308,7 +308,7 @@ def _refusal(message: str) -> SaslAuthenticateResponse:
     )
 
 
-def _was_told(outcome: Answer | Waiting | None) -> bool:
+def _was_told(outcome: AnyOutcome) -> bool:
     """Has the client got the table, or will it? One that asked in an unknown version may ask again."""
     return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 

@@ -3,18 +3,19 @@
 No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.routing.interceptors`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import GeneratorType
 from typing import Any, Final, cast
 
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import Endpoint, endpoint
-from minibroker.requests.produce_memo import ProduceMemo, has_many_batches
+from minibroker.requests.many_batches import has_many_batches
+from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.routing.interceptors import Line, Observer
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting, outcome_of
+from minibroker.routing.outcomes import NO_ANSWER, Answer, AnyOutcome, Filled, Outcome, Waiting, outcome_of
 from minibroker.services import Services
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
@@ -23,7 +24,6 @@ from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElements
 from minibroker_protocol.frame import (
     RequestHeader,
     begin_response,
-    correlation_id_of,
     end_response,
     read_request_header,
 )
@@ -97,26 +97,37 @@ _DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELE
 _UNSERVED: Final = (1, 0)
 
 
-def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
-    """Serve one request frame of a connection.
+def accept(frame: memoryview, session: Session) -> AnyOutcome:
+    """Serve one request frame of a connection, the short way if it is known.
 
     Raises DecodeError for bytes that are no such request and UnservedRequestError for one that is not in the table;
     in both cases the connection should close.
     """
-    memo, services = session.memo, session.services
-    if memo is not None and memo.recall(frame):
-        return _accept_repeated(frame, memo)
+    repeats = session.repeats
+    if repeats is not None:
+        outcome = repeats.take(frame)
+        if outcome is not UNKNOWN:
+            return outcome
+    return accept_whole(frame, session)
+
+
+def accept_whole(frame: memoryview, session: Session) -> Outcome:
+    """`accept` the long way."""
     decoded = _read(frame, session)
     if decoded is None:
         kept = session.keep(frame)
-        return in_slices(_serve_large(kept, session), services, in_order=_is_in_order(kept))
+        return in_slices(_serve_large(kept, session), session.services, in_order=_is_in_order(kept))
     served, header, request, call = decoded
-    if memo is not None and served.route.key is _PRODUCE:
-        memo.note(frame, request, call, call.api_version)
-    version = call.api_version
     response = serve(served, request, call)
-    if memo is not None:
-        memo.forget_records()
+    outcome = outcome_from(response, served, call.api_version, header.correlation_id, session.services)
+    repeats = session.repeats
+    if repeats is not None and request is not None and not isinstance(outcome, Waiting):
+        repeats.learn(frame, served, request, None if outcome is None else outcome.response, call)
+    return outcome
+
+
+def outcome_from(response: Any, served: Endpoint, version: int, correlation_id: int, services: Services) -> Outcome:
+    """The outcome of a request, from what its handler has returned; if that is steps, they begin here."""
     if isinstance(response, GeneratorType):
         steps = cast("Steps[Any]", response)
         try:  # most requests are small: their steps end before it is worth while to look at the clock
@@ -125,8 +136,9 @@ def accept(frame: memoryview, session: Session) -> Answer | Waiting | None:
         except StopIteration as end:
             response = end.value
         else:
-            return in_slices(_outcome_in_slices(steps, served, header, version), services, in_order=served.in_order)
-    return outcome_of(response, version, header.correlation_id, flexible_header=version in served.flexible_answers)
+            rest = _outcome_in_slices(steps, served, version, correlation_id)
+            return in_slices(rest, services, in_order=served.in_order)
+    return outcome_of(response, version, correlation_id, flexible_header=version in served.flexible_answers)
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
@@ -158,7 +170,7 @@ def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> O
 
 
 def accept_observed(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
-    """`accept` without a memo for a broker with an observer, which gets each decoded request and serves it."""
+    """`accept_whole` for a broker with an observer, which gets each decoded request and serves it."""
     try:
         decoded = _read(frame, session)
     except (DecodeError, UnservedRequestError) as error:
@@ -184,13 +196,14 @@ def _observe_large(observer: Observer, line: Line, frame: memoryview, session: S
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
     """Serve a request from its first byte in slices."""
     served, header, request, call = yield from _read_large(frame, session)
-    return (yield from _outcome_in_slices(serve(served, request, call), served, header, call.api_version))
+    response = serve(served, request, call)
+    return (yield from _outcome_in_slices(response, served, call.api_version, header.correlation_id))
 
 
-def _outcome_in_slices(response: Any, served: Endpoint, header: RequestHeader, version: int) -> Steps[Outcome]:
+def _outcome_in_slices(response: Any, served: Endpoint, version: int, correlation_id: int) -> Steps[Outcome]:
     flexible_header = served.has_flexible_response_header(version)
     result = yield from result_of(response)
-    return outcome_of(result, version, header.correlation_id, flexible_header=flexible_header)
+    return outcome_of(result, version, correlation_id, flexible_header=flexible_header)
 
 
 def _encoded(answer: Answer) -> Steps[Answer]:
@@ -261,17 +274,6 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
     return served, header, version, body
 
 
-def _accept_repeated(frame: memoryview, memo: ProduceMemo[Call]) -> Answer | Waiting | None:
-    call = memo.call
-    served = endpoint(_PRODUCE)
-    response = serve(served, memo.request, call)
-    memo.forget_records()
-    if isinstance(response, GeneratorType):
-        steps = _outcome_in_slices(cast("Steps[Any]", response), served, read_request_header(frame), call.api_version)
-        return in_slices(steps, call.services, in_order=False)
-    return outcome_of(response, call.api_version, correlation_id_of(frame), flexible_header=memo.is_flexible)
-
-
 def may_delete_files(frame: memoryview) -> bool:
     """Whether the request in `frame` may remove what a fetch before it has found."""
     return bytes(frame[:2]) in _DELETING
@@ -290,11 +292,17 @@ class UnencodableAnswerError(Exception):
         self.splices = splices
 
 
-def encode_answers(answers: list[Answer]) -> tuple[bytearray, Splices]:
+def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splices]:
     """The frames of `answers`, in order, with the holes that record data on disk will fill. UnencodableAnswerError."""
     out = bytearray()
     splices: Splices = []
     for answer in answers:
+        if not isinstance(answer, Answer):
+            frame = answer.filled()
+            if frame is not None:
+                out += frame
+                continue
+            answer = answer.unfilled()  # noqa: PLW2901 - the same answer in its other form
         if answer.encoded is not None:
             data, holes = answer.encoded
             splices += [(len(out) + position, splice) for position, splice in holes] if out else holes

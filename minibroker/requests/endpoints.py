@@ -12,6 +12,7 @@ from minibroker_protocol.schema import schema_of
 
 if TYPE_CHECKING:
     from minibroker.requests.declarations import Names, Refusal
+    from minibroker.requests.repeats import MakeShortWay
     from minibroker.requests.requirements import Requirement
 
 # An enum's members are looked up each time that they are named.
@@ -42,6 +43,7 @@ class Endpoint(NamedTuple):
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
         in_order: its requests change the cluster's metadata, so each waits for such requests before it.
+        repeat: makes the short way of requests that a connection repeats; None for an API that has none.
     """
 
     route: Route
@@ -55,6 +57,7 @@ class Endpoint(NamedTuple):
     needs: "Requirement"
     refusal: "Refusal"
     in_order: bool
+    repeat: "MakeShortWay | None"
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
@@ -102,4 +105,5 @@ def _loaded(route: Route) -> Endpoint:
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
         getattr(handler, "IN_ORDER", False),
+        getattr(handler, "REPEAT", None),
     )

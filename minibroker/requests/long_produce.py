@@ -7,10 +7,17 @@ hundred thousand of them, and a few kilobytes of a compressed set as many.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_protocol.messages.produce import TopicProduceData
-from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    MAGIC_AT,
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
 from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
@@ -26,6 +33,8 @@ _FEW_RECORDS: Final = 1000
 _SMALL_SET: Final = 16_384
 _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
 _LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
+_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
+"""The lower byte of a batch's attributes."""
 
 
 def has_many_records(request: ProduceRequest, call: Call) -> bool:
@@ -61,6 +70,16 @@ def takes_as_it_comes(topic: Topic, records: memoryview, call: Call) -> bool:
 def is_v2(records: memoryview) -> bool:
     """Whether a batch of format v2 comes first."""
     return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
+
+
+def is_transactional(records: Any) -> bool:
+    """Whether the first batch is; there are never two in a request that is served."""
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] == MAGIC_V2
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+    )
 
 
 def kept(request: ProduceRequest) -> ProduceRequest:

@@ -79,11 +79,24 @@ def append(
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."
         return response
-    records = data.records
+    if refusal is None:
+        append_to(topic, partition, data.records, call, request, response)
+    else:
+        _explain(response, refusal, topic, data.records, call)
+    return response
+
+
+def append_to(
+    topic: Topic,
+    partition: Partition,
+    records: Records,
+    call: Call,
+    request: ProduceRequest,
+    response: PartitionProduceResponse,
+) -> None:
+    """`append` to a partition that exists; `response` gets the first offset or an error. Both ways come here."""
     try:
-        if refusal is not None:
-            raise refusal
-        if partition.leader is not call.node or partition.is_under_min_isr:
+        if partition.leader is not call.session.node or partition.is_under_min_isr:
             _check_replicas(partition, response, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
@@ -96,7 +109,6 @@ def append(
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
         _explain(response, error, topic, records, call)
-    return response
 
 
 def append_in_steps(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from minibroker.requests.dispatch import accept, accept_observed
+from minibroker.requests.dispatch import accept, accept_observed, accept_whole
 from minibroker.routing.interceptors import Interceptor, Line, Take
 from minibroker.services import Services
 
@@ -10,7 +10,11 @@ from minibroker.services import Services
 def compose(services: Services, authentication: Interceptor | None, line: Line) -> Take:
     """`accept` with the observer, and all interceptors before it that there are now: authentication, meter."""
     observer = services.observer
-    take: Take = accept if observer is None else partial(accept_observed, observer, line)
+    take: Take = accept
+    if observer is not None:
+        take = partial(accept_observed, observer, line)
+    elif services.quotas is not None:  # which change responses
+        take = accept_whole
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.cluster.node import Node
-    from minibroker.requests.produce_memo import ProduceMemo
+    from minibroker.requests.repeats import Repeats
     from minibroker.routing.delayed import DelayedResponse
     from minibroker.services import Services
     from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -52,7 +52,7 @@ class Session:
         node: the one whose listener has taken the connection.
         advertised: (host, port) at which this client should find `node`.
         client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
-        memo: the connection's last produce request; None where nobody keeps one.
+        repeats: the requests that the connection repeats; None where nobody keeps them.
         principal: whom the client has proved to be.
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.
@@ -68,11 +68,11 @@ class Session:
         "client_port",
         "keep",
         "listener",
-        "memo",
         "muted_ms",
         "node",
         "principal",
         "protocol",
+        "repeats",
         "services",
         "software",
     )
@@ -84,7 +84,7 @@ class Session:
         *,
         advertised: tuple[str, int],
         client_host: str = "/127.0.0.1",
-        memo: ProduceMemo[Any] | None = None,
+        repeats: Repeats | None = None,
         principal: Principal = ANONYMOUS,
         listener: str = PLAINTEXT,
         protocol: str = PLAINTEXT,
@@ -94,7 +94,7 @@ class Session:
         self.advertised = advertised
         self.client_host = client_host
         self.client_port = 0
-        self.memo = memo
+        self.repeats = repeats
         self.principal = principal
         self.listener = listener
         self.protocol = protocol

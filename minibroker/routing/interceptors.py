@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minibroker.routing.outcomes import Outcome
+from minibroker.routing.outcomes import AnyOutcome, Outcome
 
 if TYPE_CHECKING:
     from minibroker.support.slices import Steps
     from minibroker_protocol.codec import Splices
     from minibroker_protocol.frame import RequestHeader
 
-Take = Callable[..., Outcome]
+Take = Callable[..., AnyOutcome]
 """Serves a frame of a session: `take(frame, session)`."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from minibroker.routing.delayed import DelayedResponse
 
@@ -36,8 +36,23 @@ class Waiting(NamedTuple):
     answer: Answer
 
 
+@runtime_checkable
+class Filled(Protocol):
+    """An answer that needs no encoding, since its response has been encoded before: see `requests.repeats`."""
+
+    def filled(self) -> bytes | None:
+        """The frame, once the wake-up's appends are written; None when it has to be encoded after all."""
+        ...
+
+    def unfilled(self) -> Answer:
+        """The answer to be encoded."""
+        ...
+
+
 Outcome = Answer | Waiting | None
 """What a connection does for a request: send an answer, wait for one, or nothing at all."""
+AnyOutcome = Outcome | Filled
+"""The same, also of a request that has taken the short way."""
 
 
 def outcome_of(

@@ -9,18 +9,18 @@ connection can make the broker hold is bounded.
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, encode_answers, may_delete_files
-from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.routing.interceptors import Interceptor, Take
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Filled, Outcome, Waiting
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox
 from minibroker.services import Services
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self.node,
             advertised=self.node.endpoints[self._listener].advertised or dialled,
             client_host=_kafka_address(peer),
-            memo=ProduceMemo(),
+            repeats=Repeats(),
             listener=self._listener,
         )
         self._session.keep = self._reader.keep
@@ -203,7 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.delayed.cancel()
             self._waiting = None
-        self._session.memo = None  # which knows the session
+        self._session.repeats = None  # which know the session
         if self._chain_version != _NOT_COMPOSED:
             del self._take  # which knows this connection
             self._chain_version = _NOT_COMPOSED
@@ -255,7 +255,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self) -> None:
         """Handle all whole requests that are here, write what they append, send their answers."""
-        answers: list[Answer] = []
+        answers: list[Answer | Filled] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
         if services.chain_version != self._chain_version:
@@ -288,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         self._chain_version = self._services.chain_version
         self._take = compose(self._services, self._authentication, self)
 
-    def _end_turn(self, answers: list[Answer], fault: Exception | None) -> None:
+    def _end_turn(self, answers: Sequence[Answer | Filled], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
         if not self._send(answers):
             return
@@ -359,12 +359,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.close()
 
-    def _send(self, answers: list[Answer]) -> bool:
+    def _send(self, answers: Sequence[Answer | Filled]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
         self._services.core.writes.commit()
         return not answers or self._answer(answers)
 
-    def _answer(self, answers: list[Answer]) -> bool:
+    def _answer(self, answers: Sequence[Answer | Filled]) -> bool:
         """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
         try:
             data, splices = encode_answers(answers)

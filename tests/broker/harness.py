@@ -9,9 +9,9 @@ from typing import Any, Final
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
-from minibroker.requests.dispatch import SlicedRequest, accept, encode_answers
+from minibroker.requests.dispatch import SlicedRequest, accept_whole, encode_answers
 from minibroker.requests.session import Session
-from minibroker.routing.outcomes import Answer, Outcome, Waiting
+from minibroker.routing.outcomes import Answer, Filled, Outcome, Waiting
 from minibroker.routing.routes import ROUTES
 from minibroker.security.principals import USER, Principal
 from minibroker.services import Services, open_services
@@ -129,7 +129,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
     return response
 
 
-def bytes_of(*answers: Answer) -> bytes:
+def bytes_of(*answers: Answer | Filled) -> bytes:
     """What a connection would send for `answers`."""
     out, splices = encode_answers(list(answers))
     for position, splice in reversed(splices):
@@ -238,7 +238,7 @@ class Harness:
 
     def accept(self, request: Any, version: int) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        return accept(memoryview(bytearray(frame_of(request, version))), self.session())
+        return accept_whole(memoryview(bytearray(frame_of(request, version))), self.session())
 
     def session(self, **given: Any) -> Session:
         """A connection that has just been made; `given` as `Session` takes it."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.requests.dispatch import accept
+from minibroker.requests.dispatch import accept_whole
 from minibroker.requests.meter import Meter
 from minibroker.requests.session import Session
-from minibroker.routing.outcomes import Waiting
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.security.principals import Principal
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -53,7 +53,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept if services.quotas is None else Meter(services.quotas).before(accept, Line())
+        take = accept_whole if services.quotas is None else Meter(services.quotas).before(accept_whole, Line())
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):
@@ -61,4 +61,5 @@ class Metered:
             self.harness.run_soon()
             assert pending.is_answered
             return pending.response, self.session.muted_ms
+        assert outcome is None or isinstance(outcome, Answer)
         return None if outcome is None else outcome.response, self.session.muted_ms

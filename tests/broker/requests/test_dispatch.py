@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from minibroker.cluster.releases import RELEASES, release
 from minibroker.faults.observer import keep_journal
-from minibroker.requests.dispatch import accept, encode_answers
+from minibroker.requests.dispatch import accept_whole, encode_answers
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
 from minibroker.routing.delayed import UnservedRequestError
@@ -54,7 +54,7 @@ def header(key: int, version: int, client_id: bytes = b"c") -> bytes:
 
 
 def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
-    return accept(memoryview(bytearray(frame)), harness.session())
+    return accept_whole(memoryview(bytearray(frame)), harness.session())
 
 
 # Every row of the table is whole: declarations, handler, documentation, tests.

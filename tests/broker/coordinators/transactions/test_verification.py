@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept, encode_answers
-from minibroker.requests.produce_memo import ProduceMemo
-from minibroker.routing.outcomes import Answer
+from minibroker.requests.repeats import Repeats
+from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in, read_committed
@@ -64,9 +63,9 @@ def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configu
 
 
 def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
-    """A connection's memo saves decoding and nothing else."""
+    """The short way saves decoding and encoding, and nothing else."""
     producer = Producer(harness)
-    memo: ProduceMemo[Call] = ProduceMemo()
+    repeats = Repeats()
 
     def sent() -> int:
         data = PartitionProduceData(index=0, records=producer.batch(b"x"))
@@ -77,9 +76,10 @@ def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
             topic_data=[TopicProduceData(name="t", partition_data=[data])],
         )
         frame = memoryview(bytearray(frame_of(request, 11)))
-        answer = accept(frame, harness.session(memo=memo))
+        answer = accept(frame, harness.session(repeats=repeats))
         harness.core.writes.commit()
-        assert isinstance(answer, Answer)
+        assert answer is not None
+        assert not isinstance(answer, Waiting)
         assert encode_answers([answer])[0]
         outcome = response_of(request, 11, bytes_of(answer)).responses[0].partition_responses[0]
         if outcome.error_code == 0:

@@ -9,9 +9,9 @@ import pytest
 
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept
-from minibroker.requests.produce_memo import ProduceMemo
+from minibroker.requests.repeats import Repeats
 from minibroker.routing.delayed import UnservedRequestError
-from minibroker.routing.outcomes import Answer
+from minibroker.routing.outcomes import Waiting
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -101,13 +101,14 @@ def test_an_answer_that_waits_has_its_refusals_when_it_comes(tmp_path: Path) -> 
 
 
 def test_a_repeated_produce_request_is_held_against_the_rules_of_its_moment(harness: Harness) -> None:
-    session = harness.session(memo=ProduceMemo())
+    session = harness.session(repeats=Repeats())
 
     def send(topic: str) -> int:
         request = produce_request(batch(b"b"), topic)
         outcome = accept(memoryview(bytearray(frame_of(request, 9))), session)
         harness.core.writes.commit()
-        assert isinstance(outcome, Answer)
+        assert outcome is not None
+        assert not isinstance(outcome, Waiting)
         return produced(response_of(request, 9, bytes_of(outcome)))[topic]
 
     assert [send("mine"), send("mine")] == [0, 0]

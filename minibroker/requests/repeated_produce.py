@@ -1,0 +1,227 @@
+"""Repeated produce requests: the short way of a request for one partition, of which only the records differ.
+
+What stands before the records is compared with what this connection has sent before, partition by partition, and
+decoded no more. The batch goes through the same function as on the long way (`partition_append`), with every check.
+The response is a template with three numbers: base offset, log append time, log start offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional, is_v2
+from minibroker.requests.partition_append import append_to
+from minibroker.requests.repeats import BODY, UNKNOWN, Template
+from minibroker.routing.outcomes import Answer, AnyOutcome, outcome_of
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from minibroker_protocol.primitives import read_uvarint, write_uvarint
+from minibroker_protocol.records.header import NO_OFFSET, NO_TIMESTAMP
+from minibroker_protocol.schema import first_version
+
+if TYPE_CHECKING:
+    from minibroker.cluster.topics import Topic
+    from minibroker.requests.call import Call
+    from minibroker.requests.endpoints import Endpoint
+
+ACKS: Final = frozenset({-1, 0, 1})
+"""The values of `acks` that are no error."""
+_INT32: Final = Struct(">i")
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_WITH_ALL_NUMBERS: Final = first_version(PartitionProduceResponse, "log_start_offset")
+_NO_TAGGED_FIELDS: Final = b"\0\0\0"
+"""The empty sections of tagged fields that end a flexible request: of the partition, the topic and the request."""
+_MARKS: Final = (0x5EC0_9D1F_A36B_C824, 0x31B7_E5D2_0F48_96AC, 0x6A2D_84F3_C15E_7B90)
+_MOST_PARTITIONS: Final = 64
+_MOST_BYTES: Final = 1024
+"""A request with more bytes before its records is not remembered."""
+
+
+Conclude = Callable[[ProduceRequest, ProduceResponse, list[tuple["Topic", PartitionProduceResponse]], "Call"], Any]
+
+
+class Known:
+    """A request for one partition, without its records.
+
+    Attributes:
+        data: the topic.
+        template: of the response when all goes well; made when the request comes again. None where the version has no
+            place for one of the numbers.
+    """
+
+    __slots__ = ("_is_made", "call", "data", "index", "request", "template")
+
+    def __init__(self, request: ProduceRequest, data: TopicProduceData, index: int, call: Call) -> None:
+        self.request = request
+        self.data = data
+        self.index = index
+        self.call = call
+        self.template: Template | None = None
+        self._is_made = False
+
+    def make_template(self) -> None:
+        """Make the template, unless it was tried before."""
+        version = self.call.api_version
+        if self._is_made or version < _FIRST_WITH_ALL_NUMBERS:
+            return
+        self._is_made = True
+        outcome = PartitionProduceResponse(index=self.index, error_code=0, base_offset=_MARKS[0])
+        _, outcome.log_append_time_ms, outcome.log_start_offset = _MARKS
+        is_flexible = version >= _FIRST_FLEXIBLE
+        self.template = Template.of(self.response(outcome), version, flexible_header=is_flexible, marks=_MARKS)
+
+    def response(self, outcome: PartitionProduceResponse) -> ProduceResponse:
+        """The response as the long way makes it."""
+        name, topic_id = self.data.name, self.data.topic_id
+        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
+        return ProduceResponse(responses=[topic])
+
+
+class Appended(PartitionProduceResponse):
+    """The outcome for the partition, and the answer that tells it: see `routing.outcomes.Filled`."""
+
+    __slots__ = ("_correlation_id", "_known")
+
+    def __init__(self, known: Known, correlation_id: int) -> None:
+        self._known = known
+        self._correlation_id = correlation_id
+        self.index = known.index
+        self.error_code = 0
+        self.base_offset = NO_OFFSET
+        self.log_append_time_ms = NO_TIMESTAMP
+        self.log_start_offset = NO_OFFSET
+        self.record_errors = []
+        self.error_message = None
+        self.current_leader = _NO_LEADER
+
+    def filled(self) -> bytes | None:
+        """The frame of the response; None when the disk has refused the batch, or there is no template."""
+        template = self._known.template
+        if template is None or self.error_code:
+            return None
+        return template.pack(
+            template.size,
+            self._correlation_id,
+            template.head,
+            self.base_offset,
+            self.log_append_time_ms,
+            self.log_start_offset,
+            template.tail,
+        )
+
+    def unfilled(self) -> Answer:
+        """The same as an answer that is encoded as any other."""
+        known = self._known
+        known.make_template()
+        version = known.call.api_version
+        return Answer(known.response(self), version, self._correlation_id, flexible_header=version >= _FIRST_FLEXIBLE)
+
+
+_NO_LEADER: Final = PartitionProduceResponse(index=0, error_code=0, base_offset=NO_OFFSET).current_leader
+
+
+class RepeatedProduce:
+    """The produce requests of one connection in one version: see `repeats.ShortWay`.
+
+    `conclude` is the end of the handler: from the request, the response and the topics that may want a flush, with
+    their outcomes, to what a handler returns.
+    """
+
+    __slots__ = ("_by_id", "_call", "_conclude", "_end", "_is_flexible", "_known", "_takes_all")
+
+    def __init__(self, conclude: Conclude, _endpoint: Endpoint, call: Call) -> None:
+        version = call.api_version
+        self._conclude = conclude
+        self._call = call
+        self._known: dict[bytes, Known] = {}
+        self._end = 0  # of the bytes before the length of the records, in all requests that are known
+        self._by_id = version >= FIRST_WITH_IDS
+        self._is_flexible = version >= _FIRST_FLEXIBLE
+        self._takes_all = version >= FIRST_WITH_ONE_BATCH
+
+    def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
+        """See `repeats.ShortWay`."""
+        end = self._end
+        known = self._known.get(bytes(frame[BODY:end]))
+        if known is None:
+            return UNKNOWN
+        try:
+            if self._is_flexible:
+                length, position = read_uvarint(frame, end)
+                stop = position + length - 1
+                if bytes(frame[stop:]) != _NO_TAGGED_FIELDS:
+                    return UNKNOWN
+            else:
+                position, stop = end + _INT32.size, len(frame)
+                if _INT32.unpack_from(frame, end)[0] != stop - position:
+                    return UNKNOWN
+        except (DecodeError, StructError):
+            return UNKNOWN
+        if stop <= position:
+            return UNKNOWN
+        return self._append(known, frame[position:stop], correlation_id)
+
+    def _append(self, known: Known, records: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
+        call = self._call
+        topics = call.core.topics
+        topic = topics.with_id(known.data.topic_id) if self._by_id else topics.get(known.data.name)
+        if topic is None or not topic.keeps_batches or not (self._takes_all or is_v2(records)):
+            return UNKNOWN
+        partition = topic.partition(known.index)
+        if partition is None or not (call.services.authorizer is None or _may_write(topic, records, call)):
+            return UNKNOWN
+        answer = Appended(known, correlation_id)
+        request = known.request
+        append_to(topic, partition, records, call, request, answer)
+        if not (answer.error_code or topic.flushes_on_append) and request.acks:
+            return answer
+        flushed: list[tuple[Topic, PartitionProduceResponse]] = [(topic, answer)] if topic.flushes_on_append else []
+        response = self._conclude(request, known.response(answer), flushed, call)
+        return outcome_of(response, call.api_version, correlation_id, flexible_header=self._is_flexible)
+
+    def learn(self, frame: memoryview, request: ProduceRequest, _response: Any) -> None:
+        """See `repeats.ShortWay`."""
+        if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+            return
+        topic = request.topic_data[0]
+        data = topic.partition_data[0]
+        if not isinstance(data.records, memoryview) or not data.records or request.acks not in ACKS:
+            return
+        end = self._end_of_prefix(frame, len(data.records))
+        if not BODY <= end <= _MOST_BYTES:
+            return
+        if end != self._end or len(self._known) >= _MOST_PARTITIONS:
+            self._known.clear()
+            self._end = end
+        data.records = None  # they are in memory that is used again
+        self._known[bytes(frame[BODY:end])] = Known(request, topic, data.index, self._call)
+
+    def _end_of_prefix(self, frame: memoryview, length: int) -> int:
+        """Position of the records' length, if they stand where `take` looks for them; else -1."""
+        written, tail = bytearray(), b""
+        if self._is_flexible:
+            write_uvarint(written, length + 1)
+            tail = _NO_TAGGED_FIELDS
+        else:
+            written += _INT32.pack(length)
+        stop = len(frame) - len(tail)
+        end = stop - length - len(written)
+        as_written = (
+            end >= 0 and bytes(frame[stop:]) == tail and bytes(frame[end : end + len(written)]) == bytes(written)
+        )
+        return end if as_written else -1
+
+
+def _may_write(topic: Topic, records: memoryview, call: Call) -> bool:
+    """Whether the client may write; False for a transaction, which needs a right of its own."""
+    return not is_transactional(records) and call.allows(Operation.WRITE, ResourceType.TOPIC, topic.name)

@@ -1,0 +1,85 @@
+"""The short way of requests that come again byte for byte: heartbeats, ApiVersions, Metadata and their like.
+
+The handler serves the same request object, rights are checked before, and the response is compared with the one
+before. An equal one leaves as the bytes of that one. A handler that declares `REPEAT = SameRequest` neither changes nor
+keeps its request, and changes nothing of a response that it has returned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from minibroker.requests.dispatch import outcome_from, serve
+from minibroker.requests.repeats import BODY, UNKNOWN, Template
+from minibroker.routing.outcomes import Answer, AnyOutcome
+
+if TYPE_CHECKING:
+    from minibroker.requests.call import Call
+    from minibroker.requests.endpoints import Endpoint
+
+_MOST_REQUESTS: Final = 8
+MOST_BYTES: Final = 1024
+"""A longer request is not remembered."""
+
+
+class KnownRequest:
+    """A request, and its last response, None where that is not to be kept.
+
+    `template` is there once the response has come twice, too.
+    """
+
+    __slots__ = ("request", "response", "template")
+
+    def __init__(self, request: Any, response: Any) -> None:
+        self.request = request
+        self.response = response
+        self.template: Template | None = None
+
+
+class SameRequest:
+    """The repeated requests of one API in one version on one connection: see `repeats.ShortWay`."""
+
+    __slots__ = ("_call", "_endpoint", "_flexible_header", "_known")
+
+    def __init__(self, endpoint: Endpoint, call: Call) -> None:
+        self._endpoint = endpoint
+        self._call = call
+        self._flexible_header = call.api_version in endpoint.flexible_answers
+        self._known: dict[bytes, KnownRequest] = {}
+
+    def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
+        """See `repeats.ShortWay`."""
+        known = self._known.get(bytes(frame[BODY:])) if len(frame) <= MOST_BYTES else None
+        if known is None:
+            return UNKNOWN
+        return self._outcome(known, correlation_id)
+
+    def _outcome(self, known: KnownRequest, correlation_id: int) -> AnyOutcome:
+        """Have a known request served."""
+        endpoint, call = self._endpoint, self._call
+        response = serve(endpoint, known.request, call)
+        version, flexible_header = call.api_version, self._flexible_header
+        if type(response) is not endpoint.response:
+            outcome = outcome_from(response, endpoint, version, correlation_id, call.services)
+            if not isinstance(outcome, Answer):
+                return outcome
+            response = outcome.response
+        if known.response is None:
+            return Answer(response, version, correlation_id, flexible_header)
+        if response != known.response:
+            known.response, known.template = response, None
+        elif known.template is None:
+            known.template = Template.of(response, version, flexible_header=flexible_header)
+        template = known.template
+        if template is None:
+            return Answer(response, version, correlation_id, flexible_header)
+        frame_of_answer = template.pack(template.size, correlation_id, template.head, template.tail)
+        return Answer(response, version, correlation_id, flexible_header, None, (bytearray(frame_of_answer), []))
+
+    def learn(self, frame: memoryview, request: Any, response: Any) -> None:
+        """See `repeats.ShortWay`."""
+        if len(frame) > MOST_BYTES:
+            return
+        if len(self._known) >= _MOST_REQUESTS:
+            self._known.clear()
+        self._known[bytes(frame[BODY:])] = KnownRequest(request, response)
