@@ -256,8 +256,8 @@ def test_a_partition_whose_only_replica_is_down_is_offline(make_cluster: MakeClu
     )
     asked = describe_topic_partitions.TopicRequest(name="t")
     page = cluster.ask(describe_topic_partitions.DescribeTopicPartitionsRequest(topics=[asked]), 0)
-    partition = page.topics[0].partitions[0]  # which makes no error of it
-    assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, -1, [1])
+    offline = page.topics[0].partitions[0]  # which makes no error of it
+    assert (offline.error_code, offline.leader_id, offline.offline_replicas) == (0, -1, [1])
     response = cluster.ask(produce_request(batch(b"a")), 10)
     assert response.responses[0].partition_responses[0].current_leader.leader_id == -1
     assert response.node_endpoints == []
