@@ -123,15 +123,10 @@ class Core:
             self.topics.reconfigure()
             self.logs.broker_reconfigured()
             for node in self.cluster.nodes.values():
-                self.advertise(node)
+                advertise(self, node)
                 if node.listener is not None:
                     node.listener.reconfigure()
         self.hooks.config_changed(kind)
-
-    def advertise(self, node: Node) -> None:
-        """Have a node advertise the addresses that `advertised.listeners` was altered to while it ran."""
-        altered = self.configs.of(ConfigResourceType.BROKER, str(node.id)).get("advertised.listeners", "")
-        node.advertise(advertised_addresses({"advertised.listeners": altered}))
 
     def _on_leader_moved(self, partition: Partition) -> None:
         """Have those look again who wait for a partition."""
@@ -147,3 +142,9 @@ class Core:
             self.durability.sync()
         self.logs.close(keep=keep)
         self._data_dir.release()
+
+
+def advertise(core: Core, node: Node) -> None:
+    """Have a node advertise the addresses that `advertised.listeners` was altered to while it ran."""
+    altered = core.configs.of(ConfigResourceType.BROKER, str(node.id)).get("advertised.listeners", "")
+    node.advertise(advertised_addresses({"advertised.listeners": altered}))

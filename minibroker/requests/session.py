@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.cluster.node import Node
-    from minibroker.requests.repeats import Repeats
     from minibroker.routing.delayed import DelayedResponse
+    from minibroker.routing.outcomes import AnyOutcome
     from minibroker.services import Services
     from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
     from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -41,6 +41,18 @@ class Authentication(Protocol):
 
     def close(self) -> None:
         """The connection has gone."""
+        ...
+
+
+class RepeatedRequests(Protocol):
+    """The requests that a connection repeats (`minibroker.requests.repeats`)."""
+
+    def take(self, frame: memoryview) -> AnyOutcome | Literal[False]:
+        """The outcome of a request that is known, else False."""
+        ...
+
+    def learn(self, frame: memoryview, endpoint: Any, request: Any, response: Any, call: Any) -> None:
+        """Remember a request that has been answered, if its API takes part."""
         ...
 
 
@@ -84,7 +96,7 @@ class Session:
         *,
         advertised: tuple[str, int],
         client_host: str = "/127.0.0.1",
-        repeats: Repeats | None = None,
+        repeats: RepeatedRequests | None = None,
         principal: Principal = ANONYMOUS,
         listener: str = PLAINTEXT,
         protocol: str = PLAINTEXT,

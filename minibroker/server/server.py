@@ -14,6 +14,7 @@ from minibroker.clock import Clock, SystemClock
 from minibroker.cluster.listeners import PLAINTEXT, ServedListener, port_step
 from minibroker.cluster.node import ListenerEndpoint, Node
 from minibroker.config import BrokerConfig
+from minibroker.core import advertise
 from minibroker.server.connection import Connection, ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.node_listener import Kind, NodeListener, check_free
@@ -110,7 +111,7 @@ class Server:
                 advertised = each.advertised and (each.advertised[0], each.advertised[1] + behind)
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
                 node.endpoints[each.name] = ListenerEndpoint(advertised, port)
-            self.services.core.advertise(node)
+            advertise(self.services.core, node)
 
     def has_waiting_clients(self) -> bool:
         """Is a connection to be accepted, or a request to be read? For other threads while the loop stands still."""

@@ -150,7 +150,7 @@ def test_python_sources_bash_config_in_sh_and_runs_configure_and_launch(boxes: C
     use(port)
 
 
-@pytest.mark.parametrize("storage", [True, False], ids=["kafka-storage", "no kafka-storage"])
+@pytest.mark.parametrize("storage", [False], ids=["no kafka-storage"])
 def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[..., Box], *, storage: bool) -> None:
     if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
         pytest.skip("Kafka's tools are not in this image")
