@@ -17,7 +17,7 @@ from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, Pu
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import decompress
-from minibroker_storage.checkpoints import uuid_text
+from minibroker_protocol.uuids import uuid_text
 
 _RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
 _MOST_EXPANSION: Final = 4

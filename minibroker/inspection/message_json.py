@@ -17,6 +17,7 @@ from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, entry_bounds
 from minibroker_protocol.schema import Field, fields_of, schema_of
+from minibroker_protocol.uuids import uuid_text
 
 _SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
@@ -149,7 +150,7 @@ def _value(field: Field, value: Any, version: int, *, flexible: bool) -> Any:
         records = summary(value)
         return None if records is None else records._asdict()
     if field.kind is p.UUID:
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        return uuid_text(value)
     if field.kind is p.BYTES:
         return bytes_json(bytes(value))
     if isinstance(field.kind, p.WireType):

@@ -13,7 +13,7 @@ from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_storage.checkpoints import uuid_text
+from minibroker_protocol.uuids import uuid_text
 
 __tracebackhide__ = is_the_callers
 

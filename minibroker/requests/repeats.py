@@ -61,11 +61,12 @@ class Repeats:
     It remembers nothing of an API's first request: most connections that stay idle have asked each API once.
     """
 
-    __slots__ = ("_seen", "_ways")
+    __slots__ = ("_client_id", "_seen", "_ways")
 
     def __init__(self) -> None:
         self._seen = 0  # a bit for each API key
         self._ways: dict[int, ShortWay] = _NO_WAYS
+        self._client_id: str | None = None
 
     def take(self, frame: memoryview) -> AnyOutcome | Literal[False]:
         """The outcome of a request that is known, else `UNKNOWN`. Errors as those of `dispatch.accept`."""
@@ -84,6 +85,8 @@ class Repeats:
         if not self._seen & api:
             self._seen |= api
             return
+        if call.client_id != self._client_id:  # the calls that the short ways keep are another client's
+            self._ways, self._client_id = _NO_WAYS, call.client_id
         key: int = _START.unpack_from(frame)[0]
         way = self._ways.get(key)
         if way is None:

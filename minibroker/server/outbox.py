@@ -27,7 +27,7 @@ _COPIED: Final = 16 * 1024
 and turns of the queue: it is ahead from here on.
 """
 _UNSENT: Final = 128 * 1024
-"""What the kernel takes beyond what the client's window has room for.
+"""Bytes that the kernel takes beyond those that the client's window has room for.
 
 By default it would take megabytes far ahead of the client, which fall out of the processor's caches before they leave.
 With 32 KiB, readers with small windows come to a halt.

@@ -14,7 +14,7 @@ from minibroker.core import Core
 from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.checksum import crc32c
-from minibroker_storage.checkpoints import uuid_text
+from minibroker_protocol.uuids import uuid_text
 
 KEPT: Final = 10
 """Pushes of each client that are kept."""

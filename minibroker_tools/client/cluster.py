@@ -59,7 +59,7 @@ class Cluster:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in {*self._connections.values(), *([self._any] if self._any else [])}:
+        for connection in self._open_ones():
             connection.close()
 
     def any(self) -> Connection:
@@ -157,8 +157,11 @@ class Cluster:
     def go_on(self) -> None:
         """Begin `default.api.timeout.ms` again: a tool that runs long has succeeded so far."""
         self._deadline = time.monotonic() + self._timeout
-        for connection in {*self._connections.values(), *([self._any] if self._any else [])}:
+        for connection in self._open_ones():
             connection.extend(self._deadline)
+
+    def _open_ones(self) -> set[Connection]:
+        return {*self._connections.values(), *([self._any] if self._any else [])}
 
     def _connect(self) -> Connection:
         warned = False

@@ -79,7 +79,7 @@ class Connection:
             version = min(known.last, served.max_version, _LAST_BY_NAME.get(key, known.last))
             if version >= max(known.first, served.min_version):
                 return version
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"The broker does not support {_camel(key)}")
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"The broker does not support {key.message}")
 
     def ask(self, request: object, *, version: int | None = None, wait: float = 0.0) -> Any:
         """Send a request and wait for its response, `wait` seconds longer than `request.timeout.ms`.
@@ -170,7 +170,3 @@ class Connection:
 def api_key_of(request: object) -> ApiKey:
     """The API of a request, which is what its module is named after."""
     return ApiKey[type(request).__module__.rpartition(".")[2].upper()]
-
-
-def _camel(key: ApiKey) -> str:
-    return "".join(word.capitalize() for word in key.name.split("_"))

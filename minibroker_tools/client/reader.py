@@ -1,7 +1,7 @@
 """Reads records of partitions from their leaders."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -130,13 +130,14 @@ class Reader:
         if not isinstance(records, (bytes, bytearray, memoryview)):
             return []
         try:
-            for batch in _visible(records, data, committed_only=bool(self._isolation)):
+            batches = list(iter_batches(records))
+            for batch in _visible(batches, data, committed_only=bool(self._isolation)):
                 received += [Received(*partition, record) for record in batch if record.offset >= position]
-            position = max(position, _end_of(records))
         except ProtocolError as error:
             name = f"{partition[0]}-{partition[1]}"
             raise ToolError(f"The records of {name} from offset {position} on cannot be read: {error}") from None
-        self.positions[partition] = position
+        if batches:
+            self.positions[partition] = max(position, batches[-1].header.last_offset + 1)
         return received
 
     def _begin_again(self, partition: TopicPartition) -> None:
@@ -151,13 +152,11 @@ class Reader:
         self.positions[partition] = found.offset
 
 
-def _visible(
-    records: bytes | bytearray | memoryview, data: api.PartitionData, *, committed_only: bool
-) -> Iterator[Batch]:
+def _visible(batches: Iterable[Batch], data: api.PartitionData, *, committed_only: bool) -> Iterator[Batch]:
     """The batches that consumers see: no markers and, for readers of committed data, no aborted transactions."""
     aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
     gone: set[int] = set()
-    for batch in iter_batches(records):
+    for batch in batches:
         header = batch.header
         while committed_only and aborted and aborted[0].first_offset <= header.last_offset:
             gone.add(aborted.pop(0).producer_id)
@@ -169,8 +168,3 @@ def _visible(
         if header.is_transactional and header.producer_id in gone:
             continue
         yield batch
-
-
-def _end_of(records: bytes | bytearray | memoryview) -> int:
-    """The offset behind the last whole batch, 0 without one."""
-    return max((batch.header.last_offset + 1 for batch in iter_batches(records)), default=0)

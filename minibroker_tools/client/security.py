@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
+from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas, section_of
+from minibroker.security.sasl.scram import HASHES
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -23,8 +24,6 @@ from minibroker_tools.failures import ApiError, LoginError, ToolError
 if TYPE_CHECKING:
     from minibroker_tools.client.connection import Connection
 
-_SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-_CLIENT_SECTION: Final = re.compile(r"KafkaClient\s*\{(.*?;)\s*\}\s*;", re.DOTALL)
 _JAAS_FILE: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 _NONCE_BYTES: Final = 24
 
@@ -82,8 +81,8 @@ def _show_certificate(context: ssl.SSLContext, settings: Settings) -> None:
 def log_in(connection: "Connection", settings: Settings) -> None:
     """Log in with `sasl.mechanism` and `sasl.jaas.config`. LoginError where the broker refuses, ToolError before."""
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
-    if mechanism != "PLAIN" and mechanism not in _SCRAM_HASHES:
-        raise ToolError(f"sasl.mechanism: {mechanism} is none of PLAIN, {', '.join(_SCRAM_HASHES)}")
+    if mechanism != "PLAIN" and mechanism not in HASHES:
+        raise ToolError(f"sasl.mechanism: {mechanism} is none of PLAIN, {', '.join(HASHES)}")
     options = _login_of(settings).options
     if "username" not in options or "password" not in options:
         raise ToolError("sasl.jaas.config: username and password are required")
@@ -106,7 +105,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     if mechanism == "PLAIN":
         send(b"\0" + options["username"].encode() + b"\0" + options["password"].encode())
     else:
-        _scram(send, _SCRAM_HASHES[mechanism], options)
+        _scram(send, HASHES[mechanism], options)
 
 
 def _login_of(settings: Settings) -> JaasLogin:
@@ -127,10 +126,11 @@ def _from_jaas_file() -> str:
     path = named[1].strip("\"'")
     try:
         with open(path, encoding="utf-8") as file:
-            section = _CLIENT_SECTION.search(file.read())
+            return section_of(file.read(), "KafkaClient")
     except OSError as error:
         raise ToolError(f"KAFKA_OPTS: java.security.auth.login.config={path}: {error.strerror}") from None
-    return section[1].strip() if section else ""
+    except JaasError:
+        return ""
 
 
 def _scram(send: Send, name: str, options: dict[str, str]) -> None:

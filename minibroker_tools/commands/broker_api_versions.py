@@ -60,4 +60,4 @@ def _line(api: ApiVersion) -> str:
 def _name(key: ApiKey, last: int) -> str:
     if key is ApiKey.LIST_CONFIG_RESOURCES and last == 0:
         return "ListClientMetricsResources"  # its name before Kafka 4.1, which added version 1
-    return "".join(word.capitalize() for word in key.name.split("_"))
+    return key.message

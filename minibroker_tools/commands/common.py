@@ -1,6 +1,5 @@
 """Code that several tools share: the cluster of a command line, filters of topics, identifiers."""
 
-import base64
 import os
 import re
 from collections.abc import Callable
@@ -52,11 +51,6 @@ def topic_filter(pattern: str | None) -> Callable[[str], bool]:
     except re.error as error:
         raise ToolError(f"{text} is an invalid regex. {error}") from None
     return lambda name: compiled.fullmatch(name) is not None
-
-
-def uuid_text(value: bytes) -> str:
-    """An id as Kafka prints it: base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
 
 
 def java_error(error: ToolError) -> str:

@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.commands.common import uuid_text
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import ConfigEntry, describe_configs, is_default
-from minibroker_tools.commands.common import uuid_text
 from minibroker_tools.failures import ApiError, check
 from minibroker_tools.options import Values
 from minibroker_tools.output import out

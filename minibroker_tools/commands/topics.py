@@ -248,7 +248,7 @@ def _describe(cluster: Cluster, values: Values) -> None:
 
 
 def _named_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
-    from minibroker_tools.commands.common import uuid_text  # noqa: PLC0415 - one action needs it
+    from minibroker_protocol.uuids import uuid_text  # noqa: PLC0415 - one action needs it
 
     found = [topic.name for topic in cluster.metadata().topics if topic.name and uuid_text(topic.topic_id) == topic_id]
     if not found and not values.has("if-exists"):

@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from typing import Final, NamedTuple, Self
 
+from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.files import pwrite_all
 
@@ -69,11 +70,6 @@ def new_uuid() -> bytes:
             return uuid
 
 
-def uuid_text(uuid: bytes) -> str:
-    """Kafka's text form of a uuid of 16 bytes: URL-safe base64 without padding, 22 characters."""
-    return binascii.b2a_base64(uuid, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
-
-
 def parse_uuid(text: str) -> bytes:
     """The 16 bytes of a uuid's text form. ValueError when it is none."""
     uuid = binascii.a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
@@ -82,7 +78,6 @@ def parse_uuid(text: str) -> bytes:
     return uuid
 
 
-_TO_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 _FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 

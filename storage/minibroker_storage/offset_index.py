@@ -14,7 +14,7 @@ _POSITION_MASK: Final = 0xFFFFFFFF
 _RELATIVE_SHIFT: Final = 32
 
 
-def _count_by_position(window: bytes, position: int) -> int:
+def _count_up_to(window: bytes, position: int) -> int:
     """The number of the window's entries that have a position <= `position`."""
     fields = array("i", window)
     if _SWAP:
@@ -84,9 +84,7 @@ class OffsetIndex(IndexFile):
 
     def _count_by_position(self, position: int) -> int:
         """The number of entries of batches that start at or before `position`. Usually one read."""
-        _, count, slot = self._search(
-            position, self.entries * position // max(self.last_position, 1), _count_by_position
-        )
+        _, count, slot = self._search(position, self.entries * position // max(self.last_position, 1), _count_up_to)
         return slot + count
 
     def entry(self, slot: int) -> OffsetPosition:

@@ -227,7 +227,10 @@ class Box:
         for forwarder in self._forwarders:
             forwarder.close()
         if self._process is not None and self._process.poll() is None:
-            self._process.kill()
+            # The first process takes all others with it. `--kill-child` does not reach it: the signal that a process
+            # gets at its parent's death is forgotten when it changes its user.
+            with contextlib.suppress(RuntimeError, ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
             self._process.wait(PATIENCE_S)
         shutil.rmtree(self._folder, ignore_errors=True)
 

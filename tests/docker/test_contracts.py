@@ -150,12 +150,13 @@ def test_python_sources_bash_config_in_sh_and_runs_configure_and_launch(boxes: C
     use(port)
 
 
-@pytest.mark.parametrize("storage", [False], ids=["no kafka-storage"])
+@pytest.mark.parametrize("storage", [True, False], ids=["kafka-storage", "no kafka-storage"])
 def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[..., Box], *, storage: bool) -> None:
     if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
         pytest.skip("Kafka's tools are not in this image")
     path = "/usr/sbin/testcontainers_start.sh"
-    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=PUBLIC_9093)
+    environment = {name: value for name, value in PUBLIC_9093.items() if not storage or name != "CLUSTER_ID"}
+    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=environment)
     port = box.publish(9093)
     configure = "/etc/confluent/docker/configure"
     step = 'kafka-storage format --ignore-formatted -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
@@ -166,8 +167,6 @@ def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[...
         + (f"echo '{step}' >> {configure}\n" if storage else "")
         + f"echo '' > /etc/confluent/docker/ensure\n{configure}\n/etc/confluent/docker/launch\n"
     )
-    if storage:
-        box.environment.pop("CLUSTER_ID")
     box.copy_in(path, script, 0o755)
     wait_for(box, RUNNING)
     use(port)

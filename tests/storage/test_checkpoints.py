@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker_protocol.uuids import uuid_text
 from minibroker_storage import CorruptCheckpointError
 from minibroker_storage.checkpoints import (
     LeaderEpochCheckpoint,
@@ -13,7 +14,6 @@ from minibroker_storage.checkpoints import (
     parse_uuid,
     partition_metadata,
     read_partition_metadata,
-    uuid_text,
     write_atomically,
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint

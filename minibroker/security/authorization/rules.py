@@ -17,7 +17,8 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker.support.slices import Steps
-from minibroker_storage.checkpoints import new_uuid, uuid_text
+from minibroker_protocol.uuids import uuid_text
+from minibroker_storage.checkpoints import new_uuid
 
 _BY_STEP: Final = 50
 Entry = dict[str, str]

@@ -14,7 +14,7 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _COMMENT: Final = re.compile(r"^[ \t]*//[^\n]*|/\*.*?\*/", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
-_SERVER_SECTION: Final = re.compile(rf"(?<![\w.])KafkaServer\s*\{{((?:{_QUOTED}|[^\"}}])*)\}}\s*;")
+_SECTION: Final = rf"\s*\{{((?:{_QUOTED}|[^\"}}])*)\}}\s*;"
 _LOGINS: Final = re.compile(rf"(?:{_QUOTED}|[^;\"])+;")
 _MECHANISMS: Final = {
     "PlainLoginModule": ("plain",),
@@ -63,13 +63,18 @@ def parse_jaas(text: str) -> JaasLogin:
     return JaasLogin(module, options)
 
 
+def section_of(text: str, name: str) -> str:
+    """The logins in a section of a JAAS file. JaasError for a file without it."""
+    match = re.search(rf"(?<![\w.]){name}{_SECTION}", _COMMENT.sub("", text))
+    if match is None:
+        raise JaasError(f"there is no section {name}")
+    return match[1].strip()
+
+
 def server_logins(text: str) -> dict[str, str]:
     """The logins in section `KafkaServer` of a JAAS file, as settings such as `plain.sasl.jaas.config`. JaasError."""
-    match = _SERVER_SECTION.search(_COMMENT.sub("", text))
-    if match is None:
-        raise JaasError("there is no section KafkaServer")
     found: dict[str, str] = {}
-    for login in filter(str.strip, _LOGINS.findall(match[1])):
+    for login in filter(str.strip, _LOGINS.findall(section_of(text, "KafkaServer"))):
         module = parse_jaas(login).name
         for mechanism in _MECHANISMS.get(module, ()):
             found[f"{mechanism}.sasl.jaas.config"] = " ".join(login.split())

@@ -1,10 +1,10 @@
 """The fields of a message under the names of Kafka's definitions, as its JSON converters name them."""
 
-from base64 import urlsafe_b64encode
 from typing import Any, TypeGuard
 
 from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import fields_of, schema_of
+from minibroker_protocol.uuids import uuid_text
 
 
 def has_version(cls: type[Any], version: int) -> bool:
@@ -22,12 +22,8 @@ def fields_by_name(message: Any, version: int) -> dict[str, Any]:
         value = getattr(message, field.name)
         if version not in field.present or (version in field.tagged_in and value == field.default()):
             continue
-        fields[_camel(field.name)] = _uuid_text(value) if field.kind is p.UUID else _plain(value, version)
+        fields[_camel(field.name)] = uuid_text(value) if field.kind is p.UUID else _plain(value, version)
     return fields
-
-
-def _uuid_text(value: Any) -> str:
-    return urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def _plain(value: Any, version: int) -> Any:

@@ -8,7 +8,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_storage.checkpoints import uuid_text
+from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness, frame_of
 from tests.broker.telemetry import CLIENT, OTHER, ask, push

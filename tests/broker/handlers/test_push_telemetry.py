@@ -9,7 +9,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import compress
-from minibroker_storage.checkpoints import uuid_text
+from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put
 from tests.broker.harness import Harness
 from tests.broker.telemetry import CLIENT, OTHER, ask, counter, gauge, push

@@ -120,6 +120,17 @@ def test_a_request_that_differs_in_anything_else_takes_the_long_way(
     assert not is_known(repeats, frame_of(request, version, client_id=client_id))
 
 
+def test_requests_of_another_client_id_are_served_as_its_own(harness: Harness) -> None:
+    repeats = Repeats()
+    metadata = frame_of(MetadataRequest(topics=[]), 9)
+    learn(harness, metadata, repeats)
+    assert is_known(repeats, metadata)
+    other = frame_of(MetadataRequest(topics=[]), 9, client_id="other")
+    outcome(harness, other, repeats)
+    assert is_known(repeats, other)
+    assert not is_known(repeats, metadata)
+
+
 def test_a_request_for_several_partitions_takes_the_long_way(harness: Harness) -> None:
     repeats = Repeats()
     data = [PartitionProduceData(index=0, records=batch(b"a")), PartitionProduceData(index=1, records=batch(b"b"))]

@@ -235,7 +235,7 @@ class Side:
         return event.replace(self.directory.encode(), b"")
 
     def journal(self) -> list[tuple[Any, ...]]:
-        """What the journal tells, empty while none is kept."""
+        """The journal's entries, empty while none is kept."""
         return [
             (entry.api, entry.version, entry.correlation_id, entry.bytes_in, entry.bytes_out, str(entry.fault))
             for entry in journal_of(self.harness.services) or ()

@@ -29,7 +29,8 @@ from minibroker.support.advice import LOST_GROUPS, about_lost_members
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
-from minibroker_storage.checkpoints import new_uuid, uuid_text
+from minibroker_protocol.uuids import uuid_text
+from minibroker_storage.checkpoints import new_uuid
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
