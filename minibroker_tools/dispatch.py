@@ -22,12 +22,15 @@ TOOLS: Final = {
     "kafka-console-consumer": "console_consumer",
     "kafka-configs": "configs",
     "kafka-storage": "storage",
+    "kafka-consumer-groups": "consumer_groups",
     "cub": "confluent",
     "ub": "confluent",
 }
 """The tools by their names, with their modules in `minibroker_tools.commands`."""
 
 _CLASSES: Final = {
+    "kafka.admin.ConsumerGroupCommand": "kafka-consumer-groups",
+    "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand": "kafka-consumer-groups",
     "kafka.tools.StorageTool": "kafka-storage",
     "kafka.admin.ConfigCommand": "kafka-configs",
     "kafka.tools.ConsoleProducer": "kafka-console-producer",

@@ -72,6 +72,12 @@ class Values:
             if self.has(name) and self.has(other):
                 raise UsageError(f'Option "[{name}]" can\'t be used with option "[{other}]"')
 
+    def only_with(self, *names: str, of: Sequence[str]) -> None:
+        """ToolError when one of `names` stands without any option of `of`, as jopt-simple's `availableIf` has it."""
+        for name in names:
+            if self.has(name) and not any(map(self.has, of)):
+                raise ToolError(f"Option(s) [{name}] are unavailable given other options on the command line")
+
 
 class Options:
     """The options that a tool knows."""
@@ -98,7 +104,7 @@ class Options:
         self._add(names, action="append", type=type, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
-        """An option whose value may be left out."""
+        """An option whose value may be left out; `Values.get` has None then."""
         self._add((name,), action="append", nargs="?", help=help)
 
     def parse(self, arguments: Sequence[str]) -> Values:

@@ -2,6 +2,12 @@
 
 import sys
 import time
+from collections.abc import Sequence
+
+
+def write(text: str) -> None:
+    """Text on standard output, without an end of the line."""
+    sys.stdout.write(text)
 
 
 def out(line: str = "") -> None:
@@ -24,3 +30,8 @@ def log(level: str, message: str, logger: str) -> None:
 def flush() -> None:
     """Hand what was written to the operating system."""
     sys.stdout.flush()
+
+
+def row(cells: Sequence[object], widths: Sequence[int]) -> str:
+    """Cells with a space between them, each filled up to its width; 0 fills nothing."""
+    return " ".join(str(cell).ljust(width) for cell, width in zip(cells, widths, strict=True))

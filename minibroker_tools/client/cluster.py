@@ -77,11 +77,7 @@ class Cluster:
         known = self._connections.get(node_id)
         if known is not None:
             return known
-        if node_id not in self._brokers:
-            self.metadata([])
-        broker = self._brokers.get(node_id)
-        if broker is None:
-            raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
+        broker = self._broker(node_id)
         address = (broker.host, broker.port)
         if self._any is not None and self._any.address == address:
             connection = self._any
@@ -94,6 +90,14 @@ class Cluster:
                 ) from None
         self._connections[node_id] = connection
         return connection
+
+    def _broker(self, node_id: int) -> MetadataResponseBroker:
+        if node_id not in self._brokers:
+            self.metadata([])
+        broker = self._brokers.get(node_id)
+        if broker is None:
+            raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
+        return broker
 
     def brokers(self) -> list[MetadataResponseBroker]:
         """The brokers, by their ids."""
@@ -129,18 +133,21 @@ class Cluster:
         return self.node(self._controller_id).ask(request)
 
     def coordinator(self, key: str, key_type: int = 0) -> Connection:
-        """The coordinator of a group, or of a transactional id for `key_type` 1."""
+        """A connection to the coordinator of a group, or of a transactional id for `key_type` 1."""
+        return self.node(self.coordinator_node(key, key_type).node_id)
+
+    def coordinator_node(self, key: str, key_type: int = 0) -> MetadataResponseBroker:
+        """The broker that coordinates a group, or a transactional id for `key_type` 1. ApiError."""
         from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest  # noqa: PLC0415 - few tools ask
 
-        def find() -> Connection:
-            connection = self.any()
+        def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
-            response = connection.ask(request)
+            response = self.any().ask(request)
             found = response.coordinators[0] if response.coordinators else response
             check(found.error_code, found.error_message)
             if found.node_id not in self._brokers:
                 self.metadata([])
-            return self.node(found.node_id)
+            return self._broker(found.node_id)
 
         return self.retried(find)
 

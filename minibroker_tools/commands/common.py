@@ -24,8 +24,11 @@ def add_connection(options: Options, *, controller: bool = False) -> None:
     options.value("command-config", help="a file with properties of the client", metavar="FILE")
 
 
-def cluster_of(values: Values) -> Cluster:
-    """The cluster that a command line names with --bootstrap-server, --bootstrap-controller or --zookeeper."""
+def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
+    """The cluster that a command line names with --bootstrap-server, --bootstrap-controller or --zookeeper.
+
+    `timeout` in seconds is in the place of `default.api.timeout.ms`.
+    """
     servers = next(
         (
             values.text(name)
@@ -38,7 +41,7 @@ def cluster_of(values: Values) -> Cluster:
         broker = os.environ.get(LOCAL_BROKER, "localhost:9092")
         err(f"Warning: no ZooKeeper is asked at {servers}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
         servers = broker
-    return Cluster(Settings(servers or "", load_properties(values.text("command-config"))))
+    return Cluster(Settings(servers or "", load_properties(values.text("command-config"))), timeout=timeout)
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

@@ -16,6 +16,10 @@ _NOISE: Final = re.compile(r"log4j:|\s*at |\s*\.\.\. \d+ more|.*exit status \d|I
 _EXIT: Final = re.compile(r"exit status (\d+)")
 _LOGGED: Final = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] (ERROR|WARN|INFO) ")
 _USAGE: Final = re.compile(r"^(Option +Description|usage: )", re.MULTILINE)
+_REFUSED: Final = "IllegalStateException: "
+"""The oracle puts it before all that a tool printed which ended with an exit or an exception."""
+_UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILINE)
+"""Java puts it before jopt-simple's messages where a tool lets them pass."""
 _TRACE: Final = re.compile(r"^(\S+Exception|Caused by): ")
 
 
@@ -53,9 +57,11 @@ def our_run(tool: str, *arguments: str) -> Run:
 
 def kafkas_run(oracle: Oracle, tool: str, *arguments: str) -> Run:
     """Run one of Kafka's tools in the JVM."""
-    text = oracle.attempt(TOOLS[tool], *arguments).removeprefix("IllegalStateException: ")
+    printed = oracle.attempt(TOOLS[tool], *arguments)
+    text = _UNCAUGHT.sub("", printed.removeprefix(_REFUSED))
     status = _EXIT.search(text)  # the first one counts: a tool's own handler may call exit again
-    return Run(_lines(text), int(status[1]) if status else 0)
+    uncaught = int(printed.startswith(_REFUSED))
+    return Run(_lines(text), int(status[1]) if status else uncaught)
 
 
 def _lines(text: str) -> tuple[str, ...]:

@@ -1,63 +1,10 @@
 """Our tools print what Kafka's own print, with the same exit status, on Apache Kafka and on this broker."""
 
-import re
 import uuid
-from collections.abc import Iterator, Sequence
-from typing import Final
 
-import pytest
-
-from minibroker import Broker
-from tests.clients.contract import eventually
-from tests.command_line_tools.runs import Run, kafkas_run, our_run, ours
+from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.runs import ours
 from tests.kafka.oracle import Oracle
-from tests.kafka.real_kafka import RealKafka
-
-_CHANGING: Final = re.compile(r"(TopicId: )\S+|(\b\d{13}\b)")
-
-
-@pytest.fixture(scope="module")
-def minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
-        yield broker.bootstrap_servers
-
-
-@pytest.fixture(params=["kafka", "minibroker"])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    if request.param == "minibroker":
-        address: str = request.getfixturevalue("minibroker")
-        return address
-    running: RealKafka = request.getfixturevalue("real_kafka")
-    return running.bootstrap
-
-
-def until_known(bootstrap: str, words: Sequence[str], ran: Run) -> None:
-    """Wait until the broker knows of a change: Kafka's controller answers before its brokers have heard."""
-    if ran.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
-        return
-    topic, exists = words[words.index("--topic") + 1], "--create" in words
-    listed = ("kafka-topics", "--bootstrap-server", bootstrap, "--list")
-    eventually(lambda: (topic in our_run(*listed).lines) == exists)
-
-
-def compare(oracle: Oracle, bootstrap: str, *calls: str) -> None:
-    """Run both families of tools with the same words; {B} is the broker, {} a prefix that each family has for itself.
-
-    Each family has topics and groups of its own, so both start from nothing. Lists show what other tests left; their
-    lines count only where the prefix stands in them.
-    """
-    run = uuid.uuid4().hex[:8]
-    for call in calls:
-        found: list[Run] = []
-        for family in ("jars", "mine"):
-            prefix = f"{family}-{run}"
-            words = [word.replace("{B}", bootstrap).replace("{}", prefix) for word in call.split()]
-            ran = kafkas_run(oracle, *words) if family == "jars" else our_run(*words)
-            until_known(bootstrap, words, ran)
-            lines = [line for line in ran.lines if prefix in line] if "--list" in words else ran.lines
-            shown = (_CHANGING.sub(r"\1#", line.replace(prefix, "{}")) for line in lines)
-            found.append(Run(tuple(shown), ran.status))
-        assert found[1] == found[0], call
 
 
 def test_topics_are_created_listed_described_altered_and_deleted_as_by_kafkas_tool(

@@ -1,0 +1,295 @@
+"""kafka-consumer-groups: list, describe and delete groups and their offsets (`ConsumerGroupCommand`)."""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.groups import (
+    Listing,
+    attempt,
+    delete_group,
+    delete_offsets,
+    is_consumer_group,
+    list_groups,
+)
+from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error
+from minibroker_tools.commands.topic_partitions import split_topics
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import err, out, row
+
+_ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
+_SCENARIOS: Final = (
+    "to-offset",
+    "shift-by",
+    "to-datetime",
+    "by-duration",
+    "to-earliest",
+    "to-latest",
+    "to-current",
+    "from-file",
+)
+_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+)
+_TYPES: Final = ("Consumer", "Classic", "Share")
+_NO_ACTION: Final = (
+    "WARN: No action will be performed as the --execute option is missing."
+    "In a future major release, the default behavior of this command will be to prompt the user before executing the "
+    "reset rather than doing a dry run. You should add the --dry-run option explicitly if you are scripting this "
+    "command and want to keep the current default behavior without prompting."
+)
+_EXECUTION: Final = "java.util.concurrent.ExecutionException: "
+_GROUP_WIDTH: Final = 15
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-consumer-groups."""
+    known = Options(
+        tool,
+        "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or reset "
+        "consumer group offsets.",
+    )
+    add_connection(known)
+    known.flag("list", help="list the groups")
+    known.flag("describe", help="show groups: offsets and lag, or what --members and --state ask for")
+    known.flag("delete", help="delete groups")
+    known.flag("reset-offsets", help="move committed offsets of groups without members")
+    known.flag("delete-offsets", help="delete committed offsets of a group")
+    known.value("group", help="a group; may stand several times")
+    known.flag("all-groups", help="all groups")
+    known.value("topic", help="a topic, or TOPIC:0,1,2; may stand several times")
+    known.flag("all-topics", help="all topics for which the group has committed offsets")
+    known.value("timeout", help="the patience in ms, 5000 without it", type=int, metavar="MS")
+    known.flag("members", help="with --describe: the members")
+    known.flag("offsets", help="with --describe: offsets and lag, as without it")
+    known.optional_value("state", help="with --describe: the states; with --list: states, all or those that it names")
+    known.optional_value("type", help="with --list: types, all or those that it names")
+    known.flag("verbose", help="with --describe: more, such as the partitions of members")
+    known.flag("dry-run", help="show the new offsets, and change nothing")
+    known.flag("execute", help="commit the new offsets")
+    known.flag("export", help="print the new offsets as CSV")
+    known.value("to-offset", help="to this offset", type=int)
+    known.value("shift-by", help="by so many records, forth or back", type=int, metavar="N")
+    known.value("to-datetime", help="to the first record from then on: YYYY-MM-DDTHH:mm:SS.sss", metavar="TIME")
+    known.value("by-duration", help="to the first record of the last PnDTnHnMnS", metavar="DURATION")
+    known.flag("to-earliest", help="to the start")
+    known.flag("to-latest", help="to the end")
+    known.flag("to-current", help="to the committed offset, or to the end without one")
+    known.value("from-file", help="to the offsets of a CSV file", metavar="FILE")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the one action of the command line. As with Kafka's tool the status is 0 when a broker refuses it."""
+    values = known.parse(arguments)
+    _check(values)
+    states, types = _states(values), _types(values)
+    try:
+        with cluster_of(values, timeout=values.number("timeout", 5000) / 1000) as cluster:
+            if values.has("list"):
+                _list(cluster, values, states, types)
+            elif values.has("describe"):
+                _describe(cluster, values)
+            elif values.has("delete"):
+                _delete(cluster, values)
+            elif values.has("reset-offsets"):
+                _reset(cluster, values)
+            else:
+                _delete_offsets(cluster, values)
+    except UsageError:
+        raise
+    except ToolError as failure:
+        _print_error(f"Executing consumer group command failed due to {java_error(failure)}")
+    return 0
+
+
+def _check(values: Values) -> None:
+    values.only_with("members", "verbose", "offsets", of=("describe",))
+    values.only_with("state", of=("describe", "list"))
+    values.only_with("type", of=("list",))
+    values.require("bootstrap-server")
+    if values.has("describe"):
+        _check_describe(values)
+    if values.has("delete"):
+        _need_groups(values, "delete", "[group], [all-groups]")
+        if values.has("topic"):
+            raise UsageError("The consumer does not support topic-specific offset deletion from a consumer group.")
+    if values.has("delete-offsets") and not (values.has("group") and values.has("topic")):
+        raise UsageError("Option [delete-offsets] takes the following options: [group], [topic]")
+    if values.has("reset-offsets"):
+        _check_reset(values)
+    values.exclude("group", "all-groups", "list")
+    values.exclude("topic", "list", "describe")
+    if sum(map(values.has, _ACTIONS)) != 1:
+        raise UsageError(
+            "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets"
+        )
+
+
+def _need_groups(values: Values, action: str, choice: str) -> None:
+    if not values.has("group") and not values.has("all-groups"):
+        raise UsageError(f"Option [{action}] takes one of these options: {choice}")
+
+
+def _check_describe(values: Values) -> None:
+    _need_groups(values, "describe", "[list], [describe], [delete], [reset-offsets]")
+    if sum(map(values.has, ("members", "offsets", "state"))) > 1:
+        raise UsageError("Option [describe] takes at most one of these options: [members], [offsets], [state]")
+    if values.has("state") and values.get("state") is not None:
+        raise UsageError("Option [describe] does not take a value for [state]")
+
+
+def _check_reset(values: Values) -> None:
+    if values.has("dry-run") and values.has("execute"):
+        raise UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    if not values.has("dry-run") and not values.has("execute"):
+        err(_NO_ACTION)
+    _need_groups(values, "reset-offsets", "[group], [all-groups]")
+    for scenario in _SCENARIOS:
+        values.exclude(scenario, *(other for other in _SCENARIOS if other != scenario))
+
+
+def _print_error(message: str) -> None:
+    out(f"\nError: {message}")
+
+
+@contextmanager
+def _wrapped() -> Generator[None]:
+    """A broker's error as Kafka's tool shows it that wraps it twice."""
+    try:
+        yield
+    except ApiError as error:
+        raise ToolError(_EXECUTION + error.described) from None
+
+
+def _states(values: Values) -> list[str]:
+    text = values.text("state") if values.has("list") else None
+    return [] if text is None else _chosen(text, _STATES, f"Invalid state list '{text}'. Valid states are: ")
+
+
+def _types(values: Values) -> list[str]:
+    text = values.text("type")
+    return [] if text is None else _chosen(text, _TYPES, f"Invalid types list '{text}'. Valid types are: ")
+
+
+def _chosen(text: str, known: Sequence[str], refusal: str) -> list[str]:
+    by_name = {name.lower(): name for name in known}
+    chosen = [by_name.get(part.strip().lower()) for part in text.split(",")]
+    if None in chosen:
+        raise UsageError(refusal + ", ".join(known))
+    return [name for name in chosen if name is not None]
+
+
+def _all_groups(cluster: Cluster) -> list[str]:
+    with _wrapped():
+        return sorted(each.group for each in list_groups(cluster) if is_consumer_group(each))
+
+
+def _groups(cluster: Cluster, values: Values) -> list[str]:
+    return _all_groups(cluster) if values.has("all-groups") else list(dict.fromkeys(values.all("group")))
+
+
+def _list(cluster: Cluster, values: Values, states: Sequence[str], types: Sequence[str]) -> None:
+    if not values.has("state") and not values.has("type"):
+        for group in _all_groups(cluster):
+            out(group)
+        return
+    found = sorted(each for each in list_groups(cluster, states=states, types=types) if is_consumer_group(each))
+    print_groups(found, with_type=values.has("type"), with_state=values.has("state"))
+
+
+def print_groups(found: Sequence[Listing], *, with_type: bool, with_state: bool) -> None:
+    """Print groups in columns."""
+    width = max([_GROUP_WIDTH, *(len(each.group) for each in found)]) + 10
+    rows = [("GROUP", "TYPE", "STATE")]
+    rows += [(each.group, each.type.capitalize() or "Unknown", each.state or "Unknown") for each in found]
+    for group, kind, state in rows:
+        cells = [group, *[kind] * with_type, *[state] * with_state]
+        out(row(cells, [width, *[20] * (len(cells) - 1)]))
+
+
+def _describe(cluster: Cluster, values: Values) -> None:
+    from minibroker_tools.commands import group_descriptions  # noqa: PLC0415 - one action needs it
+
+    groups = _groups(cluster, values)
+    if values.has("members"):
+        group_descriptions.print_members(cluster, groups, verbose=values.has("verbose"))
+    elif values.has("state"):
+        group_descriptions.print_states(cluster, groups)
+    else:
+        group_descriptions.print_offsets(cluster, groups)
+
+
+def _delete(cluster: Cluster, values: Values) -> None:
+    groups = _groups(cluster, values)
+    errors = {group: attempt(partial(delete_group, cluster, group)) for group in groups}
+    deleted = [group for group, error in errors.items() if error is None]
+    if len(deleted) == len(errors):
+        out(f"Deletion of requested consumer groups ('{', '.join(deleted)}') was successful.")
+        return
+    _print_error("Deletion of some consumer groups failed:")
+    for group, error in errors.items():
+        if error is not None:
+            out(f"* Group '{group}' could not be deleted due to: {_EXECUTION}{error.described}")
+    if deleted:
+        names = "'".join(deleted)
+        out(f"\nThese consumer groups were deleted successfully: '{names}', '")
+
+
+def _reset(cluster: Cluster, values: Values) -> None:
+    from minibroker_tools.commands.group_resets import reset  # noqa: PLC0415 - one action needs it
+
+    reset(cluster, values, _groups(cluster, values))
+
+
+def _delete_offsets(cluster: Cluster, values: Values) -> None:
+    group = values.text("group") or ""
+    topics = values.all("topic")
+    partitions, names = split_topics(topics)
+    results: dict[TopicPartition, ApiError | None] = {}
+    for found in cluster.metadata(names).topics if names else ():
+        if found.error_code:
+            results[found.name or "", -1] = ApiError(found.error_code)
+        partitions += [(found.name or "", each.partition_index) for each in found.partitions]
+    answer = attempt(lambda: delete_offsets(cluster, group, partitions))
+    if isinstance(answer, ApiError):
+        results.update(dict.fromkeys(partitions, answer))
+        _print_refusal(group, answer)
+    else:
+        results.update(answer)
+        first = next((error for error in answer.values() if error is not None), None)
+        if first is None:
+            out(f"Request succeed for deleting offsets with topic {', '.join(topics)} group {group}")
+        else:
+            _print_refusal(group, first)
+    out()
+    widths = (30, 15, 15)
+    out(row(("TOPIC", "PARTITION", "STATUS"), widths))
+    for (topic, index), error in sorted(results.items(), key=lambda each: f"{each[0][0]}{each[0][1]}"):
+        status = "Successful" if error is None else f"Error: :{error.described}"
+        out(row((topic, index if index >= 0 else "Not Provided", status), widths))
+
+
+def _print_refusal(group: str, error: ApiError) -> None:
+    messages = {
+        ErrorCode.INVALID_GROUP_ID: f"'{group}' is not valid.",
+        ErrorCode.GROUP_ID_NOT_FOUND: f"'{group}' does not exist.",
+        ErrorCode.GROUP_AUTHORIZATION_FAILED: f"Access to '{group}' is not authorized.",
+        ErrorCode.NON_EMPTY_GROUP: f"Deleting offsets of a consumer group '{group}' is forbidden if the group is not "
+        "empty.",
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Encounter some partition level error, see the follow-up details:",
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Encounter some partition level error, see the follow-up details:",
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "Encounter some partition level error, see the follow-up details:",
+    }
+    _print_error(messages.get(error.code, f"Encounter some unknown error: {error.code.name}"))

@@ -1,0 +1,231 @@
+"""`kafka-consumer-groups --reset-offsets`: new committed offsets for groups without members."""
+
+import csv
+import re
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.committed import commit_offsets, committed_offsets
+from minibroker_tools.client.groups import DEAD, describe_group
+from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
+from minibroker_tools.commands.topic_partitions import partitions_of
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Values
+from minibroker_tools.output import log, out, row
+
+_LOGGER: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_EXECUTION: Final = "java.util.concurrent.ExecutionException: "
+_WIDTHS: Final = (30, 30, 10, 15)
+_NO_SCENARIO: Final = (
+    "Option '[reset-offsets]' requires one of the following scenarios: [[to-offset], [shift-by], [to-datetime], "
+    "[by-duration], [to-earliest], [to-latest], [to-current], [from-file]]"
+)
+_DATE: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}T\d{1,2}:\d{1,2}:\d{1,2}\.\d{1,3}(Z|[+-]\d\d(:?\d\d)?)")
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
+    r"(?P<time>T(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:[.,]\d{0,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_UNITS: Final = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+Offsets = dict[TopicPartition, int]
+
+
+def reset(cluster: Cluster, values: Values, groups: Sequence[str]) -> None:
+    """Move the offsets of the groups, with `--execute`, and print the new ones. ToolError, UsageError."""
+    plan = _plan(values)
+    single = len(values.all("group")) == 1
+    moved: dict[str, Offsets] = {}
+    for group in groups:
+        state = describe_group(cluster, group).state
+        if state not in {"Empty", DEAD}:
+            out(
+                f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the current state is "
+                f"{state}."
+            )
+            moved[group] = {}
+            continue
+        try:
+            moved[group] = _new_offsets(cluster, values, group, plan)
+            if values.has("execute"):
+                _commit(cluster, group, moved[group])
+        except ApiError as error:
+            raise ToolError(_EXECUTION + error.described) from None
+    if values.has("export"):
+        for group, offsets in moved.items():
+            for (topic, index), offset in sorted(offsets.items()):
+                out(",".join([*[group] * (not single), topic, str(index), str(offset)]))
+        out()
+        return
+    if moved:
+        out("\n" + row(("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), _WIDTHS))
+    for group, offsets in moved.items():
+        for (topic, index), offset in sorted(offsets.items()):
+            out(row((group, topic, index, offset), _WIDTHS))
+
+
+def _commit(cluster: Cluster, group: str, offsets: Offsets) -> None:
+    if offsets:
+        for error in commit_offsets(cluster, group, offsets).values():
+            if error is not None:
+                raise error
+
+
+def _new_offsets(cluster: Cluster, values: Values, group: str, plan: Mapping[str, Offsets] | None) -> Offsets:
+    if plan is not None:
+        if group not in plan:
+            out(f"\nError: No reset plan for group {group} found")
+        return _within_range(cluster, plan.get(group, {}))
+    if values.has("all-topics"):
+        partitions = sorted(committed_offsets(cluster, group))
+    elif values.has("topic"):
+        partitions = partitions_of(cluster, values.all("topic"))
+    else:
+        raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+    scenario = next((name for name in _MOVES if values.has(name)), None)
+    if scenario is None:
+        raise UsageError(_NO_SCENARIO)
+    return _MOVES[scenario](cluster, values, group, partitions)
+
+
+def _to_offset(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    return _within_range(cluster, dict.fromkeys(partitions, values.number("to-offset", 0)))
+
+
+def _to_earliest(cluster: Cluster, _values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    return _offsets(cluster, partitions, EARLIEST)
+
+
+def _to_latest(cluster: Cluster, _values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    return _offsets(cluster, partitions, LATEST)
+
+
+def _shift_by(cluster: Cluster, values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    moved = _shifted(partitions, committed_offsets(cluster, group), values.number("shift-by", 0))
+    return _within_range(cluster, moved)
+
+
+def _to_datetime(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    return _from_time(cluster, partitions, milliseconds_of(values.text("to-datetime") or ""))
+
+
+def _by_duration(cluster: Cluster, values: Values, _group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    ago = duration_ms(values.text("by-duration") or "")
+    return _from_time(cluster, partitions, time.time_ns() // 1_000_000 - ago)
+
+
+def _to_current(cluster: Cluster, _values: Values, group: str, partitions: Sequence[TopicPartition]) -> Offsets:
+    committed = committed_offsets(cluster, group)
+    ends = _offsets(cluster, [each for each in partitions if each not in committed], LATEST)
+    return {each: committed[each] if each in committed else ends[each] for each in partitions}
+
+
+_MOVES: Final = {
+    "to-offset": _to_offset,
+    "to-earliest": _to_earliest,
+    "to-latest": _to_latest,
+    "shift-by": _shift_by,
+    "to-datetime": _to_datetime,
+    "by-duration": _by_duration,
+    "to-current": _to_current,
+}
+
+
+def _shifted(partitions: Sequence[TopicPartition], committed: Offsets, by: int) -> Offsets:
+    for topic, index in partitions:
+        if (topic, index) not in committed:
+            raise UsageError(
+                f"Cannot shift offset for partition {topic}-{index} since there is no current committed offset"
+            )
+    return {partition: committed[partition] + by for partition in partitions}
+
+
+def _offsets(cluster: Cluster, partitions: Sequence[TopicPartition], at: int) -> Offsets:
+    found = list_offsets(cluster, dict.fromkeys(partitions, at)) if partitions else {}
+    for place in found.values():
+        if place.error is not None:
+            raise place.error
+    return {partition: place.offset for partition, place in found.items()}
+
+
+def _from_time(cluster: Cluster, partitions: Sequence[TopicPartition], timestamp: int) -> Offsets:
+    found = _offsets(cluster, partitions, timestamp)
+    without = [partition for partition, offset in found.items() if offset < 0]
+    for topic, index in without:
+        out(f"\nWarn: Partition {index} from topic {topic} is empty. Falling back to latest known offset.")
+    return {**found, **_offsets(cluster, without, LATEST)}
+
+
+def _within_range(cluster: Cluster, asked: Offsets) -> Offsets:
+    starts, ends = (_offsets(cluster, list(asked), at) for at in (EARLIEST, LATEST))
+    for (topic, index), offset in asked.items():
+        start, end = starts[topic, index], ends[topic, index]
+        if not start <= offset <= end:
+            bound, place = ("higher than latest", end) if offset > end else ("lower than earliest", start)
+            log(
+                "WARN",
+                f"New offset ({offset}) is {bound} offset for topic partition {topic}-{index}. Value will be set to "
+                f"{place}",
+                _LOGGER,
+            )
+    return {each: min(max(offset, starts[each]), ends[each]) for each, offset in asked.items()}
+
+
+def milliseconds_of(text: str) -> int:
+    """A date of `--to-datetime` in ms since 1970, in UTC unless it names a zone. ToolError with Java's message."""
+    before, separator, clock = text.partition("T")
+    if not separator or not clock:
+        raise ToolError(
+            "java.text.ParseException: Error parsing timestamp. It does not contain a 'T' according to ISO8601 format"
+        )
+    if not set(clock) & set("+-Z"):
+        clock += "Z"
+    full = f"{before}T{clock}"
+    match = _DATE.fullmatch(full)
+    if match is not None:
+        fraction = int(re.split(r"[Z+-]", clock)[0].rpartition(".")[2])  # SimpleDateFormat counts it as milliseconds
+        zone = "+0000" if match[1] == "Z" else match[1].replace(":", "").ljust(5, "0")
+        whole = clock.partition(".")[0]
+        try:
+            seconds = datetime.strptime(f"{before}T{whole}{zone}", "%Y-%m-%dT%H:%M:%S%z").timestamp()
+        except ValueError:
+            pass
+        else:
+            return int(seconds) * 1000 + fraction
+    raise ToolError(f'java.text.ParseException: Unparseable date: "{full}"')
+
+
+def duration_ms(text: str) -> int:
+    """A duration such as P1DT2H in ms. ToolError with Java's message."""
+    match = _DURATION.fullmatch(text)
+    if match is None or match["time"] in {"T", "t"} or not any(match[unit] for unit in _UNITS):
+        raise ToolError("Text cannot be parsed to a Duration")
+    seconds = sum(float((match[unit] or "0").replace(",", ".")) * size for unit, size in _UNITS.items())
+    return round(seconds * 1000) * (-1 if match["sign"] == "-" else 1)
+
+
+def _plan(values: Values) -> dict[str, Offsets] | None:
+    """The offsets of `--from-file` by groups, None without it. ToolError names the line that makes no sense."""
+    path = values.text("from-file")
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            lines = [line for line in csv.reader(file) if line]
+    except (OSError, UnicodeDecodeError):
+        raise ToolError(f"java.io.IOException: Unable to read file {path}") from None
+    groups = values.all("group")
+    plan: dict[str, Offsets] = {}
+    for number, line in enumerate(lines, 1):
+        without_group = len(groups) == 1 and len(lines[0]) == 3  # noqa: PLR2004 - TOPIC,PARTITION,OFFSET
+        cells = [groups[0], *line] if without_group else line
+        try:
+            group, topic, index, offset = cells
+            plan.setdefault(group, {})[topic, int(index)] = int(offset)
+        except ValueError:
+            form = "TOPIC,PARTITION,OFFSET" if len(groups) == 1 else "GROUP,TOPIC,PARTITION,OFFSET"
+            raise ToolError(f"{path}: line {number}: {','.join(line)!r} is not {form}") from None
+    return plan

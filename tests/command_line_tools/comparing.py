@@ -1,0 +1,41 @@
+"""Our tools and Kafka's, run on one broker with the same words."""
+
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from tests.clients.contract import eventually
+from tests.command_line_tools.runs import Run, kafkas_run, our_run
+from tests.kafka.oracle import Oracle
+
+_CHANGING: Final = re.compile(r"(TopicId: )\S+|(\b\d{13}\b)")
+
+
+def until_known(bootstrap: str, words: Sequence[str], ran: Run) -> None:
+    """Wait until the broker knows of a change: Kafka's controller answers before its brokers have heard."""
+    if ran.status or not {"--create", "--delete"} & set(words) or "--topic" not in words:
+        return
+    topic, exists = words[words.index("--topic") + 1], "--create" in words
+    listed = ("kafka-topics", "--bootstrap-server", bootstrap, "--list")
+    eventually(lambda: (topic in our_run(*listed).lines) == exists)
+
+
+def compare(oracle: Oracle, bootstrap: str, *calls: str) -> None:
+    """Run both families of tools with the same words; {B} is the broker, {} a prefix that each family has for itself.
+
+    Each family has topics and groups of its own, so both start from nothing. Lists show what other tests left; their
+    lines count only where the prefix stands in them.
+    """
+    run = uuid.uuid4().hex[:8]
+    for call in calls:
+        found: list[Run] = []
+        for family in ("jars", "mine"):
+            prefix = f"{family}-{run}"
+            words = [word.replace("{B}", bootstrap).replace("{}", prefix) for word in call.split()]
+            ran = kafkas_run(oracle, *words) if family == "jars" else our_run(*words)
+            until_known(bootstrap, words, ran)
+            lines = [line for line in ran.lines if prefix in line] if {"--list", "list"} & set(words) else ran.lines
+            shown = (_CHANGING.sub(r"\1#", line.replace(prefix, "{}")) for line in lines)
+            found.append(Run(tuple(shown), ran.status))
+        assert found[1] == found[0], call

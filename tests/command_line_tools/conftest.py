@@ -1,0 +1,23 @@
+"""The two brokers that the tools are compared on."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import Broker
+from tests.kafka.real_kafka import RealKafka
+
+
+@pytest.fixture(scope="package")
+def minibroker() -> Iterator[str]:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(params=["kafka", "minibroker"])
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    if request.param == "minibroker":
+        address: str = request.getfixturevalue("minibroker")
+        return address
+    running: RealKafka = request.getfixturevalue("real_kafka")
+    return running.bootstrap

@@ -1,0 +1,197 @@
+"""kafka-consumer-groups prints, plans and commits what Kafka's own tool does, on Apache Kafka and on this broker."""
+
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from minibroker_tools.commands.group_resets import duration_ms, milliseconds_of
+from minibroker_tools.failures import ToolError
+from tests.clients.contract import Message, eventually
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.runs import Run, kafkas_run, our_run
+from tests.kafka.oracle import Oracle
+
+_GROUPS = "kafka-consumer-groups --bootstrap-server {B}"
+_TIMESTAMP = 1_600_000_000_000
+"""Of the first record of each partition, in ms: 2020-09-13T12:26:40Z. The others follow second by second."""
+_ROWS = {"--reset-offsets", "--delete-offsets"}
+"""Kafka 3.9 prints the rows of these into one line, in any order; 4.x and ours do not."""
+
+Compare = Callable[..., None]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t{uuid.uuid4().hex[:8]}"
+
+
+def topic_with_records(bootstrap: str, name: str) -> None:
+    client = Librdkafka(bootstrap)
+    client.create_topic(name, 3)
+    for partition in range(3):
+        client.produce(
+            name, [Message(b"%d" % n, partition=partition, timestamp=_TIMESTAMP + n * 1_000) for n in range(5)]
+        )
+
+
+def commit(bootstrap: str, group: str, topic: str, offsets: Sequence[int]) -> None:
+    committer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    places = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
+    committer.commit(offsets=places, asynchronous=False)
+    committer.close()
+
+
+def shown(run: Run, words: Sequence[str], name: str) -> tuple[tuple[str, ...], int]:
+    lines = [re.sub(r" +", " ", line).strip() for line in run.lines]
+    if _ROWS & set(words):
+        lines = sorted(cell for line in lines for cell in line.replace(f".{name}", f". {name}").split())
+    return tuple(lines), run.status
+
+
+def compare(oracle: Oracle, bootstrap: str, name: str, *calls: str, prepare: Callable[[], None] | None = None) -> None:
+    """Run both families of tools in turns, from the same state; {} is the name of topic and group."""
+    for call in calls:
+        words = call.replace("{B}", bootstrap).replace("{}", name).split()
+        found: list[tuple[tuple[str, ...], int]] = []
+        for mine in (False, True):
+            if prepare is not None:
+                prepare()
+            found.append(shown(our_run(*words) if mine else kafkas_run(oracle, *words), words, name))
+        assert found[1] == found[0], call
+
+
+def test_groups_with_members_are_listed_and_described(oracle: Oracle, bootstrap: str, name: str) -> None:
+    topic_with_records(bootstrap, name)
+    commit(bootstrap, name, name, [2, 5])
+    with ExitStack() as ends:
+        running: list[Consumer] = []
+        for client, instance in (("one", None), ("two", "static")):
+            settings = {"bootstrap.servers": bootstrap, "group.id": name, "client.id": client}
+            fixed = {} if instance is None else {"group.instance.id": instance}
+            running.append(ends.enter_context(closing(Consumer({**settings, **fixed, "enable.auto.commit": False}))))
+            running[-1].subscribe([name])
+
+        def shared() -> bool:
+            for each in running:
+                each.poll(0.05)
+            return sorted(len(each.assignment()) for each in running) == [1, 2]
+
+        eventually(shared)
+        compare(
+            oracle,
+            bootstrap,
+            name,
+            f"{_GROUPS} --describe --group {{}}",
+            f"{_GROUPS} --describe --group {{}} --offsets --verbose",
+            f"{_GROUPS} --describe --group {{}} --group {{}}-none",
+            f"{_GROUPS} --describe --group {{}} --members",
+            f"{_GROUPS} --describe --group {{}} --members --verbose",
+            f"{_GROUPS} --describe --group {{}} --state",
+            f"{_GROUPS} --list --state stable --type classic",
+            f"{_GROUPS} --delete --group {{}}",
+            f"{_GROUPS} --delete --group {{}} --group {{}}-none",
+            f"{_GROUPS} --delete-offsets --group {{}} --topic {{}}",
+            f"{_GROUPS} --reset-offsets --group {{}} --topic {{}} --to-earliest --execute",
+        )
+        everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
+        assert sum(line.startswith(name) for line in everything.lines) == 2
+
+
+def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: str, name: str, tmp_path: Path) -> None:
+    topic_with_records(bootstrap, name)
+    plan, of_groups, broken = tmp_path / "plan.csv", tmp_path / "groups.csv", tmp_path / "broken.csv"
+    plan.write_text(f"{name},0,1\n{name},2,99\n")
+    of_groups.write_text(f"{name},{name},0,1\nother,{name},2,4\n")
+    broken.write_text(f"{name},0\n")
+    scenarios = (
+        "--to-earliest", "--to-latest", "--to-current", "--to-offset 4", "--to-offset 400", "--shift-by -3",
+        "--shift-by 10", "--to-datetime 2020-09-13T12:26:42.000", "--to-datetime 2020-09-13T14:26:42.000+02:00",
+        "--to-datetime 2020-09-13", "--to-datetime 2020-09-13T12:26:42", "--by-duration P1D", "--by-duration P20000D",
+        "--by-duration 1D", f"--from-file {plan}", f"--from-file {tmp_path}/missing",
+        "--to-earliest --export",
+    )  # fmt: skip
+    reset = f"{_GROUPS} --reset-offsets --group {{}}"
+    compare(
+        oracle,
+        bootstrap,
+        name,
+        *(f"{reset} --all-topics {scenario} --dry-run" for scenario in scenarios),
+        f"{reset} --topic {{}}:0,2 --to-latest --execute",
+        f"{reset} --topic {{}} --to-current",
+        f"{reset} --topic {{}} --shift-by 1 --execute",
+        f"{reset} --topic {{}}:7x --to-latest --execute",
+        f"{reset} --topic {{}}:1:2 --to-latest --execute",
+        f"{reset} --topic {{}}-none --to-latest --execute",
+        f"{reset} --group {{}}-new --from-file {of_groups} --execute",
+        f"{_GROUPS} --list --state",
+        f"{_GROUPS} --describe --group {{}}",
+        f"{_GROUPS} --describe --group {{}} --state",
+        f"{_GROUPS} --delete-offsets --group {{}} --topic {{}}:1",
+        f"{_GROUPS} --delete-offsets --group {{}} --topic {{}} --topic {{}}-none",
+        f"{_GROUPS} --delete-offsets --group {{}}-none --topic {{}}",
+        f"{_GROUPS} --delete --group {{}} --group {{}}-none",
+        f"{_GROUPS} --delete --group {{}}",
+        prepare=lambda: commit(bootstrap, name, name, [2, 5]),
+    )
+    words = f"{_GROUPS} --reset-offsets --group {name} --from-file {broken}".replace("{B}", bootstrap).split()
+    assert any("line 1:" in line and "TOPIC,PARTITION,OFFSET" in line for line in our_run(*words).lines)
+
+
+@pytest.mark.parametrize("scenario", ["--to-earliest", "--to-latest", "--shift-by 1", "--to-offset 3"])
+def test_a_reset_is_committed(oracle: Oracle, bootstrap: str, name: str, scenario: str) -> None:
+    topic_with_records(bootstrap, name)
+    described: list[Run] = []
+    for run in (lambda *words: kafkas_run(oracle, *words), our_run):
+        commit(bootstrap, name, name, [2, 4])
+        reset = f"{_GROUPS} --reset-offsets --group {name} --all-topics {scenario} --execute"
+        assert run(*reset.replace("{B}", bootstrap).split()).status == 0
+        described.append(our_run(*f"{_GROUPS} --describe --group {name}".replace("{B}", bootstrap).split()))
+    assert described[0] == described[1]
+
+
+def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str, name: str) -> None:
+    compare(
+        oracle,
+        bootstrap,
+        name,
+        "kafka-consumer-groups",
+        "kafka-consumer-groups --list",
+        "kafka-consumer-groups --version",
+        _GROUPS,
+        f"{_GROUPS} --list --describe --all-groups",
+        f"{_GROUPS} --describe --group a --members --state",
+        f"{_GROUPS} --describe --group a --state stable",
+        f"{_GROUPS} --describe --group a --all-groups",
+        f"{_GROUPS} --list --members",
+        f"{_GROUPS} --list --state none",
+        f"{_GROUPS} --list --group a",
+        f"{_GROUPS} --delete --group a --topic b",
+        f"{_GROUPS} --delete --group a --type classic",
+        f"{_GROUPS} --reset-offsets --group a --to-earliest --to-latest --topic b --dry-run",
+        f"{_GROUPS} --reset-offsets --group a --dry-run --execute",
+        f"{_GROUPS} --reset-offsets --group a --to-earliest --dry-run",
+        f"{_GROUPS} --describe --group",
+        f"{_GROUPS} --describe --all-groups --topic b",
+    )
+
+
+def test_dates_and_durations_are_javas() -> None:
+    assert milliseconds_of("2020-09-13T12:26:40.007") == _TIMESTAMP + 7
+    assert milliseconds_of("2020-09-13T14:26:40.000+02:00") == _TIMESTAMP
+    assert milliseconds_of("2020-09-13T14:26:40.000+0200") == _TIMESTAMP
+    assert [duration_ms(text) for text in ("PT1.5S", "P1DT1H1M", "-PT1S", "pt-1m")] == [
+        1500,
+        90_060_000,
+        -1000,
+        -60_000,
+    ]
+    for text in ("", "P", "PT", "P1DT", "1D", "P1Y"):
+        with pytest.raises(ToolError, match="Text cannot be parsed to a Duration"):
+            duration_ms(text)
+    with pytest.raises(ToolError, match="Unparseable date"):
+        milliseconds_of("2020-13-13T12:26:40.000")
