@@ -33,7 +33,8 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_protocol.records.offsets import assign_offsets
-from minibroker_protocol.records.record import Record, walk_records
+from minibroker_protocol.records.record import Record
+from minibroker_protocol.records.record_runs import check_records
 from minibroker_protocol.records.record_validation import (
     LogAppendInfo,
     OpenedBatch,
@@ -159,7 +160,7 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
         walked = not 0 <= append.policy.validated_records < header.record_count
         data = batch.records_data() if walked or header.codec is not append.codec else b""
         if walked:
-            walk_records(data, 0, header.record_count)
+            check_records(data, 0, header.record_count)
     max_timestamp = append.log_append_time
     if max_timestamp is None:  # only LOG_APPEND_TIME leaves the records unread
         max_timestamp = NO_TIMESTAMP

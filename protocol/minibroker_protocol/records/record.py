@@ -10,7 +10,8 @@ Every integer is zig-zag encoded (see `varint`):
     value             varint length (negative for null) and bytes
     headers           varint count, then for each a key (never null) and a value, as above
 
-`read_records` builds `Record`s, `walk_records` only checks. Their code is generated, see `record_loop`.
+`read_records` builds `Record`s, `walk_records` only checks. Their code is generated, see `record_loop`. `record_runs`
+checks many records at once.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -71,15 +72,17 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     return read_records(data, header)
 
 
-def walk_records(data: bytes | memoryview, position: int, count: int) -> int:
+def walk_records(data: bytes | memoryview, position: int, count: int, first: int = 0) -> int:
     """Check that `data` from `position` on is `count` records and nothing else. Builds nothing.
+
+    `first` of the `count` records stand before `position` and were checked.
 
     Returns the largest timestamp delta (ms), or -1 when all of them are negative.
 
-    `InvalidRecordError` where it is not, or where offset deltas are not 0, 1, 2 ... in order.
+    `InvalidRecordError` where it is not, or where offset deltas are not `first`, `first` + 1 ... in order.
     """
     become(walk_records, WALK_RECORDS)
-    return walk_records(data, position, count)
+    return walk_records(data, position, count, first)
 
 
 def check_nothing_left(count: int, left: int) -> None:
@@ -196,8 +199,8 @@ yield new_record((offset, timestamp, timestamp_type, key, value, headers))""",
     },
 )
 WALK_RECORDS: Final = RecordLoop(
-    "data, position, count",
-    records="count",
+    "data, position, count, first",
+    records="first, count",
     before="""\
 size = len(data)
 largest = -1""",

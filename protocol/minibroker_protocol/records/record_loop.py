@@ -58,7 +58,7 @@ class RecordLoop(NamedTuple):
     """
 
     parameters: str
-    #: The expression of how many records there are.
+    #: The arguments of `range` for the records' numbers; one alone is how many records there are.
     records: str
     #: The lines ahead of the loop.
     before: str

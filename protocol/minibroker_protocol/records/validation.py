@@ -34,6 +34,7 @@ from minibroker_protocol.records.header import (
     make_header,
 )
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
+from minibroker_protocol.records.record_runs import WORTHWHILE, check_records
 
 AHEAD_MS: Final = 60 * 60 * 1000
 """A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
@@ -93,9 +94,11 @@ def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, a
         delta = _check_compressed(batch, header, opened_records, max_decompressed_size)
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
+    elif count <= opened_records or opened_records < 0:
+        check = walk_records if count < WORTHWHILE else check_records
+        delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
-        opened = count <= opened_records or opened_records < 0
-        delta = walk_records(batch, RECORD_BATCH_OVERHEAD, count) if opened else None
+        delta = None
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
         return header
     if delta is None:
@@ -116,11 +119,11 @@ def _check_compressed(
     codec, count = header.codec, header.record_count
     data = batch[RECORD_BATCH_OVERHEAD:]
     if opened_records < 0:
-        return walk_records(decompress(codec, data, max_size=max_decompressed_size), 0, count)
+        return check_records(decompress(codec, data, max_size=max_decompressed_size), 0, count)
     if count <= opened_records:
         records = decompress_within(codec, data, min(OPENED_SIZE, max_decompressed_size))
         if records is not None:
-            return walk_records(records, 0, count)
+            return check_records(records, 0, count)
         return None
     if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
         from minibroker_protocol.records.record_count import check_record_count  # noqa: PLC0415 - rarely needed
