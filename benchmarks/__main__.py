@@ -1,4 +1,4 @@
-"""`python -m benchmarks` measures minibroker beside Apache Kafka and librdkafka's mock cluster; see README.md."""
+"""`python -m benchmarks` measures minibroker beside Apache Kafka, kfake and librdkafka's mock; see README.md."""
 
 import argparse
 import os

@@ -27,14 +27,15 @@ class ClientError(Exception):
 class Figure:
     """One row of the table.
 
-    `ratio` bounds minibroker's figure divided by Kafka's, `value` bounds minibroker's figure itself. Bounds are upper
-    bounds, or lower bounds where `higher_is_better`.
+    `ratio` bounds minibroker's figure divided by Kafka's, `to_kfake` that divided by kfake's, `value` bounds
+    minibroker's figure itself. Bounds are upper bounds, or lower bounds where `higher_is_better`.
     """
 
     key: str
     label: str
     unit: str
     ratio: float | None = None
+    to_kfake: float | None = None
     value: float | None = None
     higher_is_better: bool = False
     decimals: int = 1
@@ -44,11 +45,12 @@ class Figure:
         sign = ">=" if self.higher_is_better else "<="
         parts = [f"{sign} {self.value:,g} {self.unit}"] if self.value is not None else []
         parts += [f"{sign} {self.ratio:g}x"] if self.ratio is not None else []
+        parts += [f"{sign} {self.to_kfake:g}x kfake"] if self.to_kfake is not None else []
         return ", ".join(parts)
 
-    def is_met(self, value: float, ratio: float | None) -> bool | None:
+    def is_met(self, value: float, ratio: float | None, to_kfake: float | None) -> bool | None:
         """Whether the bounds hold; None if there is none, or one that has no ratio to be judged by."""
-        checks = [(value, self.value), (ratio, self.ratio)]
+        checks = [(value, self.value), (ratio, self.ratio), (to_kfake, self.to_kfake)]
         bounded = [(got, bound) for got, bound in checks if bound is not None]
         if not bounded or any(got is None for got, _ in bounded):
             return None

@@ -1,4 +1,4 @@
-"""The brokers that are measured: minibroker, Apache Kafka and librdkafka's mock cluster, each as a child process."""
+"""The brokers that are measured, as child processes: minibroker, Apache Kafka, kfake and librdkafka's mock cluster."""
 
 import importlib.metadata
 import importlib.util
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import children, loop_meter
+from benchmarks import children, kfake_program, loop_meter
 from benchmarks.meter import Meter
 from benchmarks.wire import Connection, WireError
 from tests.kafka import jars
@@ -293,6 +293,16 @@ class KafkaPeer(Peer):
             raise PeerError(f"kafka.tools.StorageTool format failed:\n{formatted.stdout}{formatted.stderr}")
 
 
+class KfakePeer(Peer):
+    """franz-go's fake broker, on disk."""
+
+    name = "kfake"
+    program: Path
+
+    def command(self) -> list[str]:
+        return [str(self.program), str(self.address[1]), str(self.data)]
+
+
 class MockPeer(Peer):
     name = "mock"
 
@@ -311,9 +321,11 @@ class MockPeer(Peer):
         return super()._answers()
 
 
-PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, MockPeer)}
+PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, KfakePeer, MockPeer)}
 REFERENCE = KafkaPeer.name
-"""Ratios are taken against this peer, pair by pair."""
+"""The plot compares with this peer, pair by pair."""
+REFERENCES = (REFERENCE, KfakePeer.name)
+"""The other peers that keep records on disk. The table has minibroker's ratio to each."""
 
 
 def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]], dict[str, str]]:
@@ -324,18 +336,20 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
         try:
             if name == KafkaPeer.name:
                 KafkaPeer.libs = jars.find(kafka_libs)
+            elif name == KfakePeer.name:
+                KfakePeer.program = kfake_program.find()
             elif name == MinibrokerPeer.name and not (children.ROOT / "minibroker" / "__main__.py").exists():
                 missing[name] = "this checkout has no minibroker/__main__.py"
                 continue
             found.append(PEERS[name])
-        except jars.NoJarsError as reason:
+        except (jars.NoJarsError, kfake_program.NoKfakeError) as reason:
             missing[name] = str(reason)
     return found, missing
 
 
 def versions() -> dict[str, str]:
     """The versions of the measured programs and of those that measure, for the record."""
-    found = {"python": sys.version.split()[0], "kafka": jars.VERSION}
+    found = {"python": sys.version.split()[0], "kafka": jars.VERSION, "kfake": kfake_program.version()}
     for package in ("minibroker", "confluent-kafka", "psutil"):
         try:
             found[package] = importlib.metadata.version(package)

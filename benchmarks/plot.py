@@ -15,7 +15,7 @@ from benchmarks.model import Figure, Measure
 from benchmarks.peers import REFERENCE, MinibrokerPeer
 from benchmarks.runner import Results
 
-_COLOURS = {"minibroker": "#1b7f79", "mock": "#b8bfc6"}
+_COLOURS = {"minibroker": "#1b7f79", "kfake": "#e0a03c", "mock": "#b8bfc6"}
 SUBJECT = MinibrokerPeer.name
 _TARGET_COLOUR = "#d1495b"
 

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.model import Figure, Measure, Scale
-from benchmarks.peers import REFERENCE, MinibrokerPeer
+from benchmarks.peers import REFERENCE, REFERENCES, KfakePeer, MinibrokerPeer
 from benchmarks.runner import Results
 
 SUBJECT = MinibrokerPeer.name
@@ -34,8 +34,11 @@ def _median(ordered: Sequence[float]) -> float:
 def verdict(figure: Figure, results: Results) -> bool | None:
     """Whether minibroker meets the figure's target; None if there is none or it was not measured."""
     value = results.median(figure.key, SUBJECT)
-    ratios = results.ratios(figure.key, SUBJECT)
-    return None if value is None else figure.is_met(value, _median(ratios) if ratios else None)
+    to_kafka, to_kfake = (
+        _median(ratios) if (ratios := results.ratios(figure.key, SUBJECT, peer)) else None
+        for peer in (REFERENCE, KfakePeer.name)
+    )
+    return None if value is None else figure.is_met(value, to_kafka, to_kfake)
 
 
 _MARKS = {True: "[green]met[/green]", False: "[bold red]missed[/bold red]", None: ""}
@@ -47,16 +50,16 @@ def table(measures: Sequence[Measure], peers: Sequence[str], results: Results) -
     shown.add_column("unit", style="dim")
     for peer in peers:
         shown.add_column(peer, justify="right", style="bold" if peer == SUBJECT else "")
-    with_ratio = SUBJECT in peers and REFERENCE in peers
-    if with_ratio:
-        shown.add_column(f"{SUBJECT} / {REFERENCE}\n[dim]median min-max[/dim]", justify="right")
+    references = [peer for peer in REFERENCES if SUBJECT in peers and peer in peers]
+    for peer in references:
+        shown.add_column(f"{SUBJECT} / {peer}\n[dim]median min-max[/dim]", justify="right")
     shown.add_column("target", style="cyan")
     shown.add_column("")
     for measure in measures:
         for figure in () if measure.title else measure.figures:
             cells = [_cell(measure, figure, peer, results) for peer in peers]
-            ratio = [_ratio(results.ratios(figure.key, SUBJECT))] if with_ratio else []
-            shown.add_row(figure.label, figure.unit, *cells, *ratio, figure.target, _MARKS[verdict(figure, results)])
+            cells += [_ratio(results.ratios(figure.key, SUBJECT, peer)) for peer in references]
+            shown.add_row(figure.label, figure.unit, *cells, figure.target, _MARKS[verdict(figure, results)])
         shown.add_section()
     return shown
 

@@ -34,9 +34,9 @@ class Results:
         found = [sample for sample in self.samples[key][peer] if sample is not None]
         return statistics.median(found) if found else None
 
-    def ratios(self, key: str, peer: str) -> list[float]:
+    def ratios(self, key: str, peer: str, reference: str = REFERENCE) -> list[float]:
         """The peer's figure over the reference peer's, round by round, sorted."""
-        pairs = zip(self.samples[key][peer], self.samples[key][REFERENCE], strict=False)
+        pairs = zip(self.samples[key][peer], self.samples[key][reference], strict=False)
         return sorted(mine / other for mine, other in pairs if mine is not None and other)
 
 

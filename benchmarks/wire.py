@@ -94,6 +94,9 @@ def request(api_key: int, version: int, body: bytes, correlation_id: int = 0) ->
 
 # Record batches
 
+_STRIDE = 7_919
+"""A prime: the sizes of mixed values look arbitrary."""
+
 
 def varint(value: int) -> bytes:
     zigzag = value << 1  # only lengths and deltas that are not negative occur here
@@ -105,18 +108,19 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def record_batch(value_size: int, batch_bytes: int = 0) -> tuple[bytes, int]:
+def record_batch(value_size: int, batch_bytes: int = 0, *, are_mixed: bool = False) -> tuple[bytes, int]:
     """One uncompressed batch (magic 2) of null-key records as large as `batch_bytes` allows, and its number of records.
 
-    With `batch_bytes` 0 it holds one record. The bytes are valid in every respect (CRC32C, lengths, deltas), so a
-    broker that checks them all accepts them.
+    With `batch_bytes` 0 it holds one record. Values that `are_mixed` have from 0.5 to 1.5 times the size.
+    The bytes are valid in every respect (CRC32C, lengths, deltas), so a broker that checks them all accepts them.
     """
-    value = (b"0123456789abcdef" * (value_size // 16 + 1))[:value_size]
-    tail = b"\x01" + varint(value_size) + value + b"\x00"  # null key (zigzag -1), the value, no headers
+    content = b"0123456789abcdef" * (value_size // 8 + 1)
     records = bytearray()
     count = 0
     while True:
-        body = b"\x00\x00" + varint(count) + tail
+        size = value_size // 2 + count * _STRIDE % value_size if are_mixed else value_size
+        # Null key (zigzag -1), the value, no headers.
+        body = b"\x00\x00" + varint(count) + b"\x01" + varint(size) + content[:size] + b"\x00"
         record = varint(len(body)) + body
         if count and BATCH_HEADER_SIZE + len(records) + len(record) > batch_bytes:
             break

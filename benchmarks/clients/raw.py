@@ -54,14 +54,16 @@ def produce(  # noqa: PLR0913 - what is produced, and how
     *,
     partition: int = 0,
     batch_bytes: int = _MEGABYTE,
+    are_mixed: bool = False,
     in_flight: int = 5,
     scratch: str | None = None,
 ) -> dict[str, float]:
     """Sends the same batch over and over to one partition over one connection, with `in_flight` requests unanswered.
 
-    `bytes` are bytes of batches. With `scratch`, a directory on the log's disk, the page cache is settled first.
+    `bytes` are bytes of batches. Where records `are_mixed`, they have different sizes.
+    With `scratch`, a directory on the log's disk, the page cache is settled first.
     """
-    batch, records = wire.record_batch(record_size, batch_bytes)
+    batch, records = wire.record_batch(record_size, batch_bytes, are_mixed=are_mixed)
     frame = wire.produce_request(topic, partition, batch)
     rounds = max(total_bytes // len(batch), 1)
     peak = 0

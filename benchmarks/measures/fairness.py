@@ -8,9 +8,10 @@ not depend on what else the machine does; it must stay below 20 ms. Each case ha
 from benchmarks.hostile import CASES
 from benchmarks.hostile.case import Case
 from benchmarks.model import Bench, Figure, Measure, Numbers
-from benchmarks.peers import KafkaPeer, MockPeer
+from benchmarks.peers import KafkaPeer, KfakePeer, MockPeer
 
 _NOT_MOCKED = "the mock cluster serves too few APIs"
+_NO_SETTINGS = "kfake runs without logins, control plane and several brokers"
 _MOST_HOLD_MS = 20.0
 
 
@@ -44,7 +45,9 @@ def _measure(case: Case) -> Measure:
         bench.busy = 0.0
         return {f"{name}.{key}": value for key, value in got.items()}
 
-    left_out = {MockPeer.name: _NOT_MOCKED} | ({KafkaPeer.name: case.alone} if case.alone else {})
+    left_out = {MockPeer.name: _NOT_MOCKED, KfakePeer.name: _NO_SETTINGS} | (
+        {KafkaPeer.name: case.alone} if case.alone else {}
+    )
     return Measure(name, _figures(name), run, "once", case.broker, case.title, left_out)
 
 

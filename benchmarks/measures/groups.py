@@ -55,7 +55,14 @@ MEASURES = (
     Measure(
         name="assignment",
         figures=(
-            Figure("assignment.librdkafka", "first assignment in a new group, librdkafka", "ms", value=100, decimals=0),
+            Figure(
+                "assignment.librdkafka",
+                "first assignment in a new group, librdkafka",
+                "ms",
+                value=100,
+                to_kfake=1.2,
+                decimals=0,
+            ),
             Figure(
                 "assignment.kafka-python", "first assignment in a new group, kafka-python", "ms", value=50, decimals=0
             ),

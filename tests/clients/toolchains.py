@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-import pytest
-
 from tests.kafka import jars
 
 _TIMEOUT = 600
@@ -31,6 +29,8 @@ def tool(name: str) -> str:
 
 def rare_tool(name: str) -> str:
     """The path of a program that no package registry brings; without it the test is skipped, under CI, too."""
+    import pytest  # noqa: PLC0415 - benchmarks build with this module, and have no pytest
+
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"there is no {name} on the PATH, and no package registry brings one")
@@ -42,6 +42,8 @@ def rare_tool(name: str) -> str:
 
 def missing(reason: str) -> NoReturn:
     """Skip the test, or fail it under CI."""
+    import pytest  # noqa: PLC0415 - as above
+
     if os.environ.get("CI"):
         pytest.fail(f"CI is set, so every client has to run: {reason}")
     pytest.skip(reason)

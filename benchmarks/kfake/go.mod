@@ -1,0 +1,13 @@
+module minibroker.test/kfake
+
+go 1.26.0
+
+require github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
+
+// kfake's own go.mod names a franz-go that it does not compile with; these are the versions of tests/clients/go.
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/twmb/franz-go v1.22.2 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
+)

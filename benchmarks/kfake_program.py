@@ -1,0 +1,35 @@
+"""The program `kfake`: franz-go's fake broker. Go builds it once into the user's cache folder; go.sum pins it."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tests.clients import toolchains
+
+_FOLDER: Final = Path(__file__).with_name("kfake")
+_MODULE: Final = "github.com/twmb/franz-go/pkg/kfake"
+
+
+class NoKfakeError(Exception):
+    """kfake cannot run here; the message says why."""
+
+
+def find() -> Path:
+    """The program, which is built if it is not there yet. NoKfakeError without a Go, or if Go fails."""
+    go = shutil.which("go")
+    if go is None:
+        raise NoKfakeError("there is no go on the PATH")
+
+    def build(folder: Path) -> None:
+        # Go alone would change go.mod where it finds something newer.
+        command = [go, "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "."]
+        if failure := toolchains.run(command, _FOLDER, {"CGO_ENABLED": "0"}):
+            raise NoKfakeError(failure)
+
+    return toolchains.build(toolchains.place("kfake", _FOLDER.iterdir()), build) / "kfake"
+
+
+def version() -> str:
+    """The version of kfake's module, as go.mod names it."""
+    lines = (_FOLDER / "go.mod").read_text().splitlines()
+    return next(line.split()[-1] for line in lines if line.split()[-2:-1] == [_MODULE])
