@@ -20,7 +20,7 @@ _REFUSED: Final = "IllegalStateException: "
 """The oracle puts it before all that a tool printed which ended with an exit or an exception."""
 _UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILINE)
 """Java puts it before jopt-simple's messages where a tool lets them pass."""
-_TRACE: Final = re.compile(r"^(\S+Exception|Caused by): ")
+_TRACE: Final = re.compile(r"^\s*(\S+Exception|Caused by|Suppressed): ")
 
 
 class Run(NamedTuple):

@@ -1,0 +1,329 @@
+"""kafka-acls: list, add and remove access control lists (`kafka.admin.AclCommand`)."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from minibroker.security.authorization.acls import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error
+from minibroker_tools.failures import ToolError, UsageError, check
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import flush, out
+
+_RESOURCES: Final = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional-id": ResourceType.TRANSACTIONAL_ID,
+    "delegation-token": ResourceType.DELEGATION_TOKEN,
+    "user-principal": ResourceType.USER,
+}
+_ACTIONS: Final = ("add", "remove", "list")
+
+
+class _Pattern(NamedTuple):
+    """A resource, or a filter of resources."""
+
+    kind: ResourceType
+    name: str
+    pattern: PatternType
+
+    def __str__(self) -> str:
+        return f"resourceType={self.kind.name}, name={self.name}, patternType={self.pattern.name})"
+
+
+class _Entry(NamedTuple):
+    """Who may do or not do something, and from where."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission: PermissionType
+
+    def __str__(self) -> str:
+        return (
+            f"(principal={self.principal}, host={self.host}, operation={self.operation.name}, "
+            f"permissionType={self.permission.name})"
+        )
+
+
+_Rules: TypeAlias = dict[_Pattern, set[_Entry]]
+_CLUSTER: Final = _Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-acls."""
+    known = Options(tool, "This tool helps to manage acls on kafka.")
+    add_connection(known)
+    known.flag("add", help="add rules")
+    known.flag("remove", help="remove rules")
+    known.flag("list", help="list rules")
+    for name in _RESOURCES:
+        known.value(name, help="a resource of this type; may stand several times, * means all", metavar="NAME")
+    known.flag("cluster", help="the cluster as the resource")
+    known.value("resource-pattern-type", help="literal, prefixed; without --add also any and match", metavar="TYPE")
+    known.value("operation", help="an operation, All without it; may stand several times")
+    for verb in ("allow", "deny"):
+        known.value(f"{verb}-principal", help="a principal, such as User:alice", metavar="PRINCIPAL")
+        known.value(f"{verb}-host", help="an address; all of them without it", metavar="HOST")
+    known.value("principal", help="with --list: only rules of this principal")
+    known.flag("producer", help="the rules of a producer")
+    known.flag("consumer", help="the rules of a consumer")
+    known.flag("idempotent", help="with --producer: the rule for idempotent producers, too")
+    known.flag("force", help="ask nothing")
+    known.value("authorizer", help="not supported: name the broker")
+    known.value("authorizer-properties", help="not supported: name the broker")
+    known.value("zk-tls-config-file", help="not supported: name the broker")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the one action of the command line."""
+    values = known.parse(arguments)
+    _check(values)
+    try:
+        if values.has("list"):
+            _list(values)
+        elif values.has("add"):
+            _add(values)
+        else:
+            _remove(values)
+    except UsageError:
+        raise
+    except ToolError as failure:
+        out(f"Error while executing ACL command: {java_error(failure)}")
+        return failure.status
+    return 0
+
+
+def _check(values: Values) -> None:
+    if values.has("bootstrap-server") and values.has("authorizer"):
+        raise UsageError("Only one of --bootstrap-server or --authorizer must be specified")
+    if not values.has("bootstrap-server"):
+        values.require("authorizer-properties")
+        raise ToolError("kafka-acls cannot reach an authorizer without a broker: name one with --bootstrap-server")
+    if values.has("authorizer-properties"):
+        raise UsageError("The --authorizer-properties option can only be used with --authorizer option")
+    if sum(map(values.has, _ACTIONS)) != 1:
+        raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
+    values.exclude("list", "producer", "consumer", "allow-host", "allow-principal", "deny-host", "deny-principal")
+    for role in ("producer", "consumer"):
+        values.exclude(role, "operation", "deny-principal", "deny-host")
+    if values.has("principal") and not values.has("list"):
+        raise UsageError("The --principal option is only available if --list is set")
+    if values.has("producer") and not values.has("topic"):
+        raise UsageError("With --producer you must specify a --topic")
+    if values.has("idempotent") and not values.has("producer"):
+        raise UsageError("The --idempotent option is only available if --producer is set")
+    other = not values.has("producer") and (values.has("cluster") or values.has("transactional-id"))
+    if values.has("consumer") and (not values.has("topic") or not values.has("group") or other):
+        raise UsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
+            "should be specified."
+        )
+
+
+def _pattern_type(values: Values) -> PatternType:
+    text = values.text("resource-pattern-type") or "literal"
+    found = PatternType.__members__.get(text.upper(), PatternType.UNKNOWN)
+    if found is PatternType.UNKNOWN:
+        raise ToolError(f"Cannot parse argument '{text}' of option resource-pattern-type")
+    return found
+
+
+def _resources(values: Values) -> list[_Pattern]:
+    kind = _pattern_type(values)
+    found = [
+        _Pattern(resource, each.strip(), kind) for name, resource in _RESOURCES.items() for each in values.all(name)
+    ]
+    if kind is PatternType.LITERAL and (values.has("cluster") or values.has("idempotent")):
+        found.append(_CLUSTER)
+    return found
+
+
+def _rules(values: Values) -> _Rules:
+    """The rules, or filters of rules, of the command line by their resources. UsageError."""
+    resources = _resources(values)
+    if not resources:
+        raise UsageError(
+            "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+            "--delegation-token <Delegation Token ID>"
+        )
+    rules: _Rules = {}
+    if not values.has("producer") and not values.has("consumer"):
+        entries = _entries(values, [_operation(text) for text in values.all("operation")] or [Operation.ALL])
+        rules = {resource: set(entries) for resource in resources}
+    if values.has("producer"):
+        writes = [Operation.WRITE, Operation.DESCRIBE]
+        _grant(rules, values, resources, {ResourceType.TOPIC: [*writes, Operation.CREATE]})
+        _grant(rules, values, resources, {ResourceType.TRANSACTIONAL_ID: writes})
+        if values.has("idempotent"):
+            _grant(rules, values, [_CLUSTER], {ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE]})
+    if values.has("consumer"):
+        reads = {ResourceType.TOPIC: [Operation.READ, Operation.DESCRIBE], ResourceType.GROUP: [Operation.READ]}
+        _grant(rules, values, resources, reads)
+    for resource, entries in rules.items():
+        valid = {*SUPPORTED_OPERATIONS[resource.kind], Operation.ALL}
+        if any(entry.operation not in valid for entry in entries):
+            names = ", ".join(_pascal(operation) for operation in sorted(valid))
+            raise UsageError(f"ResourceType {resource.kind.name} only supports operations {names}")
+    return rules
+
+
+def _grant(
+    rules: _Rules, values: Values, resources: Iterable[_Pattern], operations: dict[ResourceType, list[Operation]]
+) -> None:
+    for resource in resources:
+        if resource.kind in operations:
+            rules.setdefault(resource, set()).update(_entries(values, operations[resource.kind]))
+
+
+def _operation(text: str) -> Operation:
+    names = {_pascal(each).lower(): each for each in Operation}
+    return names.get(text.strip().lower(), Operation.UNKNOWN)
+
+
+def _pascal(operation: Operation) -> str:
+    return "".join(word.capitalize() for word in operation.name.split("_"))
+
+
+def _entries(values: Values, operations: Iterable[Operation]) -> set[_Entry]:
+    chosen = list(operations)
+    return {
+        _Entry(principal, host.strip(), operation, permission)
+        for verb, permission in (("allow", PermissionType.ALLOW), ("deny", PermissionType.DENY))
+        for principal in _principals(values, f"{verb}-principal")
+        for host in values.all(f"{verb}-host") or [WILDCARD]
+        for operation in chosen
+    }
+
+
+def _principals(values: Values, option: str) -> list[str]:
+    found = [text.strip() for text in values.all(option)]
+    for principal in found:
+        if ":" not in principal:
+            raise ToolError(f"expected a string in format principalType:principalName but got {principal}")
+    return found
+
+
+def _shown(title: str, resource: _Pattern, entries: Iterable[_Entry]) -> str:
+    lines = "\n".join(f"\t{entry}" for entry in sorted(entries))
+    return f"{title} `ResourcePattern({resource}`: \n {lines} \n"
+
+
+def _add(values: Values) -> None:
+    from minibroker_protocol.messages import create_acls as api  # noqa: PLC0415 - one action needs it
+
+    kind = _pattern_type(values)
+    if kind not in {PatternType.LITERAL, PatternType.PREFIXED}:
+        raise UsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
+    rules = _rules(values)
+    if not all(rules.values()):
+        raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
+    with cluster_of(values) as cluster:
+        for resource, entries in rules.items():
+            out(_shown("Adding ACLs for resource", resource, entries))
+            request = api.CreateAclsRequest(
+                creations=[
+                    api.AclCreation(
+                        resource_type=resource.kind,
+                        resource_name=resource.name,
+                        resource_pattern_type=resource.pattern,
+                        principal=entry.principal,
+                        host=entry.host,
+                        operation=entry.operation,
+                        permission_type=entry.permission,
+                    )
+                    for entry in sorted(entries)
+                ]
+            )
+            for result in cluster.ask_controller(request).results:
+                check(result.error_code, result.error_message)
+
+
+def _remove(values: Values) -> None:
+    from minibroker_protocol.messages import delete_acls as api  # noqa: PLC0415 - one action needs it
+
+    rules = _rules(values)
+    with cluster_of(values) as cluster:
+        for resource, entries in rules.items():
+            if not _confirmed(values, resource, entries):
+                continue
+            request = api.DeleteAclsRequest(
+                filters=[
+                    api.DeleteAclsFilter(
+                        resource_type_filter=resource.kind,
+                        resource_name_filter=resource.name,
+                        pattern_type_filter=resource.pattern,
+                        principal_filter=None if entry is None else entry.principal,
+                        host_filter=None if entry is None else entry.host,
+                        operation=Operation.ANY if entry is None else entry.operation,
+                        permission_type=PermissionType.ANY if entry is None else entry.permission,
+                    )
+                    for entry in (sorted(entries) if entries else (None,))
+                ]
+            )
+            for result in cluster.ask_controller(request).filter_results:
+                check(result.error_code, result.error_message)
+
+
+def _confirmed(values: Values, resource: _Pattern, entries: set[_Entry]) -> bool:
+    if values.has("force"):
+        return True
+    if entries:
+        lines = "\n".join(f"\t{entry}" for entry in sorted(entries))
+        out(
+            f"Are you sure you want to remove ACLs: \n {lines} \n from resource filter "
+            f"`ResourcePattern({resource}`? (y/n)"
+        )
+    else:
+        out(f"Are you sure you want to delete all ACLs for resource filter `ResourcePattern({resource}`? (y/n)")
+    flush()
+    return sys.stdin.readline().strip().lower() == "y"
+
+
+def _list(values: Values) -> None:
+    resources = _resources(values)
+    principals = _principals(values, "principal")
+    with cluster_of(values) as cluster:
+        rules = _described(cluster, resources or [_Pattern(ResourceType.ANY, "", PatternType.ANY)])
+    for principal in principals or (None,):
+        if principal is not None:
+            out(f"ACLs for principal `{principal}`")
+        for resource, entries in sorted(rules.items()):
+            kept = [entry for entry in entries if principal in {None, entry.principal}]
+            if kept:
+                out(_shown("Current ACLs for resource", resource, kept))
+
+
+def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
+    from minibroker_protocol.messages import describe_acls as api  # noqa: PLC0415 - one action needs it
+
+    rules: _Rules = {}
+    for resource in resources:
+        request = api.DescribeAclsRequest(
+            resource_type_filter=resource.kind,
+            resource_name_filter=resource.name or None,
+            pattern_type_filter=resource.pattern,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=PermissionType.ANY,
+        )
+        response: api.DescribeAclsResponse = cluster.ask(request)
+        check(response.error_code, response.error_message)
+        for found in response.resources:
+            pattern = _Pattern(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))
+            entries = rules.setdefault(pattern, set())
+            for acl in found.acls:
+                kind, permission = Operation(acl.operation), PermissionType(acl.permission_type)
+                entries.add(_Entry(acl.principal, acl.host, kind, permission))
+    return rules

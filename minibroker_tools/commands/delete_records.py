@@ -1,0 +1,83 @@
+"""kafka-delete-records: move the start of partitions (`org.apache.kafka.tools.DeleteRecordsCommand`)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import delete_records as api
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition, leaders_of
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.commands.json_files import entries_of, members_of, named, read_json, twice
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError
+from minibroker_tools.options import Options
+from minibroker_tools.output import out
+
+_TIMEOUT_MS: Final = 30_000
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-delete-records."""
+    known = Options(tool, "This tool helps to delete records of the given partitions down to the specified offset.")
+    add_connection(known)
+    known.value("offset-json-file", help="a JSON file with the new start of each partition", metavar="FILE")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Delete records. As with Kafka's tool, the status is 0 when a broker refuses some."""
+    values = known.parse(arguments)
+    values.require("bootstrap-server", "offset-json-file")
+    starts = _starts(values.text("offset-json-file") or "")
+    with cluster_of(values) as cluster:
+        out("Executing records delete operation")
+        results = _delete(cluster, starts)
+        out("Records delete operation completed:")
+    for partition, result in results.items():
+        shown = f"error: {result.described}" if isinstance(result, ApiError) else f"low_watermark: {result}"
+        out(f"partition: {named(partition)}\t{shown}")
+    return 0
+
+
+def _starts(path: str) -> dict[TopicPartition, int]:
+    content = read_json(path)
+    version = members_of(content).get("version", 1)
+    if version != 1:
+        raise ToolError(f"Not supported version field value {version}")
+    entries = entries_of(path, content, "Missing partitions field")
+    for partition, entry in entries:
+        if not isinstance(entry.get("offset"), int):
+            raise ToolError(f"{path}: {named(partition)} has no offset")
+    double = twice([partition for partition, _ in entries])
+    if double:
+        raise ToolError(f"Offset json file contains duplicate topic partitions: {','.join(double)}")
+    return {partition: entry["offset"] for partition, entry in entries}
+
+
+def _delete(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ApiError]:
+    leaders = leaders_of(cluster, starts) if starts else {}
+    results: dict[TopicPartition, int | ApiError] = {}
+    by_leader: dict[int, dict[str, list[api.DeleteRecordsPartition]]] = {}
+    for (topic, index), offset in starts.items():
+        leader = leaders.get((topic, index), -1)
+        if leader < 0:
+            is_known = (topic, index) in leaders
+            code = ErrorCode.LEADER_NOT_AVAILABLE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            results[topic, index] = ApiError(code)
+            continue
+        partition = api.DeleteRecordsPartition(partition_index=index, offset=offset)
+        by_leader.setdefault(leader, {}).setdefault(topic, []).append(partition)
+    for leader, topics in by_leader.items():
+        request = api.DeleteRecordsRequest(
+            topics=[api.DeleteRecordsTopic(name=name, partitions=each) for name, each in topics.items()],
+            timeout_ms=_TIMEOUT_MS,
+        )
+        response: api.DeleteRecordsResponse = cluster.node(leader).ask(request)
+        for answer in response.topics:
+            for each in answer.partitions:
+                error = ApiError(each.error_code) if each.error_code else None
+                results[answer.name, each.partition_index] = error or each.low_watermark
+    missing = starts.keys() - results.keys()
+    if missing:
+        raise UnreachableError(f"No broker answered for {', '.join(sorted(map(named, missing)))}")
+    return {partition: results[partition] for partition in starts}

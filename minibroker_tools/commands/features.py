@@ -1,0 +1,131 @@
+"""kafka-features: levels of features of the cluster (`org.apache.kafka.tools.FeatureCommand`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from minibroker_protocol.messages import update_features as api
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out
+
+_METADATA: Final = "metadata.version"
+_NAMES: Final = (
+    "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 "
+    "3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1"
+)
+_VERSIONS: Final = tuple(_NAMES.split())
+"""The levels of metadata.version from 1 on (`MetadataVersion`)."""
+_FIRST_OF_KRAFT: Final = "3.3-IV0"
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable")
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-features."""
+    known = Options(tool, f"This tool manages feature flags in Kafka: {', '.join(_COMMANDS)}.")
+    add_connection(known, controller=True)
+    known.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
+    known.value("feature", help="a feature, with upgrade and downgrade as NAME=LEVEL", metavar="FEATURE")
+    known.flag("unsafe", help="downgrade although metadata may be lost")
+    known.flag("dry-run", help="only say whether it can be done")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run one of the commands."""
+    values = known.parse(arguments)
+    if values.words[:1] == [] or values.words[0] not in _COMMANDS:
+        found = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
+        raise ToolError(f"Command line error: {found} (choose from {', '.join(_COMMANDS)}). Type --help for help.")
+    if not values.has("bootstrap-server") and not values.has("bootstrap-controller"):
+        raise ToolError(
+            "Command line error: one of the arguments --bootstrap-server --bootstrap-controller is required. "
+            "Type --help for help."
+        )
+    command = values.words[0]
+    levels = {} if command == "describe" else _levels(command, values)
+    with cluster_of(values) as cluster:
+        if command == "describe":
+            _describe(cluster)
+            return 0
+        return _update(cluster, command, levels, values)
+
+
+def _describe(cluster: Cluster) -> None:
+    offered = cluster.any().api_versions
+    final = {each.name: each.max_version_level for each in offered.finalized_features}
+    epoch = offered.finalized_features_epoch
+    for each in sorted(offered.supported_features, key=lambda feature: feature.name):
+        shown = _shown(each.name)
+        out(
+            f"Feature: {each.name}\tSupportedMinVersion: {shown(each.min_version)}\tSupportedMaxVersion: "
+            f"{shown(each.max_version)}\tFinalizedVersionLevel: {shown(final.get(each.name, 0))}\tEpoch: "
+            f"{epoch if epoch >= 0 else '-'}"
+        )
+
+
+def _shown(feature: str) -> Callable[[int], str]:
+    if feature != _METADATA:
+        return str
+    return lambda level: _VERSIONS[level - 1] if 1 <= level <= len(_VERSIONS) else f"UNKNOWN {level}"
+
+
+def _levels(command: str, values: Values) -> dict[str, int]:
+    """The features of the command line with their new levels. ToolError."""
+    levels: dict[str, int] = {}
+    metadata = values.text("metadata")
+    if metadata is not None:
+        if metadata not in _VERSIONS:
+            known = ", ".join(_VERSIONS[_VERSIONS.index(_FIRST_OF_KRAFT) : _VERSIONS.index("3.9-IV0") + 1])
+            raise ToolError(f"Unsupported metadata.version {metadata}. Supported metadata.version are {known}")
+        levels[_METADATA] = _VERSIONS.index(metadata) + 1
+    for text in values.all("feature"):
+        name, level = (text, 0) if command == "disable" else _name_and_level(text)
+        if name in levels:
+            raise ToolError(f"Feature {name} was specified more than once.")
+        levels[name] = level
+    if not levels:
+        raise ToolError(f"You must specify at least one feature to {command}")
+    return levels
+
+
+def _name_and_level(text: str) -> tuple[str, int]:
+    name, equals, level = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise ToolError(f"Can't parse feature=level string {text}: equals sign not found.")
+    try:
+        return name, int(level)
+    except ValueError:
+        raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.") from None
+
+
+def _update(cluster: Cluster, command: str, levels: Mapping[str, int], values: Values) -> int:
+    kind = _UNSAFE_DOWNGRADE if values.has("unsafe") else _SAFE_DOWNGRADE
+    kind = _UPGRADE if command == "upgrade" else kind
+    request = api.UpdateFeaturesRequest(
+        feature_updates=[
+            api.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind, allow_downgrade=kind > 1)
+            for name, level in levels.items()
+        ],
+        validate_only=values.has("dry-run"),
+    )
+    response: api.UpdateFeaturesResponse = cluster.ask_controller(request)
+    whole = ApiError(response.error_code, response.error_message) if response.error_code else None
+    errors: dict[str, ApiError | None] = dict.fromkeys(levels, whole)
+    for result in response.results:
+        errors[result.feature] = ApiError(result.error_code, result.error_message) if result.error_code else None
+    for name, error in sorted(errors.items()):
+        if error is not None:
+            target = name if command == "disable" else f"{name} to {levels[name]}"
+            could = "Can not" if values.has("dry-run") else "Could not"
+            out(f"{could} {command} {target}. {error.message}")
+        else:
+            verb = "can be" if values.has("dry-run") else "was"
+            done = "disabled" if command == "disable" else f"{command}d to {levels[name]}"
+            out(f"{name} {verb} {done}.")
+    failures = sum(error is not None for error in errors.values())
+    if failures:
+        raise ToolError(f"{failures} out of {len(levels)} operation(s) failed.")
+    return 0

@@ -1,0 +1,132 @@
+"""kafka-leader-election: elect leaders of partitions (`org.apache.kafka.tools.LeaderElectionCommand`)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import elect_leaders as api
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.commands.json_files import entries_of, named, read_json, twice
+from minibroker_tools.failures import ApiError, ToolError, UnreachableError, check
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out
+
+_TYPES: Final = {"PREFERRED": 0, "UNCLEAN": 1}
+_CHOICES: Final = ("topic", "all-topic-partitions", "path-to-json-file")
+_TIMEOUT_S: Final = 30.0
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-leader-election."""
+    known = Options(
+        tool,
+        "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported are "
+        "preferred replicas and unclean replicas.",
+    )
+    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    known.value("admin.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("path-to-json-file", help="a JSON file with the partitions", metavar="FILE")
+    known.value("topic", help="the topic, with --partition")
+    known.value("partition", help="the partition of --topic", type=int)
+    known.flag("all-topic-partitions", help="all partitions")
+    known.value("election-type", help="preferred or unclean", type=_election_type, metavar="TYPE")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Elect leaders; the status is 1 when that fails for a partition."""
+    values = known.parse(arguments)
+    _check(values)
+    partitions = _partitions(values)
+    kind: str = values.get("election-type")
+    properties = load_properties(values.text("admin.config"))
+    timeout = None if "default.api.timeout.ms" in properties else _TIMEOUT_S
+    try:
+        with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=timeout) as cluster:
+            results = _elect(cluster, _TYPES[kind], partitions)
+    except UnreachableError:
+        out("Timeout waiting for election results")
+        raise
+    except ApiError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise ToolError(error.described) from None
+        out("Not authorized to perform leader election")
+        raise ToolError("Not authorized to perform leader election") from None
+    return _report(kind, results)
+
+
+def _election_type(text: str) -> str:
+    if text.upper() not in _TYPES:
+        raise ValueError(text)
+    return text.upper()
+
+
+def _check(values: Values) -> None:
+    missing = [name for name in ("bootstrap-server", "election-type") if not values.has(name)]
+    if missing:
+        raise ToolError(f"Missing required option(s): {', '.join(missing)}")
+    if sum(map(values.has, _CHOICES)) != 1:
+        raise ToolError(f"One and only one of the following options is required: {', '.join(_CHOICES)}")
+    if values.has("topic") and not values.has("partition"):
+        raise ToolError("Missing required option(s): partition")
+    if values.has("partition") and not values.has("topic"):
+        raise ToolError("Option partition is only allowed if topic is used")
+
+
+def _partitions(values: Values) -> list[TopicPartition] | None:
+    """The partitions of the command line or of its file, None for all."""
+    path = values.text("path-to-json-file")
+    if path is None:
+        return [(values.text("topic") or "", values.number("partition", 0))] if values.has("topic") else None
+    missing = 'Replica election data is missing "partitions" field'
+    partitions = [partition for partition, _ in entries_of(path, read_json(path), missing)]
+    double = twice(partitions)
+    if double:
+        raise ToolError(f"Replica election data contains duplicate partitions: [{', '.join(double)}]")
+    return partitions
+
+
+def _elect(
+    cluster: Cluster, kind: int, partitions: Sequence[TopicPartition] | None
+) -> dict[TopicPartition, ApiError | None]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions or ():
+        topics.setdefault(topic, []).append(index)
+    request = api.ElectLeadersRequest(
+        election_type=kind,
+        topic_partitions=None
+        if partitions is None
+        else [api.TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics.items()],
+        timeout_ms=int(_TIMEOUT_S * 1000),
+    )
+
+    def ask() -> api.ElectLeadersResponse:
+        response: api.ElectLeadersResponse = cluster.ask_controller(request)
+        check(response.error_code)
+        return response
+
+    return {
+        (result.topic, each.partition_id): ApiError(each.error_code, each.error_message) if each.error_code else None
+        for result in cluster.retried(ask).replica_election_results
+        for each in result.partition_result
+    }
+
+
+def _report(kind: str, results: dict[TopicPartition, ApiError | None]) -> int:
+    elected = [named(partition) for partition, error in results.items() if error is None]
+    failed = {partition: error for partition, error in results.items() if error is not None}
+    needless = [named(partition) for partition, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
+    if elected:
+        out(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
+    if needless:
+        out(f"Valid replica already elected for partitions {', '.join(needless)}")
+    count = 0
+    for partition, error in failed.items():
+        if error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+            count += 1
+            out(f"Error completing leader election ({kind}) for partition: {named(partition)}: {error.described}")
+    if count:
+        raise ToolError(f"{count} replica(s) could not be elected")
+    return 0
