@@ -30,6 +30,11 @@ TOOLS: Final = {
     "kafka-features": "features",
     "cub": "confluent",
     "ub": "confluent",
+    "dub": "confluent",
+    "kafka-server-start": "server",
+    "kafka-server-stop": "server",
+    "zookeeper-server-start": "zookeeper_server",
+    "zookeeper-shell": "zookeeper_shell",
 }
 """The tools by their names, with their modules in `minibroker_tools.commands`."""
 
@@ -46,6 +51,9 @@ _CLASSES: Final = {
     "org.apache.kafka.tools.LeaderElectionCommand": "kafka-leader-election",
     "kafka.admin.FeatureCommand": "kafka-features",
     "org.apache.kafka.tools.FeatureCommand": "kafka-features",
+    "kafka.Kafka": "kafka-server-start",
+    "org.apache.zookeeper.server.quorum.QuorumPeerMain": "zookeeper-server-start",
+    "org.apache.zookeeper.ZooKeeperMain": "zookeeper-shell",
     "kafka.tools.StorageTool": "kafka-storage",
     "kafka.admin.ConfigCommand": "kafka-configs",
     "kafka.tools.ConsoleProducer": "kafka-console-producer",

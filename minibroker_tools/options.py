@@ -88,6 +88,8 @@ class Options:
             prog=tool, description=description, add_help=False, allow_abbrev=True, exit_on_error=False
         )
         self._description = description
+        #: The name of the tool.
+        self.tool = tool
         self._without_arguments = without_arguments or description
         self._names: list[str] = []
         self._valued: set[str] = set()

@@ -22,9 +22,18 @@ def err(line: str) -> None:
 
 def log(level: str, message: str, logger: str) -> None:
     """A line on standard error as Kafka's tools log: time, level, message, logger."""
+    err(_stamped(level, message, logger))
+
+
+def out_log(level: str, message: str, logger: str) -> None:
+    """A line on standard output as Kafka's servers log."""
+    out(_stamped(level, message, logger))
+
+
+def _stamped(level: str, message: str, logger: str) -> str:
     now = time.time()
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-    err(f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})")
+    return f"[{stamp},{int(now * 1000) % 1000:03d}] {level} {message} ({logger})"
 
 
 def flush() -> None:

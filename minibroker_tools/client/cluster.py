@@ -105,6 +105,11 @@ class Cluster:
             self.metadata([])
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
+    @property
+    def controller_id(self) -> int:
+        """The broker that the last metadata named as the controller, -1 for none."""
+        return self._controller_id
+
     def metadata(self, topics: Iterable[str] | None = None, *, create: bool = False) -> MetadataResponse:
         """The topics of these names, all for None; an answer may have an error of its own."""
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
@@ -37,11 +37,17 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
         ),
         None,
     )
+    properties = load_properties(values.text("command-config"))
     if values.knows("zookeeper") and values.has("zookeeper") and not values.has("bootstrap-server"):
-        broker = os.environ.get(LOCAL_BROKER, "localhost:9092")
-        err(f"Warning: no ZooKeeper is asked at {servers}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
-        servers = broker
-    return Cluster(Settings(servers or "", load_properties(values.text("command-config"))), timeout=timeout)
+        return Cluster(local_broker(servers or "", properties), timeout=timeout)
+    return Cluster(Settings(servers or "", properties), timeout=timeout)
+
+
+def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
+    """The settings for the broker of this machine, in the place of a ZooKeeper. A warning says so."""
+    broker = os.environ.get(LOCAL_BROKER, "localhost:9092")
+    err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
+    return Settings(broker, properties)
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

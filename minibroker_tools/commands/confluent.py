@@ -1,4 +1,4 @@
-"""cub and ub, the programs of Confluent's images that wait until something is ready."""
+"""cub, ub and dub, the programs of Confluent's images that wait until something is ready."""
 
 import os
 import socket
@@ -17,12 +17,13 @@ _HTTP_OK: Final = range(200, 300)
 
 
 def options(tool: str) -> Options:
-    """The options of cub and ub."""
+    """The options of cub, ub and dub."""
     known = Options(
         tool,
         "Wait until something is ready: kafka-ready EXPECTED TIMEOUT, zk-ready SERVERS TIMEOUT, "
         "sr-ready|kr-ready|connect-ready|ksql-server-ready|control-center-ready HOST PORT TIMEOUT, "
-        "listeners ADVERTISED, ensure VARIABLE, ensure-atleast-one VARIABLE ..., path PATH writable|readable|exists.",
+        "wait HOST PORT TIMEOUT, listeners ADVERTISED, ensure VARIABLE, ensure-atleast-one VARIABLE ..., "
+        "path PATH writable|readable|executable|exists, path-wait PATH TIMEOUT.",
     )
     known.value("bootstrap-server", "bootstrap_broker_list", "b", help="the brokers to connect to", metavar="SERVERS")
     known.value("config", "c", help="a file with properties of the client", metavar="FILE")
@@ -43,17 +44,22 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     command, words = values.words[0], values.words[1:]
     if command == "kafka-ready":
         return _kafka_ready(values, words)
-    if command == "zk-ready":
-        _need(command, words, 2)
-        return _zookeeper_ready(words[0], _seconds(words[1]))
-    if command in {"sr-ready", "kr-ready", "connect-ready", "ksql-server-ready", "control-center-ready"}:
-        _need(command, words, 3)
-        scheme = "https" if values.has("secure") else "http"
-        return _http_ready(f"{scheme}://{words[0]}:{words[1]}/", _seconds(words[2]))
     if command == "listeners":
         _need(command, words, 1)
         out(_listeners(words[0]))
         return 0
+    if command in {"zk-ready", "path-wait"}:
+        _need(command, words, 2)
+        place, timeout = words[0], _seconds(words[1])
+        wait = _path_there if command == "path-wait" else _port_open
+        return wait(command, place.partition("/")[0] if command == "zk-ready" else place, timeout)
+    if command in {"wait", "sr-ready", "kr-ready", "connect-ready", "ksql-server-ready", "control-center-ready"}:
+        _need(command, words, 3)
+        place, timeout = f"{words[0]}:{words[1]}", _seconds(words[2])
+        scheme = "https" if values.has("secure") else "http"
+        return (
+            _port_open(command, place, timeout) if command == "wait" else _http_ready(f"{scheme}://{place}/", timeout)
+        )
     return _local(command, words)
 
 
@@ -99,10 +105,21 @@ def _kafka_ready(values: Values, words: Sequence[str]) -> int:
     return 1
 
 
-def _zookeeper_ready(servers: str, timeout: float) -> int:
+def _path_there(command: str, path: str, timeout: float) -> int:
+    """Wait until a file or folder exists."""
+    deadline = time.monotonic() + timeout
+    while not os.path.exists(path):
+        if time.monotonic() + _PAUSE_S > deadline:
+            err(f"{command}: {path} was not there within {timeout:g} s")
+            return 1
+        time.sleep(_PAUSE_S)
+    return 0
+
+
+def _port_open(command: str, servers: str, timeout: float) -> int:
     """Wait until the port of one of the servers accepts a connection."""
     deadline = time.monotonic() + timeout
-    places = Settings(servers.partition("/")[0]).addresses
+    places = Settings(servers).addresses
     while True:
         for place in places:
             try:
@@ -111,7 +128,7 @@ def _zookeeper_ready(servers: str, timeout: float) -> int:
                 continue
             return 0
         if time.monotonic() + _PAUSE_S > deadline:
-            err(f"zk-ready: {servers} accepted no connection within {timeout:g} s")
+            err(f"{command}: {servers} accepted no connection within {timeout:g} s")
             return 1
         time.sleep(_PAUSE_S)
 
@@ -153,7 +170,7 @@ def _local(command: str, words: Sequence[str], environment: Mapping[str, str] = 
             return 0
         err(f"{' or '.join(words)} is required." if len(words) == 1 else f"One of {', '.join(words)} is required.")
         return 1
-    if command in {"path", "path-wait"} and words:
+    if command == "path" and words:
         kind = words[1] if len(words) > 1 else "exists"
         mode = {"writable": os.W_OK, "readable": os.R_OK, "executable": os.X_OK}.get(kind, os.F_OK)
         if os.access(words[0], mode):

@@ -22,10 +22,10 @@ def read_json(path: str) -> Any:
 
 def entries_of(path: str, content: Any, missing: str) -> list[tuple[TopicPartition, dict[str, Any]]]:
     """The list `partitions` of the content, each entry with its partition. ToolError, `missing` without the list."""
-    listed = members_of(content).get("partitions")
-    if not isinstance(listed, list):
+    members = members_of(content)
+    if not isinstance(members.get("partitions"), list):
         raise ToolError(missing)
-    found: list[Any] = listed
+    found: list[Any] = members["partitions"]
     entries: list[tuple[TopicPartition, dict[str, Any]]] = []
     for each in found:
         entry = members_of(each)

@@ -1,0 +1,91 @@
+"""kafka-server-start and kafka-server-stop: this broker in the place of Kafka's."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from minibroker_tools.commands.zookeeper_server import start_in_background
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import Options
+from minibroker_tools.output import flush, out
+
+_START: Final = "kafka-server-start"
+_PROC: Final = "/proc"
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-server-start, or of kafka-server-stop, which has none."""
+    if tool != _START:
+        return Options(tool, "Stop the brokers of this user.")
+    known = Options(tool, "Start minibroker: kafka-server-start [-daemon] server.properties [--override KEY=VALUE]")
+    known.flag("daemon", help="go to the background")
+    known.value("override", help="a property in the place of the file's", metavar="KEY=VALUE")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Become the broker, or end all that run."""
+    if known.tool != _START:
+        if arguments:
+            known.parse(arguments)
+        return stop(processes())
+    values = known.parse(arguments)
+    if not values.words:
+        raise UsageError("kafka-server-start needs a properties file")
+    path = values.words[0]
+    if not os.access(path, os.R_OK):
+        raise ToolError(f"{path}: the file cannot be read")
+    words = [sys.executable, "-m", "minibroker", "serve", "--config", path]
+    for pair in values.all("override"):
+        if "=" not in pair:
+            raise ToolError(f"--override: {pair!r} is not KEY=VALUE")
+        words += ["--set", pair]
+    if values.has("daemon"):
+        start_in_background(words)
+        return 0
+    flush()
+    return os.execv(words[0], words)  # noqa: S606 - this process becomes the broker, so signals reach it
+
+
+def stop(running: Iterable[tuple[int, Sequence[str]]]) -> int:
+    """End the brokers among the processes as Kafka's script does: with SIGTERM, and without waiting."""
+    found = [number for number, words in running if _is_broker(words)]
+    if not found:
+        out("No kafka server to stop")
+        return 1
+    for number in found:
+        try:
+            os.kill(number, signal.SIGTERM)
+        except ProcessLookupError:
+            continue
+    return 0
+
+
+def _is_broker(words: Sequence[str]) -> bool:
+    names = [os.path.basename(word) for word in words]
+    if "serve" in names:
+        before = names[: names.index("serve")]
+        return bool(before) and before[-1] == "minibroker" and len(before) <= 3  # noqa: PLR2004 - python -m minibroker
+    return len(names) > 1 and words[1].endswith("/minibroker/bin/entrypoint.py")
+
+
+def processes() -> Iterator[tuple[int, list[str]]]:
+    """The processes of this user with their command lines."""
+    if not os.path.isdir(_PROC):
+        listed = subprocess.run(["ps", "-xo", "pid=,command="], capture_output=True, text=True, check=False)  # noqa: S607 - where it lies depends on the system
+        for line in listed.stdout.splitlines():
+            number, *words = line.split()
+            yield int(number), words
+        return
+    for name in filter(str.isdecimal, os.listdir(_PROC)):
+        try:
+            if os.stat(f"{_PROC}/{name}").st_uid != os.getuid():
+                continue
+            with open(f"{_PROC}/{name}/cmdline", "rb") as file:
+                words = file.read().decode(errors="replace").rstrip("\0").split("\0")
+        except OSError:
+            continue
+        yield int(name), words

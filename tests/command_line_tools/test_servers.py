@@ -1,0 +1,146 @@
+"""Tools that start, stop or stand in for servers."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker
+from minibroker_tools.commands.server import processes, stop
+from tests.clients.contract import eventually
+from tests.command_line_tools.runs import ours
+from tests.patience import PATIENCE_S
+
+
+@contextmanager
+def running(*words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "minibroker_tools", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_with(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stdout is not None
+    return next(line for line in process.stdout if text in line)
+
+
+def asked(port: int, word: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as client:
+        client.sendall(word)
+        client.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: client.recv(1024), b""))
+
+
+def test_the_port_of_a_zookeeper_opens_answers_probes_and_says_what_it_is(tmp_path: Path) -> None:
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text("dataDir=/nowhere\nclientPort=0\nclientPortAddress=127.0.0.1\n")
+    with running("zookeeper-server-start", str(properties)) as server:
+        port = int(line_with(server, "binding to port").partition("/127.0.0.1:")[2].split()[0])
+        assert "No ZooKeeper runs here" in line_with(server, "ZooKeeper")
+        assert asked(port, b"ruok") == b"imok"
+        assert b"Mode: standalone" in asked(port, b"srvr")
+        assert asked(port, b"\0\0\0\x2d") == b""
+        assert ours("cub", "zk-ready", f"127.0.0.1:{port}/chroot", "5").status == 0
+        assert ours("dub", "wait", "127.0.0.1", str(port), "5").status == 0
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE_S) == 0
+        refused = ours("dub", "wait", "127.0.0.1", str(port), "0.1")
+    assert (refused.status, "accepted no connection" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("clientPort=soon\n", "clientPort: 'soon' is no port"), (None, "No such file or directory")]
+)
+def test_a_zookeeper_that_cannot_start_says_why(text: str | None, message: str, tmp_path: Path) -> None:
+    properties = tmp_path / "zookeeper.properties"
+    if text is not None:
+        properties.write_text(text)
+    refused = ours("zookeeper-server-start", str(properties))
+    assert (refused.status, message in refused.err) == (1, True)
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    properties = tmp_path / "zookeeper.properties"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        properties.write_text(f"clientPort={port}\nclientPortAddress=127.0.0.1\n")
+        refused = ours("zookeeper-server-start", str(properties))
+    assert (refused.status, refused.err) == (1, f"clientPort {port} cannot be opened: Address already in use\n")
+
+
+def test_the_shell_shows_brokers_topics_and_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(config={"node.id": "1"}) as broker:
+        broker.create_topic("orders", partitions=2)
+        monkeypatch.setenv("MINIBROKER_TOOLS_BOOTSTRAP", broker.bootstrap_servers)
+
+        def shell(*words: str, stdin: bytes = b"") -> tuple[int, str]:
+            printed = ours("zookeeper-shell", "localhost:2181", *words, stdin=stdin)
+            assert "no ZooKeeper is asked at localhost:2181" in printed.err
+            assert printed.out.startswith("Connecting to localhost:2181\n\nWATCHER::\n")
+            return printed.status, printed.out.splitlines()[-1]
+
+        assert shell("ls", "/brokers/ids") == (0, "[1]")
+        assert shell("ls", "/brokers/topics") == (0, "[orders]")
+        status, line = shell("get", "/brokers/ids/1")
+        host, port = broker.bootstrap_servers.split(":")
+        assert (status, json.loads(line)["endpoints"]) == (0, [f"PLAINTEXT://{host}:{port}"])
+        assert json.loads(shell("get", "/brokers/topics/orders")[1])["partitions"] == {"0": [1], "1": [1]}
+        assert (
+            json.loads(shell("get", "/cluster/id")[1])["id"]
+            in ours("kafka-cluster", "cluster-id", "--bootstrap-server", broker.bootstrap_servers).out
+        )
+        assert json.loads(shell("get", "/controller")[1])["brokerid"] == 1
+        assert shell("get", "/brokers/ids/7") == (1, "Node does not exist: /brokers/ids/7")
+        assert shell(stdin=b"ls /\nquit\nls /brokers\n") == (0, "[brokers, cluster, controller]")
+
+
+def broker_properties(directory: Path) -> Path:
+    path = directory / "server.properties"
+    path.write_text(f"node.id=3\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={directory / 'data'}\n")
+    return path
+
+
+def test_a_broker_starts_with_a_properties_file_and_overrides_and_is_stopped(tmp_path: Path) -> None:
+    properties = broker_properties(tmp_path)
+    words = ("kafka-server-start", str(properties), "--override", "num.partitions=3")
+    with running(*words) as server:
+        address = line_with(server, "127.0.0.1:").partition("127.0.0.1:")[2]
+        port = "".join(character for character in address.split()[0] if character.isdecimal())
+        bootstrap = ("--bootstrap-server", f"127.0.0.1:{port}")
+        assert ours("kafka-topics", *bootstrap, "--create", "--topic", "orders").status == 0
+        assert "PartitionCount: 3" in ours("kafka-topics", *bootstrap, "--describe", "--topic", "orders").out
+
+        def mine() -> list[tuple[int, Sequence[str]]]:
+            return [each for each in processes() if each[0] == server.pid]
+
+        eventually(lambda: bool(mine()))
+        assert stop(mine()) == 0
+        assert server.wait(PATIENCE_S) == 0
+
+
+def test_only_brokers_are_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stop([(os.getpid(), ["python", "-m", "pytest", "minibroker", "serve"])]) == 1
+    assert capsys.readouterr().out == "No kafka server to stop\n"
+
+
+def test_a_broker_without_a_readable_file_or_with_a_wrong_override_does_not_start(tmp_path: Path) -> None:
+    missing = ours("kafka-server-start", str(tmp_path / "missing"))
+    assert (missing.status, missing.err) == (1, f"{tmp_path / 'missing'}: the file cannot be read\n")
+    refused = ours("kafka-server-start", str(broker_properties(tmp_path)), "--override", "num.partitions")
+    assert (refused.status, refused.err) == (1, "--override: 'num.partitions' is not KEY=VALUE\n")
+
+
+def test_dub_waits_for_a_path(tmp_path: Path) -> None:
+    assert ours("dub", "path-wait", str(tmp_path), "1").status == 0
+    refused = ours("dub", "path-wait", str(tmp_path / "missing"), "0.1")
+    assert (refused.status, "was not there within 0.1 s" in refused.err) == (1, True)
