@@ -31,6 +31,8 @@ TOOLS: Final = {
     "cub": "confluent",
     "ub": "confluent",
     "dub": "confluent",
+    "kcat": "kcat",
+    "kafkacat": "kcat",
     "kafka-server-start": "server",
     "kafka-server-stop": "server",
     "zookeeper-server-start": "zookeeper_server",

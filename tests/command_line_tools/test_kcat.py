@@ -1,0 +1,152 @@
+"""kcat's common forms, beside kcat itself."""
+
+import os
+import re
+import socket
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+
+from minibroker import Broker, Security
+from tests.clients.contract import Message
+from tests.clients.librdkafka_client import Librdkafka
+from tests.clients.matrix.builds import kcat
+from tests.command_line_tools.runs import Printed, ours
+from tests.patience import PATIENCE_S
+
+_TIMESTAMP = 1_600_000_000_000
+
+
+@pytest.fixture(scope="module")
+def real() -> tuple[str, dict[str, str]]:
+    program, environment = kcat()
+    return program, {**os.environ, **environment}
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    """A topic with one partition of five records."""
+    name = f"t{uuid.uuid4().hex[:8]}"
+    client = Librdkafka(bootstrap)
+    client.create_topic(name, 1)
+    records = [Message(b"v%d" % n, key=b"k%d" % n, partition=0, timestamp=_TIMESTAMP + n) for n in range(4)]
+    client.produce(name, [*records, Message(None, partition=0, timestamp=_TIMESTAMP + 4)])
+    return name
+
+
+def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") -> Printed:
+    program, environment = real
+    ran = subprocess.run(
+        [program, *words], input=stdin, capture_output=True, timeout=PATIENCE_S, check=False, env=environment
+    )
+    return Printed(ran.stdout.decode(errors="replace"), ran.stderr.decode(errors="replace"), ran.returncode)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-L -t {}",
+        "-L -J -t {}",
+        "-C -t {} -e",
+        "-C -t {} -e -q -K:",
+        "-C -t {} -e -q -Z -K:",
+        "-C -t {} -e -u -D;",
+        "-C -t {} -c 3 -f %t[%p]@%o:%k/%K/%s/%S/%T/%h%%\\n",
+        "-Ct {} -c2 -f %R%s\\x41\\t",
+        "-C -t {} -c 4 -J",
+        "-C -t {} -e -J -o 3",
+        "-C -t {} -p 0 -o -2 -e -q",
+        "-C -t {} -e -q -o s@1600000000002",
+        "-C -t {} -q -o e@1600000000002",
+        "-C -t {} -e -o end",
+        "-C -t {} -p 7 -e",
+        "-C -t {}-none -e",
+        "-C -t {} -e -f %q",
+        "-Q -t {}:0:1600000000003",
+        "-Q -t {}:0:-2",
+        "-Q -t {}",
+        "-P -t {} -l /nowhere",
+    ],
+)
+def test_lists_records_and_queries_are_printed_as_by_kcat(
+    real: tuple[str, dict[str, str]], bootstrap: str, topic: str, words: str
+) -> None:
+    call = ("-b", bootstrap, *words.replace("{}", topic).split())
+    expected, found = theirs(real, *call), ours("kcat", *call)
+    assert (found.out, found.status) == (expected.out, expected.status)
+    remarks = [line for line in expected.err.splitlines() if not line.startswith("%3|")]
+    assert found.err.splitlines()[:1] == remarks[:1]
+
+
+@pytest.mark.parametrize(
+    ("options", "stdin"),
+    [
+        ("-K: -H x=y -H z=", b"a:1\n\nb:\nc\n:z\n"),
+        ("-K: -Z -k key", b":\nb\nc:\n:\n"),
+        ("-D, -c 2 -T", b"a,b,c"),
+        ("-p 0 -z gzip", b"one\ntwo"),
+        ("-z zstd -X acks=1", b"one\n"),
+    ],
+)
+def test_records_are_produced_as_by_kcat(
+    real: tuple[str, dict[str, str]], bootstrap: str, options: str, stdin: bytes
+) -> None:
+    written: list[tuple[Printed, str]] = []
+    for number, run in enumerate((lambda *words: theirs(real, *words, stdin=stdin), None)):
+        name = f"p{number}{uuid.uuid4().hex[:8]}"
+        Librdkafka(bootstrap).create_topic(name, 1)
+        words = ("-b", bootstrap, "-P", "-t", name, *options.split())
+        printed = ours("kcat", *words, stdin=stdin) if run is None else run(*words)
+        read = theirs(real, "-b", bootstrap, "-C", "-t", name, "-e", "-q", "-J").out
+        written.append((printed._replace(err=""), re.sub(r'"ts":\d+', '"ts":0', read.replace(name, "topic"))))
+    assert written[0] == written[1]
+    assert '"payload"' in written[0][1]
+
+
+def test_files_are_records_and_lines_of_a_file_too(bootstrap: str, tmp_path: Path) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(b"one\ntwo\n")
+    name = f"f{uuid.uuid4().hex[:8]}"
+    Librdkafka(bootstrap).create_topic(name, 1)
+    assert ours("kcat", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
+    assert ours("kcat", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
+    assert ours("kafkacat", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out == "one\ntwo\n|one|two|"
+
+
+def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
+    words = ("kcat", "-b", bootstrap, "-X", "auto.offset.reset=earliest", "-G", f"g-{topic}", topic, "-f", "%s,")
+    assert ours(*words, "-c", "2").out == "v0,v1,"
+    assert ours(*words, "-c", "2").out == "v2,v3,"
+
+
+def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:
+    security = Security("SASL_SSL", users={"alice": 'a "secret"'})
+    with Broker(security=security) as broker:
+        config = tmp_path / "kcat.conf"
+        pairs = security.librdkafka("alice")
+        config.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
+        words = ("kcat", "-b", broker.bootstrap_servers, "-L", "-F", str(config))
+        assert ours(*words).status == 0
+        refused = ours(*words, "-X", "sasl.password=a guess")
+        assert (refused.status, "Authentication failed" in refused.err) == (1, True)
+
+
+def test_wrong_command_lines_and_silent_brokers_end_with_a_message() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound, and not listening: the port refuses
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        silent = ours("kcat", "-b", address, "-L", "-m", "1")
+        assert (silent.status, address in silent.err) == (1, True)
+        assert silent.err.splitlines()[-2].startswith("% ERROR: Failed to acquire metadata: Local: Broker transport")
+        for words, message in (
+            (("-C",), "% ERROR: -t <topic> missing"),
+            (("-G", "g"), "% ERROR: -G takes the topics to subscribe to"),
+            (("-L", "-c", "many", "-m", "x"), "% ERROR: -m: 'x' is no number"),
+            (("-L", "-X", "acks"), "% ERROR: -X acks: Expected"),
+            (("-L", "-t"), "Option t requires an argument"),
+        ):
+            refused = ours("kcat", "-b", address, *words)
+            assert (refused.status, refused.err.startswith(message)) == (1, True), refused.err
+    assert ours("kcat", "-L").err.startswith("% ERROR: -b <broker,..> missing")
