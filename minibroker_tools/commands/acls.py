@@ -41,7 +41,7 @@ class _Pattern(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """Who may do or not do something, and from where."""
+    """A principal with the operation it may do or not do, and the host it comes from."""
 
     principal: str
     host: str
