@@ -1,6 +1,6 @@
-"""The plot of a run: how many times better than Apache Kafka each peer is, on a logarithmic axis."""
+"""Plots on logarithmic axes: how many times better than Apache Kafka each peer is, and costs against sizes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -106,3 +106,28 @@ def _targets(axes: Axes, figures: Sequence[Figure]) -> None:
             label="target for minibroker",
             zorder=3,
         )
+
+
+def draw_scale(stem: Path, found: Mapping[str, Mapping[int, Mapping[str, float]]]) -> list[Path]:
+    """Writes STEM.png and STEM.svg: for each kind of item its costs against the number of items.
+
+    A cost is shown as a multiple of what it is at the smallest number: level where it grows in proportion.
+    """
+    canvas, panels = plt.subplots(1, len(found), figsize=(4.5 * len(found), 4), layout="constrained", squeeze=False)
+    for axes, (kind, costs) in zip(panels[0], found.items(), strict=True):
+        sizes = list(costs)
+        for name, least in costs[sizes[0]].items():
+            if least > 0:
+                axes.plot(
+                    sizes, [costs[size][name] / least for size in sizes], marker="o", label=name.partition(",")[0]
+                )
+        axes.set(xscale="log", yscale="log", title=kind)
+        axes.axhline(1, color="black", linewidth=1)
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(fontsize="small", frameon=False)
+    panels[0][0].set_ylabel("cost beside that at the smallest number")
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for path in paths:
+        canvas.savefig(path, dpi=150)
+    plt.close(canvas)
+    return paths

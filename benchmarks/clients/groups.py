@@ -136,7 +136,7 @@ class _Group:
 
     def __init__(self, address: Address, name: str, topic: str) -> None:
         first, second = wire.Connection(address), wire.Connection(address)
-        _await_coordinator(first, name)
+        await_coordinator(first, name)
         leader, generation = _joined(_join(first, name, "", topic))
         # The second one has to wait until the first one has joined again, which its heartbeat is told.
         second.socket.sendall(wire.request(_JOIN_GROUP, 2, _join_body(name, "", topic)))
@@ -166,7 +166,8 @@ class _Group:
         ]
 
 
-def _await_coordinator(connection: wire.Connection, group: str) -> None:
+def await_coordinator(connection: wire.Connection, group: str) -> None:
+    """Returns once the group has a coordinator. Raises WireError after a minute."""
     deadline = time.monotonic() + _TIMEOUT
     while error := connection.exchange(_FIND_COORDINATOR, 0, wire.string(group)).int16():
         if time.monotonic() > deadline:
@@ -210,17 +211,18 @@ def offset_fetch(address: Address, pid: int, topics: list[str], *, partitions: i
     """A group commits all `partitions` of each topic; CPU us of OffsetFetch for a hundred of them, and for all."""
     group = f"committed-{uuid.uuid4().hex}"
     with wire.Connection(address) as connection:
-        _await_coordinator(connection, group)
+        await_coordinator(connection, group)
         for topic in topics:
             for first in range(0, partitions, 1_000):
-                _commit(connection, group, topic, range(first, min(first + 1_000, partitions)))
+                commit(connection, group, topic, range(first, min(first + 1_000, partitions)))
         total = partitions * len(topics)
         few = _fetch_offsets(connection, pid, _asked(group, topics[:1], 100), count)
         many = _fetch_offsets(connection, pid, _asked(group, topics, partitions), max(count * 100 // total, 5))
     return {"few": few, "all": many, "each": many / total}
 
 
-def _commit(connection: wire.Connection, group: str, topic: str, partitions: range) -> None:
+def commit(connection: wire.Connection, group: str, topic: str, partitions: range) -> None:
+    """The group commits offset 1,000 + index of each partition, without a member. Raises WireError if it is refused."""
     body = wire.string(group) + struct.pack(">i", -1) + wire.string("") + struct.pack(">q", -1)
     body += struct.pack(">i", 1) + wire.string(topic) + struct.pack(">i", len(partitions))
     body += b"".join(struct.pack(">iq", index, 1_000 + index) + wire.string("") for index in partitions)
