@@ -93,7 +93,9 @@ class GroupOffsets:
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
         """The partitions of some topics that something is committed or pending for."""
-        names = set(topics)
+        names = topics if isinstance(topics, set) else set(topics)
+        if not self.pending and self.committed.keys().isdisjoint(names):  # of most groups, when a topic is deleted
+            return []
         found = {(topic, partition): None for topic in names for partition in self.committed.get(topic, ())}
         return self._with_pending(found, names.__contains__)
 
