@@ -3,18 +3,27 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
+import pytest
+
+from tests import samples
 from tests.documented import ROOT
 from tests.patience import PATIENCE_S
 from tests.samples import SWEEPS, swept_files
 
+PROGRAM = """
+from tests.samples import *
+decorator = examples(100, 7)
+print(part(100, 7), decorator.max_examples, decorator.derandomize, len(one_of_two("abc", "de")))
+"""
+
 
 def sizes(**environment: str) -> str:
-    """How many of 100 or 7 cases are taken, and whether Hypothesis makes the same ones each time."""
-    program = "from tests.samples import *; e = examples(100, 7); print(part(100, 7), e.max_examples, e.derandomize)"
+    """How many of 100 or 7 cases are taken, whether Hypothesis makes the same ones each time, and pairs out of 12."""
     inherited = {name: value for name, value in os.environ.items() if name not in {SWEEPS, "CI"}}
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
         env={**inherited, **environment},
         capture_output=True,
@@ -26,11 +35,19 @@ def sizes(**environment: str) -> str:
 
 
 def test_a_sample_is_the_same_each_time() -> None:
-    assert sizes() == "7 7 True"
+    assert sizes() == "7 7 True 6"
 
 
 def test_the_whole_is_of_another_seed_each_time() -> None:
-    assert sizes(**{SWEEPS: "whole"}) == "100 100 False"
+    assert sizes(**{SWEEPS: "whole"}) == "100 100 False 12"
+
+
+def test_half_of_the_pairs_with_a_flag_have_each_element_with_either_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "WHOLE", False)
+    taken = samples.one_of_two("abc", "de")
+    assert {(left, right) for left, right, _ in taken} == set(product("abc", "de"))
+    assert {(left, flag) for left, _, flag in taken} == set(product("abc", (True, False)))
+    assert {(right, flag) for _, right, flag in taken} == set(product("de", (True, False)))
 
 
 def test_every_sweep_is_listed_for_those_who_contribute() -> None:

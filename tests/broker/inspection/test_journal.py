@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.faults.observed import journal_of
@@ -23,6 +23,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from tests.broker.faults.tapped import Line, Tapped
 from tests.broker.harness import batch, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages
+from tests.samples import examples
 
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
@@ -171,7 +172,7 @@ def without_secrets(shown: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["Request", "Response"])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(10, 3)
 @given(data=st.data())
 def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.DataObject) -> None:
     version = data.draw(st.integers(route.first, route.last))

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from minibroker.cluster.releases import RELEASES, release
@@ -41,6 +41,7 @@ from tests.broker.harness import (
     response_of,
 )
 from tests.protocol.message_strategies import message_class, messages
+from tests.samples import examples
 
 ROOT = Path(__file__).parents[3]
 
@@ -277,7 +278,7 @@ def test_a_request_other_than_produce_sees_what_was_staged_before_it(harness: Ha
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, 5, HealthCheck.function_scoped_fixture)
 @given(data=st.data())
 def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, data: st.DataObject) -> None:
     version = data.draw(st.integers(route.first, route.last))
