@@ -1,0 +1,133 @@
+"""kafka-consumer-perf-test: how fast records are read (`org.apache.kafka.tools.ConsumerPerformance`)."""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.client.subscription import Consumer
+from minibroker_tools.failures import UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import flush, out
+
+_MEBIBYTE: Final = 1024 * 1024
+_POLL_S: Final = 0.1
+_GROUPS: Final = 100_000
+_MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+_IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-consumer-perf-test."""
+    known = Options(tool, "This tool is used to verify the consumer performance.")
+    known.value("bootstrap-server", "broker-list", help="the brokers to connect to", metavar="SERVERS")
+    known.value("topic", help="the topic to read")
+    known.value("messages", "num-records", help="how many records to read", type=int)
+    known.value("group", help="the group to read with; one of its own without it")
+    known.value("consumer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.flag("from-latest", help="begin at the end where the group has no committed offset")
+    known.value("timeout", help="how long to wait for a record in ms, 10000 without it", type=int)
+    known.value("reporting-interval", help="with --show-detailed-stats: a line per so many ms, 5000", type=int)
+    known.flag("show-detailed-stats", help="print a line per interval")
+    known.flag("hide-header", help="print no header")
+    known.flag("print-metrics", help="accepted; this consumer has no metrics")
+    for name in _IGNORED:
+        known.value(name, help="accepted; this consumer has no such setting")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Read the records and print the figures."""
+    values = known.parse(arguments)
+    if values.has("threads") or values.has("num-fetch-threads"):
+        out("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
+    if not values.has("bootstrap-server"):
+        raise UsageError("Missing required option(s) [bootstrap-server]")
+    values.require("topic", "messages")
+    if values.number("reporting-interval", 1) < 1:
+        raise UsageError("Reporting interval must be greater than 0.")
+    detailed = values.has("show-detailed-stats")
+    if not values.has("hide-header"):
+        first = "time, threadId" if detailed else "start.time, end.time"
+        out(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE}")
+    properties = load_properties(values.text("consumer.config"))
+    properties.setdefault("client.id", "perf-consumer-client")
+    group = values.text("group") or f"perf-consumer-{random.randrange(_GROUPS)}"  # noqa: S311 - it guards nothing
+    properties["group.id"] = group
+    properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
+    with Cluster(Settings(values.text("bootstrap-server") or "", properties)) as cluster:
+        figures = _read(Consumer(cluster, values.text("topic"), lambda _: True, properties), values)
+    if not detailed:
+        out(figures.final())
+    return 0
+
+
+class _Figures:
+    """Records and bytes since the start, and since the last line."""
+
+    def __init__(self) -> None:
+        self.start = self.line_at = time.time()
+        self.joined_ms = 0
+        self.count = self.size = self.line_count = self.line_size = 0
+
+    def final(self) -> str:
+        """The line of the whole run."""
+        end = time.time()
+        total = max(int((end - self.start) * 1000), 1)
+        fetched = max(total - self.joined_ms, 1)
+        volume = self.size / _MEBIBYTE
+        return (
+            f"{_date(self.start)}, {_date(end)}, {volume:.4f}, {volume * 1000 / total:.4f}, {self.count}, "
+            f"{self.count * 1000 / total:.4f}, {self.joined_ms}, {fetched}, {volume * 1000 / fetched:.4f}, "
+            f"{self.count * 1000 / fetched:.4f}"
+        )
+
+    def window(self) -> str:
+        """The line of an interval; the next one begins."""
+        now = time.time()
+        elapsed = max(int((now - self.line_at) * 1000), 1)
+        joined = self.joined_ms if self.line_at == self.start else 0
+        fetched = max(elapsed - joined, 0)
+        count, volume = self.count - self.line_count, (self.size - self.line_size) / _MEBIBYTE
+        rates = (volume * 1000 / fetched, count * 1000 / fetched) if fetched else (0.0, 0.0)
+        self.line_at, self.line_count, self.line_size = now, self.count, self.size
+        return (
+            f"{_date(now)}, 0, {self.size / _MEBIBYTE:.4f}, {volume * 1000 / elapsed:.4f}, {self.count}, "
+            f"{count * 1000 / elapsed:.4f}, {joined}, {fetched}, {rates[0]:.4f}, {rates[1]:.4f}"
+        )
+
+
+def _read(consumer: Consumer, values: Values) -> _Figures:
+    """Read until there are enough records, or none has come for too long."""
+    most, patience = values.number("messages", 0), values.number("timeout", 10_000)
+    interval = values.number("reporting-interval", 5_000) / 1000
+    figures = _Figures()
+    last = time.time()
+    while figures.count < most and (time.time() - last) * 1000 <= patience:
+        received = consumer.poll(_POLL_S)
+        now = time.time()
+        if not figures.joined_ms:
+            figures.joined_ms = max(int((now - figures.start) * 1000), 1)
+        for record in received:
+            figures.count += 1
+            figures.size += len(record.record.key or b"") + len(record.record.value or b"")
+            consumer.taken[record.topic, record.partition] = record.record.offset + 1
+        if received:
+            last = now
+            if values.has("show-detailed-stats") and now - figures.line_at >= interval:
+                out(figures.window())
+                flush()
+    consumer.close()
+    if figures.count < most:
+        out(
+            f"WARNING: Exiting before consuming the expected number of messages: timeout ({patience} ms) exceeded. "
+            "You can use the --timeout option to increase the timeout."
+        )
+    return figures
+
+
+def _date(seconds: float) -> str:
+    """A moment as Kafka's tool prints it by default."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f":{int(seconds * 1000) % 1000:03d}"

@@ -1,0 +1,203 @@
+"""kafka-producer-perf-test: how fast records are taken (`org.apache.kafka.tools.ProducerPerformance`)."""
+
+import os
+import random
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.failures import ApiError, ToolError, UsageError
+from minibroker_tools.options import Options, Values, key_values
+from minibroker_tools.output import err, flush, out
+
+_LETTERS: Final = bytes(range(ord("A"), ord("Z") + 1))
+_CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
+_BATCH_BYTES: Final = 16384
+_REPORT_S: Final = 5.0
+_MEBIBYTE: Final = 1024 * 1024
+_PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-producer-perf-test."""
+    known = Options(tool, "This tool is used to verify the producer performance.")
+    known.value("topic", help="the topic to write to")
+    known.value("num-records", help="how many records to send", type=int)
+    known.value("record-size", help="the size of a record in bytes", type=int)
+    known.value("payload-file", help="a file with values, of which each record has one by chance", metavar="FILE")
+    known.value("payload-delimiter", help="between the values of the file; the end of a line without it")
+    known.flag("payload-monotonic", help="values that count from 0")
+    known.value("throughput", help="about so many records per second at most, -1 for no limit", type=float)
+    known.value("producer-props", "command-property", help="properties of the client, KEY=VALUE ...")
+    known.value("producer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    known.flag("print-metrics", help="accepted; this producer has no metrics")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Send the records and print the figures. The status is 1 when the broker refuses some."""
+    values = known.parse(arguments)
+    _check(values)
+    pairs = [*values.all("producer-props"), *values.words]
+    for pair in pairs:
+        if "=" not in pair:
+            raise ToolError(f"Invalid property: {pair}")
+    properties = {**load_properties(values.text("producer.config")), **key_values(pairs)}
+    servers = values.text("bootstrap-server") or properties.get("bootstrap.servers", "")
+    codec = _CODECS.get(properties.get("compression.type", "none"))
+    acks = properties.get("acks", "all")
+    if codec is None or acks not in {"all", "-1", "0", "1"}:
+        key = "acks" if codec is not None else "compression.type"
+        raise ToolError(f"Invalid value {properties[key]} for configuration {key}")
+    payloads = _payloads(values)
+    properties.setdefault("client.id", "perf-producer-client")
+    failures: list[ApiError] = []
+
+    def note(records: Sequence[Outgoing], error: ApiError) -> None:
+        failures.extend([error] * len(records))
+        err(error.described)
+
+    with Cluster(Settings(servers, properties)) as cluster:
+        producer = Producer(cluster, values.text("topic") or "", note, acks=acks, codec=codec)
+        total = _send_all(values, producer, payloads, failures)
+    out(total.final())
+    return 1 if failures else 0
+
+
+def _check(values: Values) -> None:
+    missing = [name for name in ("topic", "num-records", "throughput") if not values.has(name)]
+    if missing:
+        raise UsageError(f"producer-performance: error: argument --{missing[0]} is required")
+    if sum(map(values.has, _PAYLOADS)) != 1:
+        chosen = " ".join(f"--{name}" for name in _PAYLOADS)
+        raise UsageError(f"producer-performance: error: exactly one of the arguments {chosen} is required")
+    if values.number("num-records", 0) < 1:
+        raise ToolError("--num-records must be at least 1")
+    if values.has("record-size") and values.number("record-size", 1) < 1:
+        raise ToolError("--record-size must be at least 1")
+    if not (values.has("producer-props") or values.has("producer.config") or values.has("bootstrap-server")):
+        raise UsageError("producer-performance: error: Either --producer-props or --producer.config must be specified.")
+
+
+def _payloads(values: Values) -> list[bytes]:
+    path = values.text("payload-file")
+    if path is None:
+        return []
+    out(f"Reading payloads from: {os.path.abspath(path)}")
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except OSError:
+        content = b""
+    if not content:
+        raise ToolError("File does not exist or empty file provided.")
+    delimiter = (values.text("payload-delimiter") or "\\n").replace("\\n", "\n").encode()
+    pieces = content.split(delimiter)
+    while pieces and not pieces[-1]:  # Java's split drops them, too
+        pieces.pop()
+    out(f"Number of messages read: {len(pieces)}")
+    return pieces
+
+
+class _Sent(NamedTuple):
+    """Records of one batch: how long the answer took in ms, and their number and bytes."""
+
+    latency: int
+    records: int
+    size: int
+
+
+class _Figures:
+    """The batches since a moment."""
+
+    def __init__(self) -> None:
+        self.start = time.monotonic()
+        self.batches: list[_Sent] = []
+
+    def _rates(self) -> tuple[int, float, float, float, int]:
+        """Records, records and MB per second, latencies in ms: their mean and the longest."""
+        seconds = max(time.monotonic() - self.start, 0.001)
+        count = sum(each.records for each in self.batches)
+        size = sum(each.size for each in self.batches)
+        whole = sum(each.latency * each.records for each in self.batches)
+        longest = max((each.latency for each in self.batches), default=0)
+        return count, count / seconds, size / seconds / _MEBIBYTE, whole / max(count, 1), longest
+
+    def window(self) -> str:
+        """The line of an interval."""
+        count, rate, volume, mean, longest = self._rates()
+        return (
+            f"{count} records sent, {rate:.1f} records/sec ({volume:.2f} MB/sec), {mean:.1f} ms avg latency, "
+            f"{longest:.1f} ms max latency."
+        )
+
+    def final(self) -> str:
+        """The line of the whole run."""
+        count, rate, volume, mean, longest = self._rates()
+        shares = ", ".join(
+            f"{self._percentile(share, count)} ms {name}"
+            for share, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
+        )
+        return (
+            f"{count} records sent, {rate:f} records/sec ({volume:.2f} MB/sec), {mean:.2f} ms avg latency, "
+            f"{longest:.2f} ms max latency, {shares}."
+        )
+
+    def _percentile(self, share: float, count: int) -> int:
+        place = int(share * count)
+        for each in sorted(self.batches, key=lambda batch: batch.latency):
+            place -= each.records
+            if place < 0:
+                return each.latency
+        return 0
+
+
+def _send_all(values: Values, producer: Producer, payloads: Sequence[bytes], failures: Sequence[ApiError]) -> _Figures:
+    """Send the records in batches of 16 KiB, or of what the throughput allows in a tenth of a second."""
+    left, throughput = values.number("num-records", 0), float(values.get("throughput"))
+    chosen, sent = random.Random(0), 0  # noqa: S311 - Kafka's tool begins at 0, too
+    total, window = _Figures(), _Figures()
+    while left:
+        begin = time.monotonic()
+        batch = _batch(values, payloads, chosen, sent, left, throughput)
+        before = len(failures)
+        producer.send(batch)
+        now = time.monotonic()
+        taken = len(batch) - (len(failures) - before)
+        size = sum(len(record.value or b"") for record in batch)
+        if taken:
+            for figures in (total, window):
+                figures.batches.append(_Sent(int((now - begin) * 1000), taken, size))
+        sent, left = sent + len(batch), left - len(batch)
+        if now - window.start >= _REPORT_S:
+            out(window.window())
+            flush()
+            window = _Figures()
+        if throughput > 0 and left:
+            time.sleep(max(total.start + sent / throughput - time.monotonic(), 0.0))
+    return total
+
+
+def _batch(
+    values: Values, payloads: Sequence[bytes], chosen: random.Random, first: int, most: int, throughput: float
+) -> list[Outgoing]:
+    size = values.number("record-size", 0)
+    if throughput > 0:
+        most = min(most, max(int(throughput / 10), 1))
+    records: list[Outgoing] = []
+    room = _BATCH_BYTES
+    while len(records) < most and (room > 0 or not records):
+        if payloads:
+            value = chosen.choice(payloads)
+        elif size:
+            value = bytes(chosen.choices(_LETTERS, k=size))
+        else:
+            value = b"%d" % (first + len(records))
+        records.append(Outgoing(None, value))
+        room -= records[-1].size
+    return records

@@ -1,0 +1,96 @@
+"""kafka-producer-perf-test and kafka-consumer-perf-test print figures in the form of Kafka's tools."""
+
+import re
+import uuid
+from pathlib import Path
+
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.runs import ours
+from tests.kafka.oracle import Oracle
+
+_DIGITS = re.compile(r"\d+")
+
+
+def form(text: str) -> str:
+    """The text with N for each number."""
+    return _DIGITS.sub("N", text)
+
+
+def topic_on(bootstrap: str, partitions: int = 1) -> str:
+    name = f"t{uuid.uuid4().hex[:8]}"
+    Librdkafka(bootstrap).create_topic(name, partitions)
+    return name
+
+
+def test_figures_have_the_form_of_kafkas_tools(oracle: Oracle, bootstrap: str) -> None:
+    topic = topic_on(bootstrap)
+    sends = ("--topic", topic, "--num-records", "500", "--record-size", "100", "--throughput", "-1")
+    props = ("--producer-props", f"bootstrap.servers={bootstrap}", "acks=1")
+    theirs = oracle.attempt("org.apache.kafka.tools.ProducerPerformance", *sends, *props)
+    mine = ours("kafka-producer-perf-test", *sends, *props)
+    assert mine.status == 0, mine.err
+    assert form(mine.out.strip()) == form(theirs.splitlines()[0])
+    assert mine.out.startswith("500 records sent, ")
+    reads = ("--bootstrap-server", bootstrap, "--topic", topic, "--messages", "1000")
+    theirs = oracle.attempt("org.apache.kafka.tools.ConsumerPerformance", *reads)
+    mine = ours("kafka-consumer-perf-test", *reads)
+    assert mine.status == 0, mine.err
+    lines = mine.out.splitlines()
+    assert lines[0] == theirs.splitlines()[0]
+    assert form(lines[1]) == form(theirs.splitlines()[1])
+    assert lines[1].split(", ")[2::2][:2] == ["0.0954", "1000"]  # 100,000 bytes
+    detailed = ours("kafka-consumer-perf-test", *reads, "--show-detailed-stats", "--reporting-interval", "1")
+    their_header = "time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec"
+    assert detailed.out.splitlines()[0].startswith(their_header)
+    assert len(detailed.out.splitlines()[-1].split(", ")) == 10
+
+
+def test_values_come_from_a_file_or_count(bootstrap: str, tmp_path: Path) -> None:
+    file = tmp_path / "values"
+    file.write_text("one|two|")
+    for options, expected in (
+        (("--payload-file", str(file), "--payload-delimiter", "|"), {"one", "two"}),
+        (("--payload-monotonic",), {str(number) for number in range(20)}),
+    ):
+        topic = topic_on(bootstrap)
+        words = ("--topic", topic, "--num-records", "20", "--throughput", "2000", "--bootstrap-server", bootstrap)
+        sent = ours("kafka-producer-perf-test", *words, *options)
+        assert sent.status == 0, sent.err
+        read = ours("kcat", "-b", bootstrap, "-C", "-t", topic, "-e", "-q").out.split()
+        assert (len(read), set(read) <= expected) == (20, True)
+        assert ("Number of messages read: 2" in sent.out) == ("--payload-file" in options)
+
+
+def test_a_reader_of_too_few_records_ends_in_its_time(bootstrap: str) -> None:
+    reads = ("--bootstrap-server", bootstrap, "--topic", topic_on(bootstrap), "--messages", "5", "--timeout", "300")
+    short = ours("kafka-consumer-perf-test", *reads, "--hide-header")
+    assert short.status == 0
+    assert short.out.startswith(
+        "WARNING: Exiting before consuming the expected number of messages: timeout (300 ms) exceeded. "
+    )
+    assert short.out.splitlines()[1].split(", ")[4] == "0"
+
+
+def test_wrong_command_lines_are_refused(oracle: Oracle, bootstrap: str) -> None:
+    reads = "kafka-consumer-perf-test --bootstrap-server {B}"
+    compare(
+        oracle,
+        bootstrap,
+        f"{reads} --messages 1",
+        f"{reads} --topic t",
+        "kafka-consumer-perf-test --topic t --messages 1",
+        f"{reads} --topic t --messages 1 --nothing",
+    )
+    sends = ("kafka-producer-perf-test", "--topic", "t", "--num-records", "1", "--throughput", "-1")
+    for words, message in (
+        (sends, "producer-performance: error: exactly one of the arguments"),
+        ((*sends, "--record-size", "1"), "producer-performance: error: Either --producer-props or"),
+        ((*sends, "--record-size", "0", "--bootstrap-server", bootstrap), "--record-size must be at least 1"),
+        ((*sends, "--payload-file", "/nowhere", "--bootstrap-server", bootstrap), "File does not exist or empty"),
+        ((*sends, "--record-size", "1", "--producer-props", "acks"), "Invalid property: acks"),
+        ((*sends, "--record-size", "1", "--producer-props", "acks=7"), "Invalid value 7 for configuration acks"),
+        (("kafka-producer-perf-test", "--topic", "t"), "producer-performance: error: argument --num-records"),
+    ):
+        refused = ours(*words)
+        assert (refused.status, refused.err.startswith(message)) == (1, True), refused.err
