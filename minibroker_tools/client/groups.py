@@ -75,6 +75,7 @@ def is_consumer_group(listing: Listing) -> bool:
 
 def describe_group(cluster: Cluster, group: str) -> Description:
     """A group with its members; one that does not exist is Dead. ApiError, ToolError for a group of other programs."""
+    cluster.go_on()  # the time is for each group, as with Kafka's admin client
     coordinator = cluster.coordinator_node(group)
     return _described_new(cluster, group, coordinator) or _described_classic(cluster, group, coordinator)
 
@@ -163,6 +164,7 @@ def delete_group(cluster: Cluster, group: str) -> None:
         (result,) = cluster.coordinator(group).ask(request).results
         check(result.error_code, result.error_message)
 
+    cluster.go_on()
     cluster.retried(ask)
 
 

@@ -16,7 +16,7 @@ from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.runs import Run, kafkas_run, our_run
 from tests.kafka.oracle import Oracle
 
-_GROUPS = "kafka-consumer-groups --bootstrap-server {B}"
+_GROUPS = "kafka-consumer-groups --bootstrap-server {B} --timeout 60000"
 _TIMESTAMP = 1_600_000_000_000
 """Of the first record of each partition, in ms: 2020-09-13T12:26:40Z. The others follow second by second."""
 _ROWS = {"--reset-offsets", "--delete-offsets"}

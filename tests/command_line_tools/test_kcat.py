@@ -73,7 +73,7 @@ def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") ->
 def test_lists_records_and_queries_are_printed_as_by_kcat(
     real: tuple[str, dict[str, str]], bootstrap: str, topic: str, words: str
 ) -> None:
-    call = ("-b", bootstrap, *words.replace("{}", topic).split())
+    call = ("-m", "60", "-b", bootstrap, *words.replace("{}", topic).split())
     expected, found = theirs(real, *call), ours("kcat", *call)
     assert (found.out, found.status) == (expected.out, expected.status)
     remarks = [line for line in expected.err.splitlines() if not line.startswith("%3|")]
@@ -97,7 +97,7 @@ def test_records_are_produced_as_by_kcat(
     for number, run in enumerate((lambda *words: theirs(real, *words, stdin=stdin), None)):
         name = f"p{number}{uuid.uuid4().hex[:8]}"
         Librdkafka(bootstrap).create_topic(name, 1)
-        words = ("-b", bootstrap, "-P", "-t", name, *options.split())
+        words = ("-m", "60", "-b", bootstrap, "-P", "-t", name, *options.split())
         printed = ours("kcat", *words, stdin=stdin) if run is None else run(*words)
         read = theirs(real, "-b", bootstrap, "-C", "-t", name, "-e", "-q", "-J").out
         written.append((printed._replace(err=""), re.sub(r'"ts":\d+', '"ts":0', read.replace(name, "topic"))))
@@ -110,13 +110,28 @@ def test_files_are_records_and_lines_of_a_file_too(bootstrap: str, tmp_path: Pat
     file.write_bytes(b"one\ntwo\n")
     name = f"f{uuid.uuid4().hex[:8]}"
     Librdkafka(bootstrap).create_topic(name, 1)
-    assert ours("kcat", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
-    assert ours("kcat", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
-    assert ours("kafkacat", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out == "one\ntwo\n|one|two|"
+    assert ours("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, str(file)).status == 0
+    assert ours("kcat", "-m", "60", "-b", bootstrap, "-P", "-t", name, "-l", str(file)).status == 0
+    assert (
+        ours("kafkacat", "-m", "60", "-b", bootstrap, "-t", name, "-C", "-e", "-q", "-D|").out == "one\ntwo\n|one|two|"
+    )
 
 
 def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
-    words = ("kcat", "-b", bootstrap, "-X", "auto.offset.reset=earliest", "-G", f"g-{topic}", topic, "-f", "%s,")
+    words = (
+        "kcat",
+        "-m",
+        "60",
+        "-b",
+        bootstrap,
+        "-X",
+        "auto.offset.reset=earliest",
+        "-G",
+        f"g-{topic}",
+        topic,
+        "-f",
+        "%s,",
+    )
     assert ours(*words, "-c", "2").out == "v0,v1,"
     assert ours(*words, "-c", "2").out == "v2,v3,"
 
@@ -127,7 +142,7 @@ def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:
         config = tmp_path / "kcat.conf"
         pairs = security.librdkafka("alice")
         config.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
-        words = ("kcat", "-b", broker.bootstrap_servers, "-L", "-F", str(config))
+        words = ("kcat", "-m", "60", "-b", broker.bootstrap_servers, "-L", "-F", str(config))
         assert ours(*words).status == 0
         refused = ours(*words, "-X", "sasl.password=a guess")
         assert (refused.status, "Authentication failed" in refused.err) == (1, True)

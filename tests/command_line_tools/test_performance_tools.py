@@ -57,7 +57,7 @@ def test_values_come_from_a_file_or_count(bootstrap: str, tmp_path: Path) -> Non
         words = ("--topic", topic, "--num-records", "20", "--throughput", "2000", "--bootstrap-server", bootstrap)
         sent = ours("kafka-producer-perf-test", *words, *options)
         assert sent.status == 0, sent.err
-        read = ours("kcat", "-b", bootstrap, "-C", "-t", topic, "-e", "-q").out.split()
+        read = ours("kcat", "-m", "60", "-b", bootstrap, "-C", "-t", topic, "-e", "-q").out.split()
         assert (len(read), set(read) <= expected) == (20, True)
         assert ("Number of messages read: 2" in sent.out) == ("--payload-file" in options)
 

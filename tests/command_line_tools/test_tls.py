@@ -44,7 +44,8 @@ def test_records_and_groups_go_over_tls(tls: tuple[str, Security], tmp_path: Pat
         "--max-messages", "2", "--timeout-ms", "30000", "--consumer.config", config,
     )  # fmt: skip
     assert (read.status, read.out) == (0, "one\ntwo\n")
-    described = ours("kafka-consumer-groups", *to, "--describe", "--group", "readers", "--command-config", config)
+    describe = ("kafka-consumer-groups", *to, "--describe", "--group", "readers", "--timeout", "20000")
+    described = ours(*describe, "--command-config", config)
     assert described.out.split("CLIENT-ID")[1].split()[:6] == ["readers", "orders", "0", "2", "2", "0"]
     assert "orders" in listed(bootstrap, config).out.split()
     assert ours("cub", "kafka-ready", "-b", bootstrap, "1", "20", "--config", config).status == 0
