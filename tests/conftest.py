@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -23,6 +23,18 @@ STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed."""
+
+BESIDE_OTHERS: Final = (
+    "tests/clients/",
+    "tests/command_line_tools/",
+    "tests/docker/",
+    "tests/kafka/",
+    "tests/pipeline/",
+)
+"""The rooms whose tests run programs of others, which keep time by their own clocks, and share a Kafka.
+
+A test of these that fails is run once more, and the summary shows the first failure in full: it has a cause, too.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,6 +99,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if is_worker(config):
         items.sort(key=lambda item: place(item.nodeid))
 
+    for item in items:
+        if item.nodeid.startswith(BESIDE_OTHERS):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
 
 def fixtures_of(item: pytest.Item) -> list[str]:
     """The fixtures of a test, and those that they ask for."""
@@ -102,6 +118,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"failed at first: {report.nodeid}", yellow=True)
+        terminalreporter.line(report.longreprtext)
     if begun := config.stash.get(STARTED, []):
         terminalreporter.section("tools that tests without tools have started", red=True)
         for line in begun:

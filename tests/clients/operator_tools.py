@@ -2,12 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from difflib import unified_diff
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tests.kafka.oracle import Oracle
+from tests.patience import PATIENCE_S
 
 TOOLS: Final = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -46,7 +48,9 @@ _NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
 """Of logging, and the lines of stack traces."""
 _BEFORE_EXIT: Final = "IllegalStateException: "
 """The oracle puts it before all that a tool has printed which ends with an exit."""
-_HEADERS: Final = ("GROUP", "TransactionalId", "Topic")
+_KEPT: Final = ("GROUP", "TransactionalId", "Topic", "Error: ")
+"""Starts of lines that are compared although they do not name the test's topics and groups."""
+_DISTURBED: Final = "Error: Executing consumer group command failed due to"
 _VARIABLE_TEXTS: Final = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "UUID"),
     (re.compile(r"\b\d{13}\b"), "TIME"),
@@ -95,12 +99,25 @@ class Transcript:
         addressed = [argument.replace("{broker}", self.bootstrap) for argument in arguments]
         if tuple(addressed) == arguments:
             addressed = ["--bootstrap-server", self.bootstrap, *arguments]
-        text = self._oracle.attempt(TOOLS[tool], *addressed).removeprefix(_BEFORE_EXIT)
+        text = self._attempt(tool, addressed)
         words = (tool, *("N" if before == "--max-messages" else word for before, word in pairwise(("", *arguments))))
         lines = _without_what_varies(text.replace(self.bootstrap, "BROKER"))
         if _ABOUT_EVERYTHING & set(words):
-            lines = list(dict.fromkeys(line for line in lines if self.prefix in line or line.startswith(_HEADERS)))
+            lines = list(dict.fromkeys(line for line in lines if self.prefix in line or line.startswith(_KEPT)))
         return Command(words, tuple(sorted(lines)))
+
+    def _attempt(self, tool: str, arguments: Sequence[str]) -> str:
+        """The text that a tool prints.
+
+        A tool that looks at all groups fails as a whole if one of them, which may be of another test, changes while
+        it looks: a topic is deleted, a coordinator still reads. Such a run is repeated.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            text = self._oracle.attempt(TOOLS[tool], *arguments).removeprefix(_BEFORE_EXIT)
+            is_disturbed = "--all-groups" in arguments and _DISTURBED in text and self.prefix not in text
+            if not is_disturbed or time.monotonic() > deadline:
+                return text
 
     def run_all(self, tool: str, *calls: str) -> None:
         """Run a tool several times; a call is its options as on a command line, where {} is the prefix."""
