@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from minibroker import Broker
 from tests import memory_folder, tools
@@ -18,6 +19,10 @@ from tests.patience import PATIENCE_S
 from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "oracle", "real_kafka"]
+
+# Hypothesis fails an example that takes 200 ms, and a test whose examples are slow to make: a loaded machine does both.
+settings.register_profile("patient", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""

@@ -6,6 +6,7 @@ import sys
 from itertools import product
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import samples
 from tests.documented import ROOT
@@ -36,6 +37,11 @@ def sizes(**environment: str) -> str:
 
 def test_a_sample_is_the_same_each_time() -> None:
     assert sizes() == "7 7 True 6"
+
+
+def test_no_test_of_hypothesis_fails_for_slowness() -> None:
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check
 
 
 def test_the_whole_is_of_another_seed_each_time() -> None:
