@@ -15,8 +15,8 @@ from minibroker.faults.observed import installed_faults
 from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
-from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
-from minibroker.inspection.message_json import detached
+from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal, Origin
+from minibroker.inspection.kept import early_targets, repeated_request_of, request_of
 from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.delayed import DelayedResponse
@@ -29,12 +29,12 @@ from minibroker_protocol.frame import read_request_header
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from minibroker.requests.call import Call
-    from minibroker.requests.endpoints import Endpoint
+    from minibroker.inspection.journal import Moment
+    from minibroker.requests.declarations import Target
+    from minibroker.requests.repeats import ShortWay
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Line
     from minibroker.services import Services
-    from minibroker_protocol.frame import RequestHeader
 
 _LENGTH_SIZE: Final = 4
 
@@ -84,17 +84,22 @@ def _observer_of(services: Services) -> RequestObserver:
 
 
 class _Request:
-    """One request on its way past the observer."""
+    """One request on its way past the observer.
+
+    `targets` is None where the request names them all itself, and no fault asks for them.
+    """
 
     __slots__ = ("api", "call", "endpoint", "entry", "header", "request", "targets")
 
-    def __init__(self, endpoint: Endpoint, header: RequestHeader, request: Any, call: Call) -> None:
+    def __init__(self, decoded: Decoded, *, has_faults: bool) -> None:
+        endpoint, header, request, call = decoded
         self.endpoint = endpoint
         self.header = header
         self.request = request
         self.call = call
         self.api = endpoint.api
-        self.targets = targets_of(endpoint.names, request, call)
+        find_targets = partial(targets_of, endpoint.names) if has_faults else partial(early_targets, endpoint)
+        self.targets: tuple[Target, ...] | None = find_targets(request, call)
         self.entry: Entry | None = None
 
     def serve(self, request: Any) -> Any:
@@ -134,16 +139,14 @@ class RequestObserver:
         idle = self.journal is None and self.faults is None and self.watcher is None
         self._services.observe(None if idle else self)
 
-    def serve(self, line: Line, decoded: Decoded, size: int) -> Steps[Outcome]:
+    def serve(self, line: Line, decoded: Decoded, frame: memoryview) -> Steps[Outcome]:
         """See `Observer`."""
-        request = _Request(*decoded)
-        session, header = request.call.session, request.header
+        request = _Request(decoded, has_faults=self.faults is not None)
         if self.history is not None:
             self.history.note()
-        context = RequestContext(request.api, header.api_version, header.client_id, session.node.id, request.targets)
-        matched = None if self.faults is None else self.faults.match(context)
+        matched = None if self.faults is None else self._match(self.faults, request)
         if self.journal is not None or self.watcher is not None or matched is not None:
-            request.entry = self._begin(request, line, size)
+            request.entry = self._begin(request, line, frame)
         try:
             if matched is None:
                 outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
@@ -151,8 +154,7 @@ class RequestObserver:
                 outcome = yield from self._act_on(matched, request, line)
         except Exception as error:
             if request.entry is not None:
-                request.entry.failure = str(error) or type(error).__name__
-                request.entry.end()
+                request.entry.fail(error)
             raise
         if outcome is None and request.entry is not None:
             request.entry.end()
@@ -160,39 +162,51 @@ class RequestObserver:
 
     # The journal
 
-    def _begin(self, request: _Request, line: Line, size: int) -> Entry:
+    def _begin(self, request: _Request, line: Line, frame: memoryview) -> Entry:
         header, call = request.header, request.call
-        entry = self._entry(line, call.session, size)
+        entry = self._entry(line, call.session, len(frame), self.now())
         entry.client_id = header.client_id
-        entry.api = request.api
         entry.version = header.api_version
         entry.correlation_id = header.correlation_id
-        entry.request = detached(request.request)
-        entry.targets = request.targets
+        kept = request_of(request.endpoint, frame, request.request)
+        entry.keep(request.endpoint, call.api_version, kept, request.targets)
         return entry
 
-    def _entry(self, line: Line, session: Session, size: int) -> Entry:
-        journal, clock = self.journal, self._services.core.clock
-        entry = Entry(
-            number=0 if journal is None else journal.next_number(),
-            time_ms=clock.now_ms(),
-            connection="-".join(map(_address, line.ends)),
-            node=session.node.id,
-            client_host=session.client_host,
-            bytes_in=size + _LENGTH_SIZE,
-            clock=clock,
-            began_ms=clock.monotonic_ms(),
-        )
+    def _entry(self, line: Line, session: Session, size: int, came: Moment) -> Entry:
+        origin: Origin | None = session.origin
+        if origin is None:
+            connection = "-".join(map(_address, line.ends))
+            origin = session.origin = Origin(connection, session.node.id, session.client_host, self._services.core)
+        journal = self.journal
+        entry = Entry(0 if journal is None else journal.next_number(), came, origin, size + _LENGTH_SIZE)
         entry.watcher = self.watcher
         if journal is not None:
             journal.add(entry)
+        return entry
+
+    def now(self) -> Moment:
+        """See `Observer`."""
+        clock = self._services.core.clock
+        return clock.now_ms(), clock.monotonic_ms()
+
+    def note_repeated(
+        self, line: Line, frame: memoryview, session: Session, came: Moment, correlation_id: int, way: ShortWay
+    ) -> Entry:
+        """See `Observer`."""
+        endpoint, call = way.endpoint, way.call
+        entry = self._entry(line, session, len(frame), came)
+        entry.client_id = call.client_id
+        version = entry.version = call.api_version
+        entry.correlation_id = correlation_id
+        kept, targets = repeated_request_of(way, frame)
+        entry.keep(endpoint, version, kept, targets)
         return entry
 
     def note_refused(self, line: Line, frame: memoryview, session: Session, error: Exception) -> None:
         """See `Observer`."""
         if self.journal is None and self.watcher is None:
             return
-        entry = self._entry(line, session, len(frame))
+        entry = self._entry(line, session, len(frame), self.now())
         entry.failure = str(error)
         try:
             header = read_request_header(frame)
@@ -204,6 +218,11 @@ class RequestObserver:
         entry.end()
 
     # The faults
+
+    def _match(self, faults: FaultRegistry, request: _Request) -> MatchedFault | None:
+        header, node = request.header, request.call.session.node
+        targets = request.targets or ()
+        return faults.match(RequestContext(request.api, header.api_version, header.client_id, node.id, targets))
 
     def _act_on(self, matched: MatchedFault, request: _Request, line: Line) -> Steps[Outcome]:
         entry = request.entry
@@ -236,7 +255,7 @@ class RequestObserver:
         if fault.action == "stale_metadata":
             assert self.history is not None
             return self.history.response(request.request, fault.stale_metadata or 1, request.call)
-        refused = refuse(fault, request.endpoint, request.request, request.targets, request.call, request.serve)
+        refused = refuse(fault, request.endpoint, request.request, request.targets or (), request.call, request.serve)
         response, has_error = yield from refused
         if not has_error:
             fault.take_back(entry)

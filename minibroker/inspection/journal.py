@@ -1,18 +1,20 @@
 """The journal: what clients have asked, and what they were told.
 
 A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it
-(`observer.keep_journal`), since it copies every request. Record bytes are not kept, only how many there were
-(`message_json.RecordsSummary`).
+(`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when somebody reads them
+(`kept`). Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from minibroker.errors import OperationError
+from minibroker.inspection.kept import decoded_request, decoded_response, may_keep_bytes
 from minibroker.inspection.message_json import detached, to_json
+from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
 from minibroker.support.suggestions import suggestion
@@ -21,8 +23,12 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from minibroker.clock import Clock
+    from minibroker.core import Core
     from minibroker.requests.declarations import Target
+    from minibroker.requests.endpoints import Endpoint
+
+Moment = tuple[int, float]
+"""A time as `Clock.now_ms` and `Clock.monotonic_ms` tell it."""
 
 DEFAULT_CAPACITY: Final = 10_000
 
@@ -35,61 +41,159 @@ class AppliedFault(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+class Origin:
+    """The connection that requests come from, and the clock that they are timed with.
+
+    Attributes:
+        connection: both ends, "HOST:PORT-HOST:PORT", ours first.
+        node: the id of the broker that is asked.
+        client_host: as Kafka writes addresses, "/127.0.0.1".
+    """
+
+    __slots__ = ("client_host", "connection", "core", "monotonic_ms", "node")
+
+    def __init__(self, connection: str, node: int, client_host: str, core: Core) -> None:
+        self.connection = connection
+        self.node = node
+        self.client_host = client_host
+        self.core = core
+        self.monotonic_ms = core.clock.monotonic_ms
+
+
 class Entry:
-    """One request and its answer.
+    """One request and its answer. Messages are decoded when they are read.
 
     Attributes:
         number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit.
         time_ms: when it came, in ms since the epoch on the broker's clock.
-        connection: both ends, "HOST:PORT-HOST:PORT", ours first.
-        node: the id of the broker that was asked.
-        client_host: as Kafka writes addresses, "/127.0.0.1".
+        began_ms: the same on its monotonic time.
         api: the name of the API, "Produce".
         version: of the API, as the client has asked.
-        request: decoded, without record bytes; None when it could not be decoded.
-        response: decoded, without record bytes; None while there is none, and when there will be none.
         duration_ms: from the request to the answer, on the broker's clock; None until it was answered.
-        clock: the broker's.
         bytes_in, bytes_out: the sizes of both, with their length fields; `bytes_out` is 0 when nothing was sent.
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
         watcher: is called when it is over.
-        targets: the topics, partitions, groups and transactional ids that it names.
     """
 
-    number: int
-    time_ms: int
-    connection: str
-    node: int
-    client_host: str
-    bytes_in: int
-    began_ms: float
-    clock: Clock
-    client_id: str | None = None
-    api: str = ""
-    version: int = -1
-    correlation_id: int = 0
-    request: Any = None
-    targets: tuple[Target, ...] = ()
-    response: Any = None
-    duration_ms: float | None = None
-    bytes_out: int = 0
-    fault: AppliedFault | None = None
-    failure: str | None = None
-    watcher: Callable[[Entry], None] | None = None
+    __slots__ = (
+        "_answer_version",
+        "_endpoint",
+        "_origin",
+        "_request",
+        "_response",
+        "_targets",
+        "api",
+        "began_ms",
+        "bytes_in",
+        "bytes_out",
+        "client_id",
+        "correlation_id",
+        "duration_ms",
+        "failure",
+        "fault",
+        "number",
+        "time_ms",
+        "version",
+        "watcher",
+    )
+
+    def __init__(self, number: int, came: Moment, origin: Origin, bytes_in: int) -> None:
+        self.number = number
+        self.time_ms, self.began_ms = came
+        self._origin = origin
+        self.bytes_in = bytes_in
+        self.client_id: str | None = None
+        self.api = ""
+        self.version = -1
+        self.correlation_id = 0
+        self.duration_ms: float | None = None
+        self.bytes_out = 0
+        self.fault: AppliedFault | None = None
+        self.failure: str | None = None
+        self.watcher: Callable[[Entry], None] | None = None
+        self._endpoint: Endpoint | None = None
+        self._answer_version = 0
+        self._request: Any = None
+        self._response: Any = None
+        self._targets: tuple[Target, ...] | None = ()
+
+    def keep(self, endpoint: Endpoint, version: int, request: Any, targets: tuple[Target, ...] | None) -> None:
+        """Keep what has come: a request in a form of `kept`. `version` is that of the answer.
+
+        `targets` is None for a request that names them all itself.
+        """
+        self.api = endpoint.api
+        self._endpoint = endpoint
+        self._answer_version = version
+        self._request = request
+        self._targets = targets
 
     def end(self) -> None:
         """Nothing more will become of it: tell who watches."""
         if self.watcher is not None:
             self.watcher(self)
 
-    def finish(self, response: Any, size: int) -> None:
-        """It was answered: `size` bytes have gone to the client."""
-        self.response = detached(response)
-        self.bytes_out = size
-        self.duration_ms = self.clock.monotonic_ms() - self.began_ms
+    def fail(self, error: Exception) -> None:
+        """The connection is closed over it."""
+        self.failure = str(error) or type(error).__name__
         self.end()
+
+    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:
+        """It was answered: `frame` and `spliced` bytes of files have gone to the client.
+
+        `response` is None if only its bytes are there.
+        """
+        endpoint = self._endpoint
+        if endpoint is not None and may_keep_bytes(endpoint.response):
+            self._response = frame
+        else:
+            self._response = detached(response)
+        self.bytes_out = len(frame) + spliced
+        self.duration_ms = self._origin.monotonic_ms() - self.began_ms
+        self.end()
+
+    @property
+    def connection(self) -> str:
+        """Both ends, "HOST:PORT-HOST:PORT", ours first."""
+        return self._origin.connection
+
+    @property
+    def node(self) -> int:
+        """The id of the broker that was asked."""
+        return self._origin.node
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it, "/127.0.0.1"."""
+        return self._origin.client_host
+
+    @property
+    def request(self) -> Any:
+        """The request without record bytes; None when it could not be decoded."""
+        if self._endpoint is not None:
+            self._request = decoded_request(self._endpoint, self._request)
+        return self._request
+
+    @property
+    def response(self) -> Any:
+        """The response without record bytes; None while there is none, and when there will be none."""
+        if self._endpoint is not None:
+            self._response = decoded_response(self._endpoint, self._answer_version, self._response)
+        return self._response
+
+    @response.setter
+    def response(self, response: Any) -> None:
+        self._response = response
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The topics, partitions, groups and transactional ids that it names."""
+        targets = self._targets
+        if targets is None:
+            assert self._endpoint is not None
+            targets = self._targets = targets_by_name(self._endpoint.names, self.request, self._origin.core)
+        return targets
 
     @property
     def is_answered(self) -> bool:

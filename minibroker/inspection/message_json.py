@@ -15,21 +15,33 @@ from typing import Any, Final, NamedTuple
 from minibroker.config import ConfigType
 from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
-from minibroker_protocol.records.header import CODEC_MASK, MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, entry_bounds
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    entry_bounds,
+)
 from minibroker_protocol.schema import Field, fields_of, schema_of
 from minibroker_protocol.uuids import uuid_text
+from minibroker_storage.log_slice import LogSlice
 
-_SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
+SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""
 
-_SETTING: Final = "AlterableConfig"
+SETTING: Final = "AlterableConfig"
 """Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
 _LOGINS: Final = ".sasl.jaas.config"
 """Behind the name of a mechanism; the users' passwords are in it."""
 _HIDDEN: Final = "[hidden]"
 
+_PART: Final = 65_536
+"""Bytes of a file that are read at once."""
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
+_HEAD: Final = struct.Struct(">8xi4xB40xi")
+"""Of a batch of format v2: its length, magic and number of records."""
 _ATTRIBUTES_OF_MESSAGES_AT: Final = 17
 
 
@@ -48,21 +60,59 @@ class RecordsSummary(NamedTuple):
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """A summary of a field of records: bytes, a range of a file, or None."""
+    """A summary of a field of records: bytes, a range of a file, or None. Of a range it reads little but the heads."""
     if records is None or isinstance(records, RecordsSummary):
         return records
     try:
-        view = memoryview(records.read() if hasattr(records, "read") else records)
+        return _summary_of_range(records) if isinstance(records, LogSlice) else _summary_of_bytes(memoryview(records))
     except OSError:  # its file has gone
         return RecordsSummary(records.size, 0, None)
-    batches = 0
+
+
+def _summary_of_bytes(view: memoryview) -> RecordsSummary:
+    _, batches, count = _counted(view, is_last=True)
+    return RecordsSummary(len(view), batches, count)
+
+
+def _summary_of_range(records: LogSlice) -> RecordsSummary:
+    size, position, batches = records.size, 0, 0
     count: int | None = 0
-    for position, _ in entry_bounds(view):
+    while position < size:
+        part = records._replace(position=records.position + position, size=min(_PART, size - position))
+        view = memoryview(part.read())
+        is_last = position + len(view) >= size
+        end, more, counted = _counted(view, is_last=is_last)
+        batches += more
+        count = None if count is None or counted is None else count + counted
+        if is_last or not end:
+            break
+        position += end
+    return RecordsSummary(size, batches, count)
+
+
+def _counted(view: memoryview, *, is_last: bool) -> tuple[int, int, int | None]:
+    """(end of the last entry, entries, records). An entry without its whole head counts only where nothing follows."""
+    end, batches = 0, 0
+    count: int | None = 0
+    unpack, last_head = _HEAD.unpack_from, len(view) - RECORD_BATCH_OVERHEAD
+    while end <= last_head:
+        length, magic, number = unpack(view, end)
+        if length <= 0 or magic < MAGIC_V2:
+            break
+        end += LOG_OVERHEAD + length
+        batches += 1
+        count += number
+    rest = view[end:]
+    for at, size in entry_bounds(rest):  # of other formats, or the cut head of the last one
+        entry = rest[at:]
+        if not is_last and len(entry) < RECORD_BATCH_OVERHEAD:
+            return len(view) - len(entry), batches, count
         batches += 1
         if count is not None:
-            found = _records_in(view[position:])
+            found = _records_in(entry)
             count = None if found is None else count + found
-    return RecordsSummary(len(view), batches, count)
+        end = len(view) - len(entry) + size
+    return end, batches, count
 
 
 def _records_in(entry: memoryview) -> int | None:
@@ -80,7 +130,7 @@ def detached(message: Any) -> Any:
         return None
     cls = _class(message)
     copied = cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
-    if cls.__name__ == _SETTING and copied.value and _is_password(copied.name):
+    if cls.__name__ == SETTING and copied.value and _is_password(copied.name):
         copied.value = _HIDDEN
     return copied
 
@@ -94,7 +144,7 @@ def _is_password(key: str) -> bool:
 
 @cache
 def _copiers(cls: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((field.name, _hidden if field.name in _SECRETS else _copier(field)) for field in fields_of(cls))
+    return tuple((field.name, _hidden if field.name in SECRETS else _copier(field)) for field in fields_of(cls))
 
 
 def _hidden(value: bytes | None) -> bytes | None:

@@ -37,6 +37,7 @@ class SlicedRequest(DelayedResponse):
         finish: called once, with a function that returns the outcome or raises the error that has ended the request.
         amend: changes the outcome before it is encoded; its arguments are the outcome, and for how many seconds the
             work has run.
+        entry: what the journal has of the request, if its outcome does not know it.
     """
 
     finish: Callable[[Callable[[], Outcome]], None]
@@ -46,6 +47,7 @@ class SlicedRequest(DelayedResponse):
         self._services = services
         self._is_gone = False
         self.amend: Callable[[Outcome, float], Outcome] | None = None
+        self.entry: Any = None
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
@@ -57,6 +59,8 @@ class SlicedRequest(DelayedResponse):
             if isinstance(outcome, Waiting):
                 outcome.delayed.cancel()
             return
+        if self.entry is not None:
+            outcome = cast("Outcome", _noted(outcome, self.entry))
         if self.amend is not None:
             outcome = self.amend(outcome, self._work.spent_s)
         if not isinstance(outcome, Answer):
@@ -78,6 +82,9 @@ class SlicedRequest(DelayedResponse):
             self.finish(lambda: outcome)
 
     def _failed(self, error: Exception) -> None:
+        if self.entry is not None:
+            self.entry.fail(error)
+
         def fail() -> Outcome:
             raise error
 
@@ -169,8 +176,26 @@ def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> O
     return outcome
 
 
-def accept_observed(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
-    """`accept_whole` for a broker with an observer, which gets each decoded request and serves it."""
+def accept_observed(
+    observer: Observer,
+    line: Line,
+    may_repeat: bool,  # noqa: FBT001 - part of a partial
+    frame: memoryview,
+    session: Session,
+) -> AnyOutcome:
+    """`accept` for a broker with an observer, which notes the requests of the short way, and serves all others."""
+    repeats = session.repeats if may_repeat else None
+    if repeats is not None:
+        came = observer.now()
+        try:
+            outcome = repeats.take(frame)
+        except Exception as error:
+            way, correlation_id = repeats.way(frame)
+            observer.note_repeated(line, frame, session, came, correlation_id, way).fail(error)
+            raise
+        if outcome is not UNKNOWN:
+            way, correlation_id = repeats.way(frame)
+            return _noted(outcome, observer.note_repeated(line, frame, session, came, correlation_id, way))
     try:
         decoded = _read(frame, session)
     except (DecodeError, UnservedRequestError) as error:
@@ -178,10 +203,27 @@ def accept_observed(observer: Observer, line: Line, frame: memoryview, session: 
         raise
     if decoded is None:
         frame = session.keep(frame)
-        steps = _observe_large(observer, line, frame, session)
+        return in_slices(_observe_large(observer, line, frame, session), session.services, in_order=_is_in_order(frame))
+    served, _, request, call = decoded
+    answer = in_slices(observer.serve(line, decoded, frame), session.services, in_order=served.in_order)
+    if repeats is not None and request is not None and not isinstance(answer, Waiting):
+        repeats.learn(frame, served, request, None if answer is None else answer.response, call)
+    return answer
+
+
+def _noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
+    """The outcome of a request that has an entry in the journal."""
+    if outcome is None:
+        entry.end()
+    elif isinstance(outcome, Answer):
+        return Answer(*outcome[:4], entry, outcome.encoded)
+    elif isinstance(outcome, Waiting):
+        if isinstance(outcome.delayed, SlicedRequest):
+            outcome.delayed.entry = entry
+        return Waiting(outcome.delayed, outcome.answer._replace(entry=entry))
     else:
-        steps = observer.serve(line, decoded, len(frame))
-    return in_slices(steps, session.services, in_order=_is_in_order(frame))
+        outcome.entry = entry
+    return outcome
 
 
 def _observe_large(observer: Observer, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
@@ -190,7 +232,7 @@ def _observe_large(observer: Observer, line: Line, frame: memoryview, session: S
     except (DecodeError, UnservedRequestError) as error:
         observer.note_refused(line, frame, session, error)
         raise
-    return (yield from observer.serve(line, decoded, len(frame)))
+    return (yield from observer.serve(line, decoded, frame))
 
 
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
@@ -301,6 +343,8 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             frame = answer.filled()
             if frame is not None:
                 out += frame
+                if answer.entry is not None:
+                    answer.entry.finish(None, frame)
                 continue
             answer = answer.unfilled()  # noqa: PLW2901 - the same answer in its other form
         if answer.encoded is not None:
@@ -308,7 +352,7 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             splices += [(len(out) + position, splice) for position, splice in holes] if out else holes
             out += data
             if answer.entry is not None:
-                _note_sent(answer, len(data), holes)
+                _note_sent(answer, bytes(data), holes)
             continue
         start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
         before = len(splices)
@@ -319,10 +363,10 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             raise UnencodableAnswerError(str(error), out, splices) from error
         end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
         if answer.entry is not None:
-            _note_sent(answer, len(out) - start, splices[before:])
+            _note_sent(answer, bytes(memoryview(out)[start:]), splices[before:])
     return out, splices
 
 
-def _note_sent(answer: Answer, size: int, splices: Splices) -> None:
-    """Tell the journal how many bytes leave."""
-    answer.entry.finish(answer.response, size + sum(splice.size for _, splice in splices))
+def _note_sent(answer: Answer, frame: bytes, splices: Splices) -> None:
+    """Tell the journal what leaves."""
+    answer.entry.finish(answer.response, frame, sum(splice.size for _, splice in splices))

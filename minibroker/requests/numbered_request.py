@@ -87,7 +87,7 @@ class NumberedRequest(SameRequest):
         numbers = self._numbers_of(request)
         if not numbers or len(numbers) > _MOST_NUMBERS:
             return
-        form = _form_of(frame, request, numbers, self._call.api_version)
+        form = _form_of(frame, request, numbers, self.call.api_version)
         if form is None:
             return
         self._unpack = form.unpack_from
@@ -95,6 +95,10 @@ class NumberedRequest(SameRequest):
         self._numbers = numbers
         self._size = len(frame)
         self._one = KnownRequest(request, response if self._keeps_response else None)
+
+    def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:  # noqa: ARG002 - it remembers but one
+        """See `repeats.ShortWay`."""
+        return None if self._one is None else self._one.request, None
 
 
 def _copy(element: Any) -> Any:

@@ -90,11 +90,12 @@ class Known:
 class Appended(PartitionProduceResponse):
     """The outcome for the partition, and the answer that tells it: see `routing.outcomes.Filled`."""
 
-    __slots__ = ("_correlation_id", "_known")
+    __slots__ = ("_correlation_id", "_known", "entry")
 
     def __init__(self, known: Known, correlation_id: int) -> None:
         self._known = known
         self._correlation_id = correlation_id
+        self.entry: Any = None
         self.index = known.index
         self.error_code = 0
         self.base_offset = NO_OFFSET
@@ -124,7 +125,8 @@ class Appended(PartitionProduceResponse):
         known = self._known
         known.make_template()
         version = known.call.api_version
-        return Answer(known.response(self), version, self._correlation_id, flexible_header=version >= _FIRST_FLEXIBLE)
+        is_flexible = version >= _FIRST_FLEXIBLE
+        return Answer(known.response(self), version, self._correlation_id, is_flexible, self.entry)
 
 
 _NO_LEADER: Final = PartitionProduceResponse(index=0, error_code=0, base_offset=NO_OFFSET).current_leader
@@ -137,12 +139,13 @@ class RepeatedProduce:
     their outcomes, to what a handler returns.
     """
 
-    __slots__ = ("_by_id", "_call", "_conclude", "_end", "_is_flexible", "_known", "_takes_all")
+    __slots__ = ("_by_id", "_conclude", "_end", "_is_flexible", "_known", "_takes_all", "call", "endpoint")
 
-    def __init__(self, conclude: Conclude, _endpoint: Endpoint, call: Call) -> None:
+    def __init__(self, conclude: Conclude, endpoint: Endpoint, call: Call) -> None:
         version = call.api_version
         self._conclude = conclude
-        self._call = call
+        self.endpoint = endpoint
+        self.call = call
         self._known: dict[bytes, Known] = {}
         self._end = 0  # of the bytes before the length of the records, in all requests that are known
         self._by_id = version >= FIRST_WITH_IDS
@@ -172,7 +175,7 @@ class RepeatedProduce:
         return self._append(known, frame[position:stop], correlation_id)
 
     def _append(self, known: Known, records: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
-        call = self._call
+        call = self.call
         topics = call.core.topics
         topic = topics.with_id(known.data.topic_id) if self._by_id else topics.get(known.data.name)
         if topic is None or not topic.keeps_batches or not (self._takes_all or is_v2(records)):
@@ -204,7 +207,15 @@ class RepeatedProduce:
             self._known.clear()
             self._end = end
         data.records = None  # they are in memory that is used again
-        self._known[bytes(frame[BODY:end])] = Known(request, topic, data.index, self._call)
+        self._known[bytes(frame[BODY:end])] = Known(request, topic, data.index, self.call)
+
+    def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
+        """See `repeats.ShortWay`."""
+        end = self._end
+        request = self._known[bytes(frame[BODY:end])].request
+        if self._is_flexible:
+            return request, frame[read_uvarint(frame, end)[1] : -len(_NO_TAGGED_FIELDS)]
+        return request, frame[end + _INT32.size :]
 
     def _end_of_prefix(self, frame: memoryview, length: int) -> int:
         """Position of the records' length, if they stand where `take` looks for them; else -1."""

@@ -6,7 +6,7 @@ its checks. Numbers that differ from request to request are read where they stan
 
 A handler that takes part declares `REPEAT` beside `handle`: a function that makes a `ShortWay`. A connection keeps one
 for each API and version that it uses (`Repeats`). Where the short way has any doubt, the request takes the long way
-(`dispatch.accept_whole`), and so does every request while there is a journal, a fault or a quota.
+(`dispatch.accept_whole`), and so does every request while there is a fault or a quota.
 """
 
 from __future__ import annotations
@@ -40,7 +40,14 @@ _NO_WAYS: Final[dict[int, ShortWay]] = {}
 
 
 class ShortWay(Protocol):
-    """The short way of one API in one version, for one connection."""
+    """The short way of one API in one version, for one connection.
+
+    Attributes:
+        endpoint, call: those of its requests.
+    """
+
+    endpoint: Endpoint
+    call: Call
 
     def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
         """The outcome of a request that is known, else `UNKNOWN`. Errors as those of `dispatch.accept`."""
@@ -48,6 +55,10 @@ class ShortWay(Protocol):
 
     def learn(self, frame: memoryview, request: Any, response: Any) -> None:
         """Remember a request that has been answered the long way, if its like may come again."""
+        ...
+
+    def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
+        """The request of a frame that was taken, without its records, and these; numbers may be those before."""
         ...
 
 
@@ -76,6 +87,11 @@ class Repeats:
             return UNKNOWN
         way = self._ways.get(key)
         return UNKNOWN if way is None else way.take(frame, correlation_id)
+
+    def way(self, frame: memoryview) -> tuple[ShortWay, int]:
+        """The short way of a frame that was taken, and the frame's correlation id."""
+        key, correlation_id = _START.unpack_from(frame)
+        return self._ways[key], correlation_id
 
     def learn(self, frame: memoryview, endpoint: Endpoint, request: Any, response: Any, call: Call) -> None:
         """Remember a request that has been answered the long way, if its API takes part."""

@@ -12,8 +12,9 @@ def compose(services: Services, authentication: Interceptor | None, line: Line) 
     observer = services.observer
     take: Take = accept
     if observer is not None:
-        take = partial(accept_observed, observer, line)
-    elif services.quotas is not None:  # which change responses
+        repeats = observer.faults is None and services.quotas is None  # which change responses
+        take = partial(accept_observed, observer, line, repeats)
+    elif services.quotas is not None:
         take = accept_whole
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none

@@ -39,11 +39,11 @@ class KnownRequest:
 class SameRequest:
     """The repeated requests of one API in one version on one connection: see `repeats.ShortWay`."""
 
-    __slots__ = ("_call", "_endpoint", "_flexible_header", "_known")
+    __slots__ = ("_flexible_header", "_known", "call", "endpoint")
 
     def __init__(self, endpoint: Endpoint, call: Call) -> None:
-        self._endpoint = endpoint
-        self._call = call
+        self.endpoint = endpoint
+        self.call = call
         self._flexible_header = call.api_version in endpoint.flexible_answers
         self._known: dict[bytes, KnownRequest] = {}
 
@@ -56,7 +56,7 @@ class SameRequest:
 
     def _outcome(self, known: KnownRequest, correlation_id: int) -> AnyOutcome:
         """Have a known request served."""
-        endpoint, call = self._endpoint, self._call
+        endpoint, call = self.endpoint, self.call
         response = serve(endpoint, known.request, call)
         version, flexible_header = call.api_version, self._flexible_header
         if type(response) is not endpoint.response:
@@ -83,3 +83,7 @@ class SameRequest:
         if len(self._known) >= _MOST_REQUESTS:
             self._known.clear()
         self._known[bytes(frame[BODY:])] = KnownRequest(request, response)
+
+    def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
+        """See `repeats.ShortWay`."""
+        return self._known[bytes(frame[BODY:])].request, None

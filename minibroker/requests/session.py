@@ -51,6 +51,10 @@ class RepeatedRequests(Protocol):
         """The outcome of a request that is known, else False."""
         ...
 
+    def way(self, frame: memoryview) -> tuple[Any, int]:
+        """The `repeats.ShortWay` of a frame that was taken, and the frame's correlation id."""
+        ...
+
     def learn(self, frame: memoryview, endpoint: Any, request: Any, response: Any, call: Any) -> None:
         """Remember a request that has been answered, if its API takes part."""
         ...
@@ -69,6 +73,7 @@ class Session:
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.
         muted_ms: for how long nothing is to be read from the client, since it is over a quota.
+        origin: the connection as the journal writes it down (`inspection.journal.Origin`); None before it has.
         software: the client's name and version, as ApiVersions (v3) has said them.
         keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
     """
@@ -82,6 +87,7 @@ class Session:
         "listener",
         "muted_ms",
         "node",
+        "origin",
         "principal",
         "protocol",
         "repeats",
@@ -112,6 +118,7 @@ class Session:
         self.protocol = protocol
         self.authentication: Authentication | None = None
         self.muted_ms = 0
+        self.origin: Any = None
         self.software: tuple[str, str] = ("unknown", "unknown")
         self.keep: Callable[[memoryview], memoryview] = _copied
 

@@ -63,9 +63,16 @@ def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
     """All that a request is about; a single empty target if it names nothing."""
     if request is None:
         return (Target(),)
-    found = tuple(_walk(names, request, call.core))
     if names.implied is not None and (implied := names.implied(request, call)):
-        found = tuple(dict.fromkeys((*found, *implied)))
+        return tuple(dict.fromkeys((*_walk(names, request, call.core), *implied)))
+    return targets_by_name(names, request, call.core)
+
+
+def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
+    """`targets_of` for a request of an API without implied targets."""
+    if request is None:
+        return (Target(),)
+    found = tuple(_walk(names, request, core))
     return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
 
 

@@ -69,8 +69,18 @@ class Observer(Protocol):
     journal: Any
     faults: Any
 
-    def serve(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], size: int) -> Steps[Outcome]:
-        """Write down and serve a request of `size` bytes: `dispatch.Decoded`."""
+    def serve(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Steps[Outcome]:
+        """Write down and serve a request, `dispatch.Decoded`, that has come in `frame`."""
+        ...
+
+    def now(self) -> tuple[int, float]:
+        """The time on the broker's clock, since the epoch and monotonic, in ms."""
+        ...
+
+    def note_repeated(
+        self, line: Line, frame: memoryview, session: Any, came: tuple[int, float], correlation_id: int, way: Any
+    ) -> Any:
+        """Write down a request that has taken the short way; returns its entry in the journal."""
         ...
 
     def note_refused(self, line: Line, frame: memoryview, session: Any, error: Exception) -> None:

@@ -38,7 +38,13 @@ class Waiting(NamedTuple):
 
 @runtime_checkable
 class Filled(Protocol):
-    """An answer that needs no encoding, since its response has been encoded before: see `requests.repeats`."""
+    """An answer that needs no encoding, since its response has been encoded before: see `requests.repeats`.
+
+    Attributes:
+        entry: as that of `Answer`.
+    """
+
+    entry: Any
 
     def filled(self) -> bytes | None:
         """The frame, once the wake-up's appends are written; None when it has to be encoded after all."""

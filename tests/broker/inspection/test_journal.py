@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -11,20 +13,40 @@ from hypothesis import strategies as st
 
 from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import drop_journal, keep_journal
-from minibroker.inspection.journal import Journal
-from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, to_json
+from minibroker.inspection.journal import Entry, Journal, Origin
+from minibroker.inspection.kept import MOST_BYTES, request_of
+from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, summary, to_json
+from minibroker.requests.declarations import Target
+from minibroker.requests.dispatch import encode_answers
+from minibroker.requests.endpoints import Endpoint, endpoint
+from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
+from minibroker.requests.targets import targets_by_name
 from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_storage.files import FileHandle, FilePool
+from minibroker_storage.log_slice import LogSlice
 from tests.broker.faults.tapped import Line, Tapped
-from tests.broker.harness import batch, fetch_request, frame_of, produce_request
+from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages
 from tests.samples import examples
 
+CORE = Mock(**{"clock.monotonic_ms.return_value": 0.0, "topics.with_id.return_value": None})
+"""Of a broker that knows no topic."""
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
 
@@ -180,6 +202,107 @@ def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.Dat
     kept = detached(message)
     assert without_secrets(to_json(kept, version)) == without_secrets(to_json(message, version))
     assert json.loads(json.dumps(to_json(kept, version))) == to_json(kept, version)
+
+
+def entry_of(served: Endpoint, version: int, frame: bytes, request: Any) -> Entry:
+    """An entry as the observer makes it; its broker is never asked."""
+    entry = Entry(1, (0, 0.0), Origin("", 0, "", CORE), len(frame))
+    entry.keep(served, version, request_of(served, memoryview(bytearray(frame)), request), None)
+    return entry
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
+@examples(10, 3)
+@given(data=st.data())
+def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: Route, data: st.DataObject) -> None:
+    version = data.draw(st.integers(route.first, route.last))
+    served = endpoint(route.key)
+    frame = frame_of(data.draw(messages(served.request, version)), version)
+    body = read_request_header(memoryview(frame)).body + (version in served.flexible)
+    request, _ = decode(served.request, memoryview(frame), version, body)
+    response = data.draw(messages(served.response, version))
+    flexible = served.has_flexible_response_header(version)
+    entry = entry_of(served, version, frame, request)
+    encode_answers([Answer(response, version, 1, flexible, entry)])
+    assert entry.request == detached(request)
+    sent = bytes_of(Answer(response, version, 1, flexible))
+    decoded, _ = decode(served.response, memoryview(sent), version, 8 + flexible)
+    assert entry.response == detached(decoded)
+    assert entry.bytes_out == len(sent)
+    assert entry.targets == targets_by_name(served.names, request, CORE)
+
+
+def held_by(entry: Entry) -> str:
+    """All that an entry keeps, as a text."""
+    return repr([getattr(entry, name) for name in Entry.__slots__ if name != "_endpoint"])
+
+
+def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, journal: Journal) -> None:
+    login = SaslAuthenticateRequest(auth_bytes=b"\0u\0S3CRET")
+    frame = frame_of(login, 2)
+    entry = entry_of(endpoint(ApiKey.SASL_AUTHENTICATE), 2, frame, login)
+    credential = ScramCredentialUpsertion(
+        name="u", mechanism=1, iterations=4096, salt=b"S3CRET", salted_password=b"S3CRET"
+    )
+    tapped.ask(AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential]), 0)
+    for held in (entry, *journal):
+        assert "S3CRET" not in held_by(held)
+        assert "hidden" in held_by(held)
+
+
+def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, journal: Journal) -> None:
+    session = tapped.session(repeats=Repeats())
+    take = compose(tapped.services, None, Line())
+    beat: Any = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    for _ in range(4):  # the last ones take the short way
+        for request, version in ((produce_request(batch(b"S3CRET")), 9), (beat, 4)):
+            frame = bytearray(frame_of(request, version))
+            outcome = take(memoryview(frame), session)
+            tapped.core.writes.commit()
+            assert outcome is not None
+            assert not isinstance(outcome, Waiting)
+            encode_answers([outcome])
+            frame[:] = bytes(len(frame))
+    assert "S3CRET" not in "".join(map(held_by, journal))
+    shown = [{**each.to_json(), "number": 0} for each in journal]
+    assert [each["api"] for each in shown] == ["Produce", "Heartbeat"] * 4
+    assert shown[1::2] == [shown[1]] * 4
+    assert [each["request"] for each in shown[::2]] == [shown[0]["request"]] * 4
+    offsets = [each["response"]["responses"][0]["partitionResponses"][0]["baseOffset"] for each in shown[::2]]
+    assert offsets == [0, 1, 2, 3]
+    assert {target for each in journal.entries(api="Produce") for target in each.targets} == {Target("t", 0)}
+
+
+def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
+    frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MOST_BYTES
+    compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
+    (entry,) = journal
+    assert "junk" not in held_by(entry)
+    assert entry.request.group_id == "g"
+
+
+def test_targets_by_id_are_those_at_the_time_of_the_request(tapped: Tapped, journal: Journal) -> None:
+    topic = tapped.core.topics.get("t")
+    assert topic is not None
+    tapped.ask(MetadataRequest(topics=[MetadataRequestTopic(name=None, topic_id=topic.id)]), 12)
+    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    tapped.ask(MetadataRequest(topics=None), 12)
+    by_id, _, of_all = journal
+    assert by_id.topics == {"t"}
+    assert not of_all.topics
+
+
+@pytest.mark.parametrize("size", [10, 50, 3000, 70_000])
+def test_records_of_a_file_are_counted_without_reading_all_of_it(tmp_path: Path, size: int) -> None:
+    batches = [batch(*[b"x" * size] * (1 + number % 3)) for number in range(60)]
+    data = b"".join(batches)
+    path = tmp_path / "0.log"
+    path.write_bytes(data)
+    with closing(FileHandle(FilePool(1), str(path))) as handle:
+        for cut in (0, 1, 30, 60, 62, 100):
+            found = summary(LogSlice(handle, 0, len(data) - cut))
+            assert found == summary(data[: len(data) - cut])
+    assert summary(data) == RecordsSummary(len(data), 60, 120)
 
 
 def test_fields_of_other_versions_are_not_shown() -> None:

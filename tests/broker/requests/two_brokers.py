@@ -234,9 +234,11 @@ class Side:
             return event.replace(self.directory, "")
         return event.replace(self.directory.encode(), b"")
 
-    def journal(self) -> list[tuple[Any, ...]]:
-        """The journal's entries, empty while none is kept."""
-        return [
-            (entry.api, entry.version, entry.correlation_id, entry.bytes_in, entry.bytes_out, str(entry.fault))
-            for entry in journal_of(self.harness.services) or ()
-        ]
+    def journal(self) -> list[str]:
+        """The journal's entries since the last call, empty while none is kept."""
+        journal = journal_of(self.harness.services)
+        if journal is None:
+            return []
+        shown = [f"{entry.to_json()} {entry.targets}".replace(self.directory, "") for entry in journal]
+        journal.clear()
+        return shown
