@@ -13,7 +13,7 @@ LOCKED := $(PIP) --require-hashes
 PROCESSES := 2
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control security docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control security containers docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
 # And this one is built by the tests, which have its librdkafka.
@@ -130,10 +130,10 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security $(APART))
+$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security containers $(APART))
 	@echo "setup: what tests, lint and benchmarks need; PySpark is large" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt -r requirements/spark.txt \
-	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt
+	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt -r requirements/containers.txt
 	@set -e; for name in $(APART); do \
 	  rm -rf $(VENV)/$$name; $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt; \
 	done

@@ -22,6 +22,7 @@ RUN_ELSEWHERE: Final = {
     "docs/spark-source.md": "tests/pipeline/test_documentation.py",
     "docs/spark-to-kafka.md": "tests/pipeline/test_documentation.py",
     "docs/spark.md": "tests/pipeline/test_documentation.py",
+    "docs/testcontainers.md": "tests/docker/test_testcontainers.py",
     "docs/testing.md": "tests/test_documented.py",
     "docs/tools.md": "tests/command_line_tools/test_documented_tools.py",
 }

@@ -31,6 +31,7 @@ ELSEWHERE: Final = re.compile(
     | tests/clients/.*::test_(a_)?java(_|\[).*
     | tests/clients/test_consumer_groups\.py::test_members_of_all_clients_are_in_one_group
     | tests/clients/test_epochs\.py::test_producers_of_either_kind_.*
+    | tests/docker/test_testcontainers\.py::test_(java\[|node|go).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
     | tests/broker/control/test_documented\.py::test_(node|java|go)
     | tests/torture/test_exactly_once\.py::.*\[java\]

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import queue
+import shlex
 import shutil
 import signal
 import socket
@@ -66,6 +67,7 @@ class Box:
         hostname: its host name, by which its address is found inside.
         aliases: further names of that address.
         read_only: whether the root file system may only be read, all but /tmp and volumes.
+        archives: tar archives to unpack before the command starts, each with its folder inside.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Box:
         hostname: str = "box",
         aliases: Sequence[str] = (),
         read_only: bool = False,
+        archives: Sequence[tuple[str, bytes]] = (),
     ) -> None:
         config = image.config
         entry = list(config.get("Entrypoint") or ()) if entrypoint is None else list(entrypoint)
@@ -90,6 +93,7 @@ class Box:
         self._image = image
         self._names = " ".join([hostname, *aliases])
         self._read_only = read_only
+        self._archives = archives
         self._folder = Path(tempfile.mkdtemp(prefix="minibroker-box-"))
         self.root = self._folder / "merged"
         self._forwarders: list[_Forwarder] = []
@@ -116,6 +120,10 @@ class Box:
             f"mkdir -p {place}; chown 1000:0 {place}; mount --bind {place} {merged}/{path}\n"
             for place, path in ((self._folder / f"volume{number}", path) for number, path in enumerate(volumes))
         )
+        for number, (path, content) in enumerate(self._archives):
+            archive = self._folder / f"archive{number}.tar"
+            archive.write_bytes(content)
+            writable += f"chroot {merged} {shlex.join(unpacking(path))} < {archive}\n"
         if self._read_only:
             writable += f"mount -t tmpfs tmpfs {merged}/tmp; chmod 1777 {merged}/tmp; mount -o remount,ro {merged}\n"
         script = _START.format(
@@ -195,27 +203,45 @@ class Box:
         self, command: Sequence[str], *, user: str | None = None, given: str = ""
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command inside, as `docker exec` does."""
+        done = self.execute_raw(command, user=user, given=given.encode())
+        stdout, stderr = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, stdout, stderr)
+
+    def execute_raw(
+        self,
+        command: Sequence[str],
+        *,
+        user: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        given: bytes = b"",
+    ) -> "subprocess.CompletedProcess[bytes]":
+        """Run a command inside, whose input and output are bytes."""
         self._when_mounted()
-        pairs = [f"{name}={value}" for name, value in self.environment.items()]
+        pairs = [f"{name}={value}" for name, value in {**self.environment, **(environment or {})}.items()]
         uid, _, gid = (user or self.user).partition(":")
-        folder = self._image.config.get("WorkingDir") or "/"
+        place = folder or self._image.config.get("WorkingDir") or "/"
         return subprocess.run(
             [
                 *("nsenter", "--target", str(self.pid), "--mount", "--pid", "--uts", "--net", "--root"),
-                *("--setuid", uid, "--setgid", gid or uid, "/usr/bin/env", "-i", "-C", folder, *pairs, *command),
+                *("--setuid", uid, "--setgid", gid or uid, "/usr/bin/env", "-i", "-C", place, *pairs, *command),
             ],
             input=given,
             capture_output=True,
-            text=True,
             timeout=PATIENCE_S,
             check=False,
         )
 
-    def publish(self, port: int) -> int:
-        """Return the port of 127.0.0.1, outside, that leads to a port inside."""
-        forwarder = _Forwarder(self, port)
+    def publish(self, port: int, outer: int = 0) -> int:
+        """Return the port of 127.0.0.1, outside, that leads to a port inside; 0 picks a free one."""
+        forwarder = _Forwarder(self, port, outer)
         self._forwarders.append(forwarder)
         return forwarder.port
+
+    def send(self, number: int) -> None:
+        """Send a signal to the first process, unless it has ended."""
+        with contextlib.suppress(RuntimeError, ProcessLookupError):
+            os.kill(self.pid, number)
 
     def stop(self) -> int:
         """Send SIGTERM and return the exit status of the first process."""
@@ -229,18 +255,22 @@ class Box:
         if self._process is not None and self._process.poll() is None:
             # The first process takes all others with it. `--kill-child` does not reach it: the signal that a process
             # gets at its parent's death is forgotten when it changes its user.
-            with contextlib.suppress(RuntimeError, ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            self.send(signal.SIGKILL)
             self._process.wait(PATIENCE_S)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def unpacking(folder: str) -> list[str]:
+    """Return the command that unpacks its input into a folder, with the owners and rights that the archive names."""
+    return ["tar", "-x", "-p", "--numeric-owner", "-C", folder, "-f", "-"]
 
 
 class _Forwarder:
     """A port outside whose connections go on to a port inside a box."""
 
-    def __init__(self, box: Box, port: int) -> None:
+    def __init__(self, box: Box, port: int, outer: int) -> None:
         self._box, self._inner = box, port
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = socket.create_server(("127.0.0.1", outer))
         self.port: int = self._server.getsockname()[1]
         self._orders: queue.SimpleQueue[queue.SimpleQueue[socket.socket | OSError] | None] = queue.SimpleQueue()
         self._sockets: list[socket.socket] = []

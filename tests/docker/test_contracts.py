@@ -6,7 +6,6 @@ its stream, runs what the module runs inside, and lets a real client produce and
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -14,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.docker.boxes import Box, Image
-from tests.docker.building import ROOT, fingerprint, missing
 from tests.patience import PATIENCE_S
 
 RUNNING = "Transitioning from RECOVERY to RUNNING"
@@ -44,18 +42,6 @@ ZOOKEEPER = {
     for name, value in {**PUBLIC_9093, "KAFKA_BROKER_ID": "1"}.items()
     if name not in {"CLUSTER_ID", "KAFKA_PROCESS_ROLES", "KAFKA_CONTROLLER_QUORUM_VOTERS", "KAFKA_NODE_ID"}
 }
-
-
-@pytest.fixture(scope="session")
-def image() -> Image:
-    """Return the image of this checkout, which `make image` has built."""
-    folder = Path(os.environ.get("MINIBROKER_IMAGE", ROOT / "build" / "image"))
-    if missing() is not None:
-        pytest.skip(f"the image's files cannot run here: {missing()}")
-    mark = folder / "fingerprint"
-    if not mark.exists() or mark.read_text(encoding="utf-8") != fingerprint():
-        pytest.skip(f"{folder} has no image of this checkout: make image")
-    return Image(folder)
 
 
 @pytest.fixture

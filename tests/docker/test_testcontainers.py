@@ -1,0 +1,118 @@
+"""Testcontainers' own packages, unmodified, start our image, and each language's client produces and consumes.
+
+The programs are those of docs/testcontainers.md. They talk to a small Docker Engine API of ours (`tests.docker.engine`)
+in the place of a daemon's.
+"""
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.clients import toolchains
+from tests.docker.boxes import Image
+from tests.docker.engine.api import Engine
+from tests.documented import code
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
+from tests.patience import PATIENCE_S
+
+PAGE = "docs/testcontainers.md"
+PROGRAMS = Path(__file__).with_name("programs")
+NAMES = ("minibroker:8.0.0",)
+
+
+@pytest.fixture(scope="module")
+def engine(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """Return an engine that knows the image by the name that the page gives it."""
+    with Engine(image, NAMES, tmp_path_factory.mktemp("engine") / "docker.sock") as running:
+        yield running
+
+
+def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None = None) -> None:
+    """Run a program, which must end well, print the record, and remove the container that it has started."""
+    before = len(engine.removed)
+    environment = {
+        **os.environ,
+        "DOCKER_HOST": f"unix://{engine.path}",
+        "TESTCONTAINERS_RYUK_DISABLED": "true",  # it would be a container of another image
+        "TESTCONTAINERS_HOST_OVERRIDE": "localhost",  # also where the tests run in a container themselves
+        "TESTCONTAINERS_CONNECTION_MODE": "docker_host",  # the same, of Python
+        **(more or {}),
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    logs = [each.box.logs() for each in engine.containers.values() if each.state != "created"]
+    assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
+    assert "consumed a new order" in done.stdout.splitlines()
+    assert len(engine.removed) == before + 1
+    assert not engine.containers
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["zookeeper", "kraft"])
+def test_python(engine: Engine, tmp_path: Path, number: int) -> None:
+    program = tmp_path / "orders.py"
+    program.write_text(code(PAGE, "Python", "python")[number])
+    run([sys.executable, str(program)], engine)
+
+
+@pytest.mark.parametrize("vendor", ["apache", "confluent"])
+def test_java(engine: Engine, tmp_path: Path, vendor: str) -> None:
+    (program,) = code(PAGE, "Java", "java")
+    if vendor == "confluent":
+        program = program.replace("KafkaContainer", "ConfluentKafkaContainer")
+        program = program.replace("apache/kafka", "confluentinc/cp-kafka")
+    (tmp_path / "Orders.java").write_text(program)
+    pom = PROGRAMS / "java" / "pom.xml"
+
+    def fetch(made: Path) -> None:
+        or_skip(functools.partial(jars.from_maven, pom, made))
+
+    libs = toolchains.build(toolchains.place("containers-java", [pom]), fetch)
+    options = (
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    )
+    run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
+
+
+def test_node(engine: Engine, tmp_path: Path) -> None:
+    (program,) = code(PAGE, "Node.js", "js")
+    (tmp_path / "orders.js").write_text(program)
+    node = toolchains.tool("node")
+    pins = [PROGRAMS / "node" / name for name in ("package.json", "package-lock.json")]
+
+    def install(made: Path) -> None:
+        for path in pins:
+            shutil.copy(path, made)
+        command = [toolchains.tool("npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        if failure := toolchains.run(command, made):
+            toolchains.missing(failure)
+
+    packages = toolchains.build(toolchains.place("containers-node", pins), install)
+    run([node, str(tmp_path / "orders.js")], engine, {"NODE_PATH": str(packages / "node_modules")})
+
+
+def test_go(engine: Engine, tmp_path: Path) -> None:
+    (program,) = code(PAGE, "Go", "go")
+    pins = [PROGRAMS / "go" / name for name in ("go.mod", "go.sum")]
+    (tmp_path / "main.go").write_text(program)
+
+    def compile_it(made: Path) -> None:
+        go = toolchains.tool("go")
+        for path in pins:
+            shutil.copy(path, tmp_path)
+        if failure := toolchains.run([go, "mod", "download"], tmp_path):
+            toolchains.missing(failure)
+        options = ["-trimpath", "-buildvcs=false", "-o", str(made / "orders")]
+        failure = toolchains.run([go, "build", *options, "."], tmp_path, {"CGO_ENABLED": "0"})
+        assert failure is None, failure
+
+    built = toolchains.build(toolchains.place("containers-go", [*pins, tmp_path / "main.go"]), compile_it)
+    run([str(built / "orders")], engine)
