@@ -14,6 +14,8 @@ from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Final
 
+from tests.sparse_copies import copy_file
+
 SHARED_MEMORY: Final = Path("/dev/shm")
 """Where Linux has a file system in memory (tmpfs)."""
 ENOUGH_BYTES: Final = 8 << 30
@@ -54,7 +56,7 @@ def release(folder: Path, environment: MutableMapping[str, str], *, keep: bool) 
     kept = None
     if keep:
         kept = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        with contextlib.suppress(shutil.Error):  # sockets and the like cannot be copied
-            shutil.copytree(folder, kept, symlinks=True, dirs_exist_ok=True)
+        with contextlib.suppress(shutil.Error):  # processes that still end remove files meanwhile
+            shutil.copytree(folder, kept, symlinks=True, copy_function=copy_file, dirs_exist_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
     return kept

@@ -5,15 +5,19 @@ Brokers reserve 10 MiB for each index file. The copies that `shutil` makes take 
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 
 def copy_directory(source: Path, target: Path) -> Path:
     """Copy all files; a hole stays one. Returns `target`, which must not exist. shutil.Error where files went away."""
-    return Path(shutil.copytree(source, target, copy_function=_copy))
+    return Path(shutil.copytree(source, target, copy_function=copy_file))
 
 
-def _copy(source: str, target: str) -> None:
+def copy_file(source: str, target: str) -> None:
+    """Copy a file with its times and rights; a socket or a pipe is left out."""
+    if not stat.S_ISREG(os.stat(source).st_mode):
+        return
     with open(source, "rb") as content, open(target, "wb") as copy:
         size = os.fstat(content.fileno()).st_size
         at = 0

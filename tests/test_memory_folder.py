@@ -84,6 +84,22 @@ def test_those_of_a_run_that_failed_are_kept_on_disk(tmp_path: Path, place: Path
     shutil.rmtree(kept)
 
 
+def test_what_is_kept_takes_no_more_room_than_before(place: Path) -> None:
+    environment: dict[str, str] = {}
+    made = memory_folder.make(place, environment)
+    with open(made / "index", "wb") as reserved:
+        reserved.write(b"entry")
+        reserved.truncate(1 << 30)
+    os.mkfifo(made / "pipe")
+    kept = memory_folder.release(made, environment, keep=True)
+    assert kept is not None
+    assert [file.name for file in kept.iterdir()] == ["index"]
+    facts = (kept / "index").stat()
+    assert facts.st_size == 1 << 30
+    assert facts.st_blocks * 512 < 1 << 20
+    shutil.rmtree(kept)
+
+
 def test_what_a_dead_run_has_left_is_removed(place: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as dead:
         pass
