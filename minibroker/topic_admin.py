@@ -18,6 +18,8 @@ MAX_PARTITIONS: Final = 10_000
 """More partitions cannot be asked for in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""
 MAX_RECORDS: Final = 10_000
 """Nor may a request change more than would make so many records (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."
+"""The controller's words about a request that would make more."""
 
 COORDINATORS_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 """Made by the coordinators, which know how."""
@@ -64,7 +66,7 @@ def refuse_too_many(partitions: int) -> None:
 def refuse_too_large(records: int) -> None:
     """Raise TopicError when a request would make more records in Kafka's metadata log than Kafka writes at once."""
     if records > MAX_RECORDS:
-        raise TopicError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        raise TopicError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 def disk_refusal(error: OSError) -> TopicError:

@@ -121,14 +121,20 @@ ONLY_AT_RUN_TIME: Final = by_name(
 """Keys that stand in no properties file (`DynamicConfig.Broker`)."""
 # fmt: on
 
+_LISTENER: Final = "listener.name."
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
 def key_of(name: str) -> ConfigKey | None:
     """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
-    listener = _LISTENER_PREFIX.match(name)
+    listener = _LISTENER_PREFIX.match(name) if name.startswith(_LISTENER) else None
     base = listener[2] if listener else name
     return BROKER_KEYS.get(base) or ONLY_AT_RUN_TIME.get(base)
+
+
+def _may_be_known(name: str) -> bool:
+    """Whether a name is a key's, or a listener's, without the exception by which a look-up would say no."""
+    return name in BROKER_KEYS or name in ONLY_AT_RUN_TIME or name.startswith(_LISTENER)
 
 
 def check(
@@ -137,8 +143,9 @@ def check(
     """Raise ConfigError unless a broker, or all of them, may have these settings, in the words of Kafka 3.9.1.
 
     `before` is the configuration that counts now, `listeners` are the names of those that there are. What the settings
-    are together with others is not looked at.
+    are together with others is not looked at. Keys that a broker does not know may have any value.
     """
+    texts = {name: text for name, text in texts.items() if _may_be_known(name)}
     _refuse(
         [name for name in texts if name in BROKER_KEYS and name not in ALTERABLE],
         "Cannot update these configs dynamically: Set",
@@ -172,7 +179,7 @@ def check(
 
 def _is_of_one_listener(name: str) -> bool:
     """Is it a listener's, and each broker's own?"""
-    listener = _LISTENER_PREFIX.match(name)
+    listener = _LISTENER_PREFIX.match(name) if name.startswith(_LISTENER) else None
     return listener is not None and listener[2] not in _LISTENERS_OF_ALL
 
 

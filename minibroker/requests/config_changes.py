@@ -22,7 +22,8 @@ from minibroker.requests.config_resources import (
     check_node,
 )
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps, drain
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ Changes = Sequence[tuple[str, int, str | None]]
 """Key, what to do with it, and the value."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
+_OPERATIONS: Final = frozenset(map(int, Change))
 _CLUSTER_WIDE: Final = (
     ConfigResourceType.BROKER,
     ConfigResourceType.BROKER_LOGGER,
@@ -61,6 +63,7 @@ def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
 
 Outcome = ResourceError | None
 """None where all went well."""
+_TOO_LARGE: Final = ResourceError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
 
 
 def outcomes(
@@ -68,21 +71,28 @@ def outcomes(
 ) -> Steps[list[Outcome]]:
     """Alter each resource by itself, and write all down together. With `replaces` the changes are all that is left.
 
-    A slice checks or alters a resource.
+    A slice checks or alters a resource. More keys than Kafka's controller writes at once are refused for all resources
+    with POLICY_VIOLATION; the controller counts those that change, after its checks.
     """
     named: Counter[Resource] = Counter()
-    for resource, _ in altered:
+    keys = 0
+    for resource, changes in altered:
         named[resource] += 1
+        keys += len(changes)
         yield
+    if keys > MAX_RECORDS:
+        return [_TOO_LARGE] * len(altered)
     found: dict[int, Outcome] = {}
     due: dict[Keeping, list[tuple[int, ConfigResource, Texts]]] = {}
     for number, (resource, changes) in enumerate(altered):
         try:
             _check_form(changes, named=named[resource])
+            yield
             alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
             found[number] = None
             if alteration is not None and alteration[0].counts_at_once:
-                drain(type(alteration[0]).keep([alteration], call))
+                yield
+                yield from type(alteration[0]).keep([alteration], call)
             elif alteration is not None:
                 due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
         except ResourceError as error:
@@ -132,7 +142,7 @@ def _check_form(changes: Changes, *, named: int) -> None:
 
 
 def _check_operation(operation: int) -> None:
-    if operation not in tuple(Change):
+    if operation not in _OPERATIONS:
         raise ResourceError(_INVALID, f"Unknown operations type {operation}")
 
 
