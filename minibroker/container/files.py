@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 _VOLUMES: Final = {
     "/var/lib/kafka/data": "/var/lib/kafka/data",
@@ -18,6 +18,14 @@ _VOLUMES: Final = {
 """Where Compose files mount volumes for the images of other vendors, and the log directory in each."""
 
 _SERVER_START: Final = "kafka-server-start"
+
+
+def opened(variable: str, path: str) -> TextIO:
+    """Open the file that a variable names. OSError that names both."""
+    try:
+        return open(path, encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"{variable}: {path}: {error.strerror}; mount the file there") from None
 
 
 def mounted_data_dir() -> str | None:
@@ -44,6 +52,7 @@ def link_tools(directories: Sequence[str]) -> None:
     match = re.search(r"^Tools: (.+)$", listed, re.MULTILINE)
     assert match is not None, listed
     for directory in map(Path, directories):
+        directory.mkdir(parents=True, exist_ok=True)
         _link(directory, _SERVER_START, Path("/usr/bin") / _SERVER_START)
         for name in match[1].split(", "):
             _link(directory, name, Path(program))

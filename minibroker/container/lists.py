@@ -94,7 +94,7 @@ def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
     voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
     if "broker" not in roles or ("controller" in roles and len(voters) <= 1):
         return None
-    node = configs.get("node.id", "1")
+    node = configs.get("node.id") or configs.get("broker.id", "1")
     return (
         f"broker {node} belongs to a cluster of several containers (KAFKA_CONTROLLER_QUORUM_VOTERS), but each "
         "minibroker container is a cluster of its own: topics and records of one are not on the others. "

@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from minibroker.container.files import opened
+
 Warn = Callable[[str], None]
 """Takes a remark about the environment, one line without the program's name."""
 
@@ -58,7 +60,7 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     if role is not None:
         found.setdefault("KAFKA_PROCESS_ROLES", role)
     for name in [name for name in found if _SECRET_FILES.fullmatch(name) and found[name]]:
-        with open(found.pop(name), encoding="utf-8") as file:
+        with opened(name, found.pop(name)) as file:
             found[name.removesuffix("_FILE")] = file.read().strip()
     for name in [name for name in found if name.startswith("KAFKA_CFG_")]:
         found["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = found.pop(name)
@@ -183,7 +185,7 @@ def _add_certificates(found: dict[str, str]) -> None:
         key = os.path.join(BITNAMI_CERTIFICATES, "kafka.keystore.key")
         if kind == "PEM" and store == "KEYSTORE" and os.path.exists(key):
             for variable, file in (("KAFKA_SSL_KEYSTORE_CERTIFICATE_CHAIN", path), ("KAFKA_SSL_KEYSTORE_KEY", key)):
-                with open(file, encoding="utf-8") as pem:
+                with opened(variable, file) as pem:
                     found.setdefault(variable, pem.read())
             continue
         found.setdefault(f"KAFKA_SSL_{store}_LOCATION", path)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import pytest
 
-from docker import entrypoint
+from minibroker.container import entrypoint
 from minibroker.security.sasl.jaas import parse_jaas
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from docker.entrypoint import SECRETS_DIR
+from minibroker.container.entrypoint import SECRETS_DIR
 from tests.documented import blocks
 from tests.patience import PATIENCE_S
 

@@ -107,6 +107,18 @@ def test_topics_to_create_become_topics(text: str, topics: list[str]) -> None:
             "KAFKA_SSL_KEYSTORE_CREDENTIALS: /etc/kafka/secrets/missing: No such file or directory; mount",
         ),
         (
+            {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_FILENAME": "no.p12"},
+            "KAFKA_SSL_KEYSTORE_FILENAME: /etc/kafka/secrets/no.p12: No such file or directory; mount",
+        ),
+        (
+            {"KAFKA_LISTENERS": "SASL_SSL://:9093", "KAFKA_SSL_TRUSTSTORE_LOCATION": "/missing/trust.jks"},
+            "KAFKA_SSL_TRUSTSTORE_LOCATION: /missing/trust.jks: No such file or directory; mount",
+        ),
+        (
+            {"KAFKA_CLIENT_PASSWORDS_FILE": "/missing/passwords"},
+            "KAFKA_CLIENT_PASSWORDS_FILE: /missing/passwords: No such file or directory; mount",
+        ),
+        (
             {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing/jaas.conf"},
             "KAFKA_OPTS: /missing/jaas.conf: No such file or directory; mount",
         ),

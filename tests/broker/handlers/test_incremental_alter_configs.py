@@ -9,7 +9,6 @@ import pytest
 
 from minibroker.cluster.section_store import ClusterFileError
 from minibroker.config.resources import ConfigResourceType
-from minibroker.topic_admin import MAX_RECORDS
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import (
     APPEND,
@@ -492,16 +491,3 @@ def test_a_logger_is_not_changed_with_validate_only(harness: Harness) -> None:
 @pytest.mark.parametrize("key", ["num.io.threads", "max.connections"])
 def test_zeros_in_front_of_a_number_are_no_harm_however_many_they_are(key: str, harness: Harness) -> None:
     assert put(harness, BROKER, "1", key, "0" * 5000 + "8") == OK
-
-
-@pytest.mark.parametrize(("kind", "name"), [(BROKER, ""), (BROKER, NODE), (TOPIC, "t"), (GROUP, "g")])
-def test_more_keys_than_a_controller_writes_at_once_are_refused_unread(harness: Harness, kind: int, name: str) -> None:
-    many = [(SET, f"key-{number}", "v") for number in range(MAX_RECORDS + 1)]
-    refused = (ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-    assert change(harness, kind, name, *many) == refused
-
-
-def test_a_broker_keeps_as_many_keys_as_a_controller_writes_at_once(harness: Harness) -> None:
-    many = [(SET, f"key-{number}", "v") for number in range(MAX_RECORDS)]
-    assert change(harness, BROKER, NODE, *many) == OK
-    assert len(harness.core.configs.of(ConfigResourceType.BROKER, NODE)) == MAX_RECORDS
