@@ -41,22 +41,33 @@ class Run:
         self._limit = {"CHECK_SECONDS": str(seconds)} if seconds else {}
         self._only = " ".join(checks)
         self._results: Results = {}
-        self._failure = prepared if isinstance(prepared, BaseException) else None
-        self._thread = threading.Thread(target=self._attempt, args=(prepared,), daemon=True)
-        if self._failure is None:
+        self._prepared = prepared
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        if isinstance(prepared, BaseException):
+            self._failure = prepared
+        else:
+            self._thread = threading.Thread(target=self._attempt, args=(prepared,), daemon=True)
             self._thread.start()
 
     def results(self) -> Results:
         """What came of its checks, once it has ended; what kept it from starting is raised."""
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
         if self._failure is not None:
             raise self._failure
         return self._results
 
+    def repeat(self, checks: Iterable[str]) -> None:
+        """Do these checks once more, as a test that failed is run once more: `results` waits for it."""
+        self._only = " ".join(checks)
+        if self._only and not isinstance(self._prepared, BaseException):
+            self._thread = threading.Thread(target=self._attempt, args=(self._prepared,), daemon=True)
+            self._thread.start()
+
     def _attempt(self, start: Start) -> None:
         try:
-            self._results = self._run(start)
+            self._results = {**self._results, **self._run(start)}
         except BaseException as failure:  # noqa: BLE001 - `results` raises it
             self._failure = failure
 
