@@ -15,7 +15,7 @@ from minibroker import Broker
 from tests import memory_folder, tools
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
-from tests.patience import PATIENCE_S
+from tests.patience import NO_RETENTION, PATIENCE_S
 from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "oracle", "real_kafka"]
@@ -135,7 +135,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """A broker inside this process, shared by the tests of a module."""
-    with Broker(timeout=PATIENCE_S) as running:
+    with Broker(config=NO_RETENTION, timeout=PATIENCE_S) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""The one limit for everything that a test waits for."""
+"""The one limit for everything that a test waits for, and what must not happen while it waits."""
 
 from typing import Final
 
@@ -7,4 +7,10 @@ PATIENCE_S: Final = 300.0
 
 It only turns a hang into a failure: a slow, busy machine must never reach it. A test that passes because nothing
 happens needs a short time of its own.
+"""
+
+NO_RETENTION: Final = {"log.retention.check.interval.ms": str((1 << 63) - 1)}
+"""The configuration of a broker that keeps records of any age, however long its tests take.
+
+Some write timestamps of long ago, and a busy machine may need more than the five minutes until the first check.
 """

@@ -22,6 +22,7 @@ from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.operator_tools import Transcript, both
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
+from tests.patience import NO_RETENTION
 
 PARTITIONS: Final = 3
 TIMESTAMP: Final = 1_600_000_000_000
@@ -43,6 +44,7 @@ def ours() -> Iterator[str]:
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
         "transaction.partition.verification.enable": "false",
+        **NO_RETENTION,
     }
     with Broker(config=config) as broker:
         yield broker.bootstrap_servers

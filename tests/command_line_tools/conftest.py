@@ -6,11 +6,12 @@ import pytest
 
 from minibroker import Broker
 from tests.kafka.real_kafka import RealKafka
+from tests.patience import NO_RETENTION
 
 
 @pytest.fixture(scope="package")
 def minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9"}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "3.9", **NO_RETENTION}) as broker:
         yield broker.bootstrap_servers
 
 
