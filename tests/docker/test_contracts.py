@@ -141,8 +141,7 @@ def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[...
     if storage and not os.path.lexists(image.rootfs / "usr" / "bin" / "kafka-storage"):
         pytest.skip("Kafka's tools are not in this image")
     path = "/usr/sbin/testcontainers_start.sh"
-    environment = {name: value for name, value in PUBLIC_9093.items() if not storage or name != "CLUSTER_ID"}
-    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=environment)
+    box = boxes(entrypoint=["sh"], command=["-c", loop(path, run="bash ")], environment=PUBLIC_9093)
     port = box.publish(9093)
     configure = "/etc/confluent/docker/configure"
     step = 'kafka-storage format --ignore-formatted -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
@@ -156,6 +155,14 @@ def test_go_edits_configure_and_empties_ensure(image: Image, boxes: Callable[...
     box.copy_in(path, script, 0o755)
     wait_for(box, RUNNING)
     use(port)
+
+
+def test_a_directory_of_another_cluster_is_refused_before_the_start(boxes: Callable[..., Box]) -> None:
+    step = 'kafka-storage format -t "$(kafka-storage random-uuid)" -c /etc/kafka/kafka.properties'
+    command = f"/etc/confluent/docker/configure && {step} && exec /etc/confluent/docker/run"
+    box = boxes(entrypoint=["bash", "-c"], command=[command], environment=PUBLIC_9093)
+    assert box.process.wait(PATIENCE_S) == 1
+    assert f"not to {PUBLIC_9093['CLUSTER_ID']}\n" in box.logs("stderr")
 
 
 def test_node_waits_for_its_own_line_and_for_the_ports_inside(boxes: Callable[..., Box]) -> None:
@@ -237,6 +244,8 @@ def test_commands_of_compose_files_start_a_broker(
         "kafka-topics.sh --list --bootstrap-server :9092",
         "/opt/kafka/bin/kafka-topics.sh --bootstrap-server kafka:9092 --list > /dev/null 2>&1 || exit 1",
         "/opt/bitnami/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list | grep -q orders",
+        "/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list",
+        "/opt/landoop/kafka/bin/kafka-topics --bootstrap-server localhost:9092 --list",
         "/usr/bin/kafka-broker-api-versions --bootstrap-server localhost:9092",
         "kafka-broker-api-versions.sh --version",
         "kafka-cluster.sh cluster-id --bootstrap-server :9092",
