@@ -22,6 +22,7 @@ from tests.broker.config.configs import (
     describe_request,
 )
 from tests.broker.socket_client import SocketClient, address_of
+from tests.kafka.coordinators import until
 from tests.kafka.real_kafka import RealKafka
 
 NODE: Final = "1"
@@ -113,12 +114,13 @@ def both(sides: tuple[Side, Side]) -> Both:
 
 @pytest.fixture
 def topic(sides: tuple[Side, Side]) -> str:
-    """A topic of both."""
+    """A topic of both, which describe it."""
     name = f"configs-{uuid.uuid4().hex[:8]}"
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     for side in sides:
         (result,) = side.client.ask(CreateTopicsRequest(topics=[topic]), 7).topics
         assert result.error_code == 0
+        until(lambda side=side: side.refusal(TOPIC, name)[0] == 0)  # type: ignore[misc] # mypy cannot infer a lambda's default
     return name
 
 
