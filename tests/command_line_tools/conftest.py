@@ -9,7 +9,7 @@ from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def minibroker() -> Iterator[str]:
     with Broker(config={"node.id": "1", "minibroker.emulate": "3.9", **NO_RETENTION}) as broker:
         yield broker.bootstrap_servers
