@@ -21,7 +21,7 @@ print(part(100, 7), decorator.max_examples, decorator.derandomize, len(one_of_tw
 
 
 def sizes(**environment: str) -> str:
-    """How many of 100 or 7 cases are taken, whether Hypothesis makes the same ones each time, and pairs out of 12."""
+    """The number of 100 or 7 cases that are taken, whether Hypothesis makes the same ones each time; pairs of 12."""
     inherited = {name: value for name, value in os.environ.items() if name not in {SWEEPS, "CI"}}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],

@@ -18,7 +18,8 @@ _SAME_THING = {
 }
 
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
-_LISTENER = "listener.name."
+LISTENER: Final = "listener.name."
+"""The start of the names of keys that one listener has for itself."""
 _CONFLUENT = "confluent."
 """Keys of Confluent Server, which Kafka passes over, too; they resemble Kafka's on purpose."""
 _PROTOCOLS: Final = frozenset({"classic", "consumer"})
@@ -172,7 +173,7 @@ class BrokerConfig(ConfigValues):
         given: dict[str, str] = {}
         unknown: dict[str, str] = {}
         for name, text in properties.items():
-            is_of_listener = name.startswith(_LISTENER)  # and so no key, which need not be looked for
+            is_of_listener = name.startswith(LISTENER)  # and so no key, which need not be looked for
             (unknown if is_of_listener or name not in BROKER_KEYS else given)[name] = text
         for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
             if other in given:
@@ -268,8 +269,8 @@ def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
 def _is_prefixed(name: str) -> bool:
     """A key of a listener, of a mechanism, or of both: what is behind the prefixes is one of ours."""
     rest = name
-    if name.startswith(_LISTENER):
-        rest = name.removeprefix(_LISTENER).partition(".")[2]
+    if name.startswith(LISTENER):
+        rest = name.removeprefix(LISTENER).partition(".")[2]
     behind = rest.partition(".")[2]
     return (rest != name and rest in BROKER_KEYS) or (
         behind.startswith(("sasl.", "connections.")) and behind in BROKER_KEYS

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from minibroker.config.broker import BrokerConfig
+from minibroker.config.broker import LISTENER, BrokerConfig
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.keys import LONG, LONG_MAX, MEDIUM, NOT_NEGATIVE, REPORTED, ConfigError, ConfigKey, by_name
 from minibroker.config.topic_keys import TOPIC_KEYS
@@ -121,20 +121,24 @@ ONLY_AT_RUN_TIME: Final = by_name(
 """Keys that stand in no properties file (`DynamicConfig.Broker`)."""
 # fmt: on
 
-_LISTENER: Final = "listener.name."
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
 def key_of(name: str) -> ConfigKey | None:
     """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
-    listener = _LISTENER_PREFIX.match(name) if name.startswith(_LISTENER) else None
+    listener = _of_listener(name)
     base = listener[2] if listener else name
     return BROKER_KEYS.get(base) or ONLY_AT_RUN_TIME.get(base)
 
 
+def _of_listener(name: str) -> re.Match[str] | None:
+    """The listener and the key of what a listener has for itself; None for other names, which need no expression."""
+    return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
+
+
 def _may_be_known(name: str) -> bool:
     """Whether a name is a key's, or a listener's, without the exception by which a look-up would say no."""
-    return name in BROKER_KEYS or name in ONLY_AT_RUN_TIME or name.startswith(_LISTENER)
+    return name in BROKER_KEYS or name in ONLY_AT_RUN_TIME or name.startswith(LISTENER)
 
 
 def check(
@@ -179,7 +183,7 @@ def check(
 
 def _is_of_one_listener(name: str) -> bool:
     """Is it a listener's, and each broker's own?"""
-    listener = _LISTENER_PREFIX.match(name) if name.startswith(_LISTENER) else None
+    listener = _of_listener(name)
     return listener is not None and listener[2] not in _LISTENERS_OF_ALL
 
 

@@ -282,7 +282,7 @@ def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
         configs["listeners"] = listener_list(configs)
         configs["advertised.listeners"] = advertised_list(configs)
     configs["log.dirs"] = _data_dir(configs)
-    configs.setdefault("node.id", _node(configs))
+    configs.setdefault("node.id", lists.node_of(configs))
     return {key: value for key, value in configs.items() if key not in _SECRET_FILES and value}
 
 
@@ -333,7 +333,7 @@ def container_command(
     configs = effective_configs(understood)
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
-        return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, _node(configs), *silent]
+        return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
     remark = lists.remark_on_other_containers(configs)
     if remark and not understood.get("MINIBROKER_BROKERS"):
         _warn(remark)
@@ -341,11 +341,6 @@ def container_command(
         _check_stores(understood, configs)
     options, secrets = _serve_options(understood)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
-
-
-def _node(configs: Mapping[str, str]) -> str:
-    """The id of the node, under either of its names."""
-    return configs.get("node.id") or configs.get("broker.id", "1")
 
 
 def _is_controller_only(configs: Mapping[str, str]) -> bool:

@@ -88,13 +88,18 @@ def silent_addresses(
     return [address for port, address in found.items() if port not in set(served)]
 
 
+def node_of(configs: Mapping[str, str]) -> str:
+    """Return the id of the node, under either of its names."""
+    return configs.get("node.id") or configs.get("broker.id", "1")
+
+
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
     """Return a remark for a broker whose cluster is spread over several containers; None where it is not."""
     roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
     voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
     if "broker" not in roles or ("controller" in roles and len(voters) <= 1):
         return None
-    node = configs.get("node.id") or configs.get("broker.id", "1")
+    node = node_of(configs)
     return (
         f"broker {node} belongs to a cluster of several containers (KAFKA_CONTROLLER_QUORUM_VOTERS), but each "
         "minibroker container is a cluster of its own: topics and records of one are not on the others. "

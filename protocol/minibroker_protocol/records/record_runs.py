@@ -140,16 +140,7 @@ def _layout(window: bytes, at: int) -> tuple[int, int, int, list[int]]:
     position += 1
     if offsets - times > _LONGEST:
         raise IndexError
-    for _ in ("key", "value"):
-        fixed.append(position)
-        raw = window[position]
-        position += 1
-        if raw >= CONTINUES:
-            raw = _second(window[position], raw)
-            fixed.append(position)
-            position += 1
-        if not raw & 1:
-            position += raw >> 1
+    position = _pass_fields(window, position, fixed, 2, of_headers=False)
     fixed.append(position)
     if window[position]:
         position = _pass_headers(window, position, fixed)
@@ -168,10 +159,15 @@ def _second(byte: int, raw: int) -> int:
 def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
     """The last byte of the headers whose count is at `position`; the places of their lengths go to `fixed`."""
     count = window[position]
-    position += 1
     if count & 1 or count >= CONTINUES:
         raise IndexError
-    for number in range(count):  # the raw count is twice the count, and each header has a key and a value
+    # The raw count is twice the count, and each header has a key and a value.
+    return _pass_fields(window, position + 1, fixed, count, of_headers=True) - 1
+
+
+def _pass_fields(window: bytes, position: int, fixed: list[int], count: int, *, of_headers: bool) -> int:
+    """The position behind `count` keys and values in turns; the places of their lengths go to `fixed`."""
+    for number in range(count):
         fixed.append(position)
         raw = window[position]
         position += 1
@@ -181,6 +177,6 @@ def _pass_headers(window: bytes, position: int, fixed: list[int]) -> int:
             position += 1
         if not raw & 1:
             position += raw >> 1
-        elif not number & 1:  # a header's key is never null
+        elif of_headers and not number & 1:  # a header's key is never null
             raise IndexError
-    return position - 1
+    return position
