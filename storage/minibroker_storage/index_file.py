@@ -100,6 +100,14 @@ class IndexFile(ABC):
         """Cut the file to its entries."""
         os.ftruncate(self.file.fd(), self.entries * self.ENTRY.size)
 
+    def trim_free_slots(self) -> None:
+        """Trim a loaded file that its owner had no time to trim. `OSError`.
+
+        A single slot stays: its zeros may be the entry of timestamp 0.
+        """
+        if os.fstat(self.file.fd()).st_size > max(self.entries, 1) * self.ENTRY.size:
+            self.trim()
+
     def clear(self) -> None:
         """Drop all entries, staged ones too; the file becomes zeros of its full size."""
         self._staged = bytearray()

@@ -138,6 +138,9 @@ class _Loader:
             next_base = segments[number + 1].base_offset if number + 1 < len(segments) else None
             has_transactions = file_name(segment.base_offset, TXN_INDEX_SUFFIX) in names
             if number < suspect and _is_sound(segment, next_base):
+                if next_base is not None:
+                    # A roll makes the next segment first. Kafka takes the free slots of an older index for entries.
+                    segment.trim_free_slots()
                 if has_transactions:
                     self._load_transactions(segment, next_base)
                 continue

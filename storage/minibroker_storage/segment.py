@@ -254,6 +254,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.offset_index.trim()
         self.time_index.trim()
 
+    def trim_free_slots(self) -> None:
+        """Trim the loaded indexes of a segment that takes no more appends, if a kill has prevented it. `OSError`."""
+        self.offset_index.trim_free_slots()
+        self.time_index.trim_free_slots()
+
     def preallocate_indexes(self) -> None:
         """Give both index files their full size, for a segment that takes appends. `OSError`."""
         self.offset_index.preallocate()

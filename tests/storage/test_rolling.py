@@ -152,3 +152,19 @@ def test_a_compacted_segment_is_rolled_in_time_for_its_cleaning(tmp_path: Path) 
         home.append(a_batch(timestamps=[NOW]))
         home.append(a_batch(timestamps=[NOW + 101]))
         assert [segment.base_offset for segment in home.log.segments] == bases
+
+
+@pytest.mark.parametrize("last_stop", LastStop)
+def test_an_older_index_that_a_kill_left_untrimmed_is_trimmed_by_the_next_start(
+    home: Home, last_stop: LastStop
+) -> None:
+    home.append(a_batch(timestamps=[NOW]))
+    home.log.roll(NOW)
+    home.append(a_batch(timestamps=[NOW + 1]))
+    home.log.close()
+    names = ["00000000000000000000.index", "00000000000000000000.timeindex"]
+    before = {name: home.file(name).read_bytes() for name in names}
+    for name, data in before.items():
+        home.file(name).write_bytes(data + bytes(2400))
+    home.open(last_stop=last_stop, recovery_point=2)
+    assert {name: home.file(name).read_bytes() for name in names} == before
