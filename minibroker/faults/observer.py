@@ -7,7 +7,7 @@ writes the request down, and lets the faults do with it what they are for.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from minibroker.faults.delayed_by_fault import DelayedByFault
 from minibroker.faults.fault import Fault, RequestContext
@@ -15,8 +15,8 @@ from minibroker.faults.observed import installed_faults
 from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
-from minibroker.inspection.journal import DEFAULT_CAPACITY, Entry, Journal, Origin
-from minibroker.inspection.kept import early_targets, repeated_request_of, request_of
+from minibroker.inspection.journal import DEFAULT_CAPACITY, LENGTH_SIZE, Entry, Journal, Origin
+from minibroker.inspection.kept import early_targets, names_itself, repeated_request_of, request_of
 from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.delayed import DelayedResponse
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Line
     from minibroker.services import Services
-
-_LENGTH_SIZE: Final = 4
 
 
 def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
@@ -164,7 +162,7 @@ class RequestObserver:
 
     def _begin(self, request: _Request, line: Line, frame: memoryview) -> Entry:
         header, call = request.header, request.call
-        entry = self._entry(line, call.session, len(frame), self.now())
+        entry = self._entry(line, call.session, len(frame), self._now())
         entry.client_id = header.client_id
         entry.version = header.api_version
         entry.correlation_id = header.correlation_id
@@ -175,17 +173,26 @@ class RequestObserver:
     def _entry(self, line: Line, session: Session, size: int, came: Moment) -> Entry:
         origin: Origin | None = session.origin
         if origin is None:
-            connection = "-".join(map(_address, line.ends))
-            origin = session.origin = Origin(connection, session.node.id, session.client_host, self._services.core)
+            origin = self.meet(line, session)
         journal = self.journal
-        entry = Entry(0 if journal is None else journal.next_number(), came, origin, size + _LENGTH_SIZE)
+        entry = Entry(0 if journal is None else journal.next_number(), came, origin, size + LENGTH_SIZE)
         entry.watcher = self.watcher
         if journal is not None:
             journal.add(entry)
         return entry
 
-    def now(self) -> Moment:
+    def meet(self, line: Line, session: Session) -> Origin:
         """See `Observer`."""
+        connection = "-".join(map(_address, line.ends))
+        origin = Origin(connection, session.node.id, session.client_host, self._services.core)
+        session.origin = origin
+        return origin
+
+    def is_plain(self, request: Any, way: ShortWay) -> bool:
+        """See `Observer`."""
+        return names_itself(way.endpoint, request, way.call.api_version)
+
+    def _now(self) -> Moment:
         clock = self._services.core.clock
         return clock.now_ms(), clock.monotonic_ms()
 
@@ -206,7 +213,7 @@ class RequestObserver:
         """See `Observer`."""
         if self.journal is None and self.watcher is None:
             return
-        entry = self._entry(line, session, len(frame), self.now())
+        entry = self._entry(line, session, len(frame), self._now())
         entry.failure = str(error)
         try:
             header = read_request_header(frame)

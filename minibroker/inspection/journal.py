@@ -2,7 +2,8 @@
 
 A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it
 (`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when somebody reads them
-(`kept`). Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
+(`kept`). Requests of the short way are noted first (`requests.noting`): their entries are made when somebody reads the
+journal. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import decoded_request, decoded_response, may_keep_bytes
+from minibroker.inspection.kept import decoded_request, decoded_response, may_keep_bytes, request_of_note
 from minibroker.inspection.message_json import detached, to_json
+from minibroker.requests.dispatch import encode_answers
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
     from minibroker.core import Core
     from minibroker.requests.declarations import Target
     from minibroker.requests.endpoints import Endpoint
+    from minibroker.routing.outcomes import Noted
 
 Moment = tuple[int, float]
 """A time as `Clock.now_ms` and `Clock.monotonic_ms` tell it."""
 
 DEFAULT_CAPACITY: Final = 10_000
+LENGTH_SIZE: Final = 4
+"""Bytes of a frame's length field."""
 
 
 class AppliedFault(Protocol):
@@ -69,8 +74,7 @@ class Entry:
         began_ms: the same on its monotonic time.
         api: the name of the API, "Produce".
         version: of the API, as the client has asked.
-        duration_ms: from the request to the answer, on the broker's clock; None until it was answered.
-        bytes_in, bytes_out: the sizes of both, with their length fields; `bytes_out` is 0 when nothing was sent.
+        bytes_in: its size, with the length field.
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
         watcher: is called when it is over.
@@ -78,7 +82,10 @@ class Entry:
 
     __slots__ = (
         "_answer_version",
+        "_bytes_out",
+        "_duration_ms",
         "_endpoint",
+        "_note",
         "_origin",
         "_request",
         "_response",
@@ -86,10 +93,8 @@ class Entry:
         "api",
         "began_ms",
         "bytes_in",
-        "bytes_out",
         "client_id",
         "correlation_id",
-        "duration_ms",
         "failure",
         "fault",
         "number",
@@ -107,16 +112,48 @@ class Entry:
         self.api = ""
         self.version = -1
         self.correlation_id = 0
-        self.duration_ms: float | None = None
-        self.bytes_out = 0
+        self._duration_ms: float | None = None
+        self._bytes_out = 0
         self.fault: AppliedFault | None = None
         self.failure: str | None = None
         self.watcher: Callable[[Entry], None] | None = None
+        self._note: Noted | None = None
         self._endpoint: Endpoint | None = None
         self._answer_version = 0
         self._request: Any = None
         self._response: Any = None
         self._targets: tuple[Target, ...] | None = ()
+
+    @classmethod
+    def noted(cls, note: Noted) -> Entry:
+        """The entry of a request that was noted; the same one each time."""
+        if note.made is not None:
+            made: Entry = note.made
+            return made
+        way, turn = note.way, note.entry
+        call = way.call
+        entry = cls(note.number, (turn.time_ms, turn.began_ms), call.session.origin, note.size + LENGTH_SIZE)
+        entry.client_id = call.client_id
+        entry.version = call.api_version
+        entry.correlation_id = note.correlation_id
+        entry.keep(way.endpoint, call.api_version, request_of_note(note), None)
+        entry._note = note
+        note.made = entry
+        return entry
+
+    def _settle(self) -> None:
+        """Take over the answer of a noted request, once there is one."""
+        note = self._note
+        if note is None or note.entry.ended_ms is None:
+            return
+        frame = note.filled()
+        if frame is None:
+            data, _ = encode_answers([note.unfilled()])
+            frame = bytes(data)
+        self._response = frame
+        self._bytes_out = len(frame)
+        self._duration_ms = note.entry.ended_ms - self.began_ms
+        self._note = None
 
     def keep(self, endpoint: Endpoint, version: int, request: Any, targets: tuple[Target, ...] | None) -> None:
         """Keep what has come: a request in a form of `kept`. `version` is that of the answer.
@@ -154,6 +191,26 @@ class Entry:
         self.end()
 
     @property
+    def duration_ms(self) -> float | None:
+        """From the request to the answer, on the broker's clock; None until it was answered."""
+        self._settle()
+        return self._duration_ms
+
+    @duration_ms.setter
+    def duration_ms(self, duration_ms: float | None) -> None:
+        self._duration_ms = duration_ms
+
+    @property
+    def bytes_out(self) -> int:
+        """The size of the answer with its length field; 0 when nothing was sent."""
+        self._settle()
+        return self._bytes_out
+
+    @bytes_out.setter
+    def bytes_out(self, bytes_out: int) -> None:
+        self._bytes_out = bytes_out
+
+    @property
     def connection(self) -> str:
         """Both ends, "HOST:PORT-HOST:PORT", ours first."""
         return self._origin.connection
@@ -178,6 +235,7 @@ class Entry:
     @property
     def response(self) -> Any:
         """The response without record bytes; None while there is none, and when there will be none."""
+        self._settle()
         if self._endpoint is not None:
             self._response = decoded_response(self._endpoint, self._answer_version, self._response)
         return self._response
@@ -260,14 +318,15 @@ class Journal:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"capacity: {capacity} is not at least 1")
-        self._entries: deque[Entry] = deque(maxlen=capacity)
+        self._entries: deque[Entry | Noted] = deque(maxlen=capacity)
         self._count = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(tuple(self._entries))
+        entry_of = Entry.noted
+        return iter([each if isinstance(each, Entry) else entry_of(each) for each in tuple(self._entries)])
 
     @property
     def count(self) -> int:
@@ -282,6 +341,11 @@ class Journal:
     def add(self, entry: Entry) -> None:
         """Keep an entry; the oldest one goes when there is no room."""
         self._entries.append(entry)
+
+    def add_note(self, note: Noted) -> None:
+        """Keep a noted request, which becomes an entry when somebody reads it."""
+        self._count = note.number = self._count + 1
+        self._entries.append(note)
 
     def clear(self) -> None:
         """Forget the entries; numbers go on."""

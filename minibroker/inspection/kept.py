@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.inspection.message_json import SECRETS, SETTING, detached, summary
+from minibroker.inspection.message_json import SECRETS, SETTING, RecordsSummary, detached, records_in, summary
 from minibroker.requests.targets import targets_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import decode
 from minibroker_protocol.frame import read_request_header
-from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker.inspection.message_json import RecordsSummary
     from minibroker.requests.call import Call
-    from minibroker.requests.declarations import Target
+    from minibroker.requests.declarations import Names, Target
     from minibroker.requests.endpoints import Endpoint
+    from minibroker.requests.repeated_produce import Appended
     from minibroker.requests.repeats import ShortWay
+    from minibroker.routing.outcomes import Noted
     from minibroker_protocol.schema import Field
 
 MOST_BYTES: Final = 4096
@@ -56,14 +57,41 @@ def repeated_request_of(way: ShortWay, frame: memoryview) -> tuple[Any, tuple[Ta
     return bytes(frame), early_targets(endpoint, way.remembered(frame)[0], way.call)
 
 
+def request_of_note(note: Noted) -> Any:
+    """The form in which the journal keeps a request that was noted (`requests.noting`)."""
+    if may_keep_bytes(note.way.endpoint.request):
+        return note.head
+    appended = cast("Appended", note)
+    return note.known.request, RecordsSummary(appended.records_size, 1, records_in(note.head))
+
+
+def names_itself(endpoint: Endpoint, request: Any, version: int) -> bool:
+    """Whether a request names all its targets itself, by their names, whatever else the broker knows."""
+    names = endpoint.names
+    if names.implied is not None and not any(getattr(request, each.topics) for each in names.topics):
+        return False
+    return not (_has_topic_ids(endpoint.request, version) and _uses_topic_ids(names, request))
+
+
+def _uses_topic_ids(names: Names, request: Any) -> bool:
+    return any(
+        getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID
+        for shape in names.topics
+        for holder in (getattr(request, shape.within) if shape.within else (request,))
+        for topic in getattr(holder, shape.topics) or ()
+    )
+
+
 def early_targets(endpoint: Endpoint, request: Any, call: Call) -> tuple[Target, ...] | None:
     """The targets of a request as long as the broker knows them: those of topic ids, of a session, or all topics.
 
     None for a request that names all its targets itself.
     """
     names = endpoint.names
-    if _has_topic_ids(endpoint.request, call.api_version) or (
-        names.implied is not None and request is not None and names.implied(request, call)
+    if request is None:
+        return targets_of(names, request, call) if _has_topic_ids(endpoint.request, call.api_version) else None
+    if (_has_topic_ids(endpoint.request, call.api_version) and _uses_topic_ids(names, request)) or (
+        names.implied is not None and names.implied(request, call)
     ):
         return targets_of(names, request, call)
     return None

@@ -69,6 +69,12 @@ def summary(records: Any) -> RecordsSummary | None:
         return RecordsSummary(records.size, 0, None)
 
 
+def records_in(head: bytes) -> int:
+    """The number of records in a batch of format v2, from its head."""
+    count: int = _HEAD.unpack_from(head)[2]
+    return count
+
+
 def _summary_of_bytes(view: memoryview) -> RecordsSummary:
     _, batches, count = _counted(view, is_last=True)
     return RecordsSummary(len(view), batches, count)

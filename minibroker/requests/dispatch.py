@@ -60,7 +60,7 @@ class SlicedRequest(DelayedResponse):
                 outcome.delayed.cancel()
             return
         if self.entry is not None:
-            outcome = cast("Outcome", _noted(outcome, self.entry))
+            outcome = cast("Outcome", noted(outcome, self.entry))
         if self.amend is not None:
             outcome = self.amend(outcome, self._work.spent_s)
         if not isinstance(outcome, Answer):
@@ -179,23 +179,11 @@ def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> O
 def accept_observed(
     observer: Observer,
     line: Line,
-    may_repeat: bool,  # noqa: FBT001 - part of a partial
+    may_learn: bool,  # noqa: FBT001 - part of a partial
     frame: memoryview,
     session: Session,
-) -> AnyOutcome:
-    """`accept` for a broker with an observer, which notes the requests of the short way, and serves all others."""
-    repeats = session.repeats if may_repeat else None
-    if repeats is not None:
-        came = observer.now()
-        try:
-            outcome = repeats.take(frame)
-        except Exception as error:
-            way, correlation_id = repeats.way(frame)
-            observer.note_repeated(line, frame, session, came, correlation_id, way).fail(error)
-            raise
-        if outcome is not UNKNOWN:
-            way, correlation_id = repeats.way(frame)
-            return _noted(outcome, observer.note_repeated(line, frame, session, came, correlation_id, way))
+) -> Outcome:
+    """`accept_whole` for a broker with an observer, which serves the request."""
     try:
         decoded = _read(frame, session)
     except (DecodeError, UnservedRequestError) as error:
@@ -206,12 +194,13 @@ def accept_observed(
         return in_slices(_observe_large(observer, line, frame, session), session.services, in_order=_is_in_order(frame))
     served, _, request, call = decoded
     answer = in_slices(observer.serve(line, decoded, frame), session.services, in_order=served.in_order)
+    repeats = session.repeats if may_learn else None
     if repeats is not None and request is not None and not isinstance(answer, Waiting):
         repeats.learn(frame, served, request, None if answer is None else answer.response, call)
     return answer
 
 
-def _noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
+def noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
     """The outcome of a request that has an entry in the journal."""
     if outcome is None:
         entry.end()

@@ -26,7 +26,7 @@ from minibroker_protocol.messages.produce import (
     TopicProduceResponse,
 )
 from minibroker_protocol.primitives import read_uvarint, write_uvarint
-from minibroker_protocol.records.header import NO_OFFSET, NO_TIMESTAMP
+from minibroker_protocol.records.header import NO_OFFSET, NO_TIMESTAMP, RECORD_BATCH_OVERHEAD
 from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
@@ -55,11 +55,12 @@ class Known:
 
     Attributes:
         data: the topic.
+        is_plain: see `routing.outcomes.Noted`.
         template: of the response when all goes well; made when the request comes again. None where the version has no
             place for one of the numbers.
     """
 
-    __slots__ = ("_is_made", "call", "data", "index", "request", "template")
+    __slots__ = ("_is_made", "call", "data", "index", "is_plain", "request", "template")
 
     def __init__(self, request: ProduceRequest, data: TopicProduceData, index: int, call: Call) -> None:
         self.request = request
@@ -67,6 +68,7 @@ class Known:
         self.index = index
         self.call = call
         self.template: Template | None = None
+        self.is_plain: bool | None = None
         self._is_made = False
 
     def make_template(self) -> None:
@@ -88,13 +90,35 @@ class Known:
 
 
 class Appended(PartitionProduceResponse):
-    """The outcome for the partition, and the answer that tells it: see `routing.outcomes.Filled`."""
+    """The outcome for the partition, and the answer that tells it: see `routing.outcomes.Filled`.
 
-    __slots__ = ("_correlation_id", "_known", "entry")
+    `begin` and `records_size` say where the records stand in the frame.
+    """
 
-    def __init__(self, known: Known, correlation_id: int) -> None:
-        self._known = known
-        self._correlation_id = correlation_id
+    __slots__ = (
+        "begin",
+        "correlation_id",
+        "entry",
+        "head",
+        "known",
+        "made",
+        "number",
+        "records_size",
+        "size",
+        "way",
+    )
+
+    head: bytes
+    size: int
+    number: int
+    made: Any
+
+    def __init__(self, way: RepeatedProduce, known: Known, correlation_id: int, begin: int, records_size: int) -> None:
+        self.way = way
+        self.known = known
+        self.correlation_id = correlation_id
+        self.begin = begin
+        self.records_size = records_size
         self.entry: Any = None
         self.index = known.index
         self.error_code = 0
@@ -107,12 +131,12 @@ class Appended(PartitionProduceResponse):
 
     def filled(self) -> bytes | None:
         """The frame of the response; None when the disk has refused the batch, or there is no template."""
-        template = self._known.template
+        template = self.known.template
         if template is None or self.error_code:
             return None
         return template.pack(
             template.size,
-            self._correlation_id,
+            self.correlation_id,
             template.head,
             self.base_offset,
             self.log_append_time_ms,
@@ -122,11 +146,18 @@ class Appended(PartitionProduceResponse):
 
     def unfilled(self) -> Answer:
         """The same as an answer that is encoded as any other."""
-        known = self._known
+        known = self.known
         known.make_template()
         version = known.call.api_version
         is_flexible = version >= _FIRST_FLEXIBLE
-        return Answer(known.response(self), version, self._correlation_id, is_flexible, self.entry)
+        return Answer(known.response(self), version, self.correlation_id, is_flexible, self.entry)
+
+    def note(self, turn: Any, frame: memoryview) -> None:
+        """See `Filled`. Of the records only the head of their batch is kept."""
+        self.entry = turn
+        self.made = None
+        self.head = bytes(frame[self.begin : self.begin + RECORD_BATCH_OVERHEAD])
+        self.size = len(frame)
 
 
 _NO_LEADER: Final = PartitionProduceResponse(index=0, error_code=0, base_offset=NO_OFFSET).current_leader
@@ -172,9 +203,10 @@ class RepeatedProduce:
             return UNKNOWN
         if stop <= position:
             return UNKNOWN
-        return self._append(known, frame[position:stop], correlation_id)
+        records = frame[position:stop]
+        return self._append(known, records, Appended(self, known, correlation_id, position, len(records)))
 
-    def _append(self, known: Known, records: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
+    def _append(self, known: Known, records: memoryview, answer: Appended) -> AnyOutcome | Literal[False]:
         call = self.call
         topics = call.core.topics
         topic = topics.with_id(known.data.topic_id) if self._by_id else topics.get(known.data.name)
@@ -183,14 +215,13 @@ class RepeatedProduce:
         partition = topic.partition(known.index)
         if partition is None or not (call.services.authorizer is None or _may_write(topic, records, call)):
             return UNKNOWN
-        answer = Appended(known, correlation_id)
         request = known.request
         append_to(topic, partition, records, call, request, answer)
         if not (answer.error_code or topic.flushes_on_append) and request.acks:
             return answer
         flushed: list[tuple[Topic, PartitionProduceResponse]] = [(topic, answer)] if topic.flushes_on_append else []
         response = self._conclude(request, known.response(answer), flushed, call)
-        return outcome_of(response, call.api_version, correlation_id, flexible_header=self._is_flexible)
+        return outcome_of(response, call.api_version, answer.correlation_id, flexible_header=self._is_flexible)
 
     def learn(self, frame: memoryview, request: ProduceRequest, _response: Any) -> None:
         """See `repeats.ShortWay`."""

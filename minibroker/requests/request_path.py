@@ -12,8 +12,11 @@ def compose(services: Services, authentication: Interceptor | None, line: Line) 
     observer = services.observer
     take: Take = accept
     if observer is not None:
-        repeats = observer.faults is None and services.quotas is None  # which change responses
-        take = partial(accept_observed, observer, line, repeats)
+        take = partial(accept_observed, observer, line, False)
+        if observer.faults is None and services.quotas is None:  # which change responses
+            from minibroker.requests.noting import Noting  # noqa: PLC0415 - most brokers keep no journal
+
+            take = Noting(observer, line, services.core.clock).take
     elif services.quotas is not None:
         take = accept_whole
     if services.quotas is not None:

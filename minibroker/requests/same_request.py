@@ -25,26 +25,76 @@ MOST_BYTES: Final = 1024
 class KnownRequest:
     """A request, and its last response, None where that is not to be kept.
 
-    `template` is there once the response has come twice, too.
+    `template` is there once the response has come twice, too. For `is_plain` see `routing.outcomes.Noted`.
     """
 
-    __slots__ = ("request", "response", "template")
+    __slots__ = ("is_plain", "request", "response", "template")
 
     def __init__(self, request: Any, response: Any) -> None:
         self.request = request
         self.response = response
         self.template: Template | None = None
+        self.is_plain: bool | None = None
+
+
+class Repeated:
+    """An answer whose bytes are those of the answer before: see `routing.outcomes.Filled`."""
+
+    __slots__ = (
+        "_response",
+        "_template",
+        "correlation_id",
+        "entry",
+        "head",
+        "known",
+        "made",
+        "number",
+        "size",
+        "way",
+    )
+
+    head: bytes
+    size: int
+    number: int
+    made: Any
+
+    def __init__(
+        self, way: SameRequest, known: KnownRequest, response: Any, template: Template, correlation_id: int
+    ) -> None:
+        self.entry: Any = None
+        self.way = way
+        self.known = known
+        self._response = response
+        self._template = template
+        self.correlation_id = correlation_id
+
+    def filled(self) -> bytes:
+        """See `Filled`."""
+        template = self._template
+        return template.pack(template.size, self.correlation_id, template.head, template.tail)
+
+    def unfilled(self) -> Answer:
+        """See `Filled`."""
+        way = self.way
+        return Answer(self._response, way.call.api_version, self.correlation_id, way.flexible_header, self.entry)
+
+    def note(self, turn: Any, frame: memoryview) -> None:
+        """See `Filled`."""
+        self.entry = turn
+        self.made = None
+        self.head = bytes(frame)
+        self.size = len(frame)
 
 
 class SameRequest:
     """The repeated requests of one API in one version on one connection: see `repeats.ShortWay`."""
 
-    __slots__ = ("_flexible_header", "_known", "call", "endpoint")
+    __slots__ = ("_known", "call", "endpoint", "flexible_header")
 
     def __init__(self, endpoint: Endpoint, call: Call) -> None:
         self.endpoint = endpoint
         self.call = call
-        self._flexible_header = call.api_version in endpoint.flexible_answers
+        self.flexible_header = call.api_version in endpoint.flexible_answers
         self._known: dict[bytes, KnownRequest] = {}
 
     def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
@@ -58,7 +108,7 @@ class SameRequest:
         """Have a known request served."""
         endpoint, call = self.endpoint, self.call
         response = serve(endpoint, known.request, call)
-        version, flexible_header = call.api_version, self._flexible_header
+        version, flexible_header = call.api_version, self.flexible_header
         if type(response) is not endpoint.response:
             outcome = outcome_from(response, endpoint, version, correlation_id, call.services)
             if not isinstance(outcome, Answer):
@@ -73,8 +123,7 @@ class SameRequest:
         template = known.template
         if template is None:
             return Answer(response, version, correlation_id, flexible_header)
-        frame_of_answer = template.pack(template.size, correlation_id, template.head, template.tail)
-        return Answer(response, version, correlation_id, flexible_header, None, (bytearray(frame_of_answer), []))
+        return Repeated(self, known, response, template, correlation_id)
 
     def learn(self, frame: memoryview, request: Any, response: Any) -> None:
         """See `repeats.ShortWay`."""

@@ -64,17 +64,23 @@ class Observer(Protocol):
 
     Attributes:
         journal, faults: see `minibroker.faults.observed`, which has their types; None where there are none.
+        watcher: is called with the entry of each request that is over; None for nobody.
     """
 
     journal: Any
     faults: Any
+    watcher: Any
 
     def serve(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Steps[Outcome]:
         """Write down and serve a request, `dispatch.Decoded`, that has come in `frame`."""
         ...
 
-    def now(self) -> tuple[int, float]:
-        """The time on the broker's clock, since the epoch and monotonic, in ms."""
+    def meet(self, line: Line, session: Any) -> Any:
+        """Give a session its `origin`, and return it."""
+        ...
+
+    def is_plain(self, request: Any, way: Any) -> bool:
+        """Whether a request of a short way names all its targets itself, each time that it comes."""
         ...
 
     def note_repeated(

@@ -41,7 +41,7 @@ class Filled(Protocol):
     """An answer that needs no encoding, since its response has been encoded before: see `requests.repeats`.
 
     Attributes:
-        entry: as that of `Answer`.
+        entry: as that of `Answer`; of a noted answer the times of its wake-up (`requests.noting.Turn`).
     """
 
     entry: Any
@@ -53,6 +53,30 @@ class Filled(Protocol):
     def unfilled(self) -> Answer:
         """The answer to be encoded."""
         ...
+
+    def note(self, turn: Any, frame: memoryview) -> None:
+        """Keep what the journal needs: now the answer is `Noted`."""
+        ...
+
+
+class Noted(Filled, Protocol):
+    """An answer that is in the journal, and stands there for its request, too.
+
+    Attributes:
+        way, known: the short way that it has taken, and the request as that remembers it: its `request`, and whether
+            this names all its targets itself (`is_plain`, None before somebody has asked). They are there before it is
+            noted.
+        number, made: its number in the journal, and its entry there; None before somebody has asked.
+        head, size: the bytes that tell the request, and the size of its frame.
+    """
+
+    correlation_id: int
+    way: Any
+    known: Any
+    number: int
+    made: Any
+    head: bytes
+    size: int
 
 
 Outcome = Answer | Waiting | None

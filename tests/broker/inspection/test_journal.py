@@ -23,7 +23,7 @@ from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.delayed import UnservedRequestError
-from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.routing.outcomes import Answer, Filled, Waiting
 from minibroker.routing.routes import ROUTES, Route
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
@@ -271,6 +271,44 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
     offsets = [each["response"]["responses"][0]["partitionResponses"][0]["baseOffset"] for each in shown[::2]]
     assert offsets == [0, 1, 2, 3]
     assert {target for each in journal.entries(api="Produce") for target in each.targets} == {Target("t", 0)}
+
+
+def test_a_repeated_request_has_its_entry_before_it_is_answered(tapped: Tapped, journal: Journal) -> None:
+    session = tapped.session(repeats=Repeats())
+    take = compose(tapped.services, None, Line())
+    frame = frame_of(produce_request(batch(b"a", b"b")), 9)
+
+    def wake_up(*frames: bytes) -> list[Answer | Filled]:
+        taken = [take(memoryview(bytearray(each)), session) for each in frames]
+        return [each for each in taken if isinstance(each, Answer | Filled)]
+
+    def answer(answers: list[Answer | Filled]) -> None:
+        tapped.core.writes.commit()
+        encode_answers(answers)
+
+    for _ in range(3):
+        answer(wake_up(frame))
+    journal.clear()
+    answers = wake_up(frame, frame)
+    assert all(isinstance(each, Filled) for each in answers)
+    entries = list(journal)
+    assert [(each.number, each.response, each.duration_ms, each.bytes_out) for each in entries] == [
+        (4, None, None, 0),
+        (5, None, None, 0),
+    ]
+    came_ms = tapped.clock.now_ms()
+    tapped.clock.advance(7)
+    answer(answers)
+    assert list(journal) == entries  # the same objects
+    assert [(each.time_ms, each.duration_ms, each.is_answered) for each in entries] == [(came_ms, 7, True)] * 2
+    tapped.clock.advance(5)
+    answer(wake_up(frame))
+    (*_, last) = journal
+    assert (last.number, last.time_ms, last.duration_ms) == (6, came_ms + 12, 0)
+    offsets = [each.response.responses[0].partition_responses[0].base_offset for each in (*entries, last)]
+    assert offsets == [6, 8, 10]
+    records = RecordsSummary(len(batch(b"a", b"b")), 1, 2)
+    assert {each.request.topic_data[0].partition_data[0].records for each in (*entries, last)} == {records}
 
 
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:

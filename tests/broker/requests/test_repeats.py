@@ -183,10 +183,10 @@ def test_a_request_that_comes_again_byte_for_byte_is_answered_with_the_same_byte
     ways: list[bool] = []
     for number in range(5):
         taken = repeats.take(view(frame_of(request_, version, number)))
-        ways.append(taken is not UNKNOWN and isinstance(taken, Answer) and taken.encoded is not None)
+        ways.append(isinstance(taken, Filled))
         if taken is UNKNOWN:
             taken = accept(view(frame_of(request_, version, number)), harness.session(repeats=repeats))
-        assert isinstance(taken, Answer)
+        assert isinstance(taken, Answer | Filled)
         data = bytes_of(taken)
         assert data == expected[:4] + struct.pack(">i", number) + expected[8:]
     assert ways == [False, False, True, True, True]

@@ -1,0 +1,100 @@
+"""The short way of a broker with an observer: requests are noted for the journal as cheaply as they are served.
+
+A note is the answer itself (`routing.outcomes.Noted`), with a copy of the bytes that tell the request. The journal
+makes an entry of it when somebody reads it. All that is noted in one wake-up has the same times, so the clock is read
+twice for each wake-up, not for each request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+from minibroker.requests.dispatch import accept_observed, noted
+from minibroker.requests.repeats import UNKNOWN
+from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.clock import Clock
+    from minibroker.requests.session import RepeatedRequests, Session
+    from minibroker.routing.interceptors import Line, Observer
+    from minibroker.routing.outcomes import Noted
+
+_ARE_ENTRIES: Final = frozenset({Answer, Waiting, type(None)})
+"""Outcomes that get an entry at once."""
+
+
+class Turn:
+    """The times of the requests that one connection has in one wake-up.
+
+    Attributes:
+        time_ms, began_ms: when they came, since the epoch and on the monotonic clock.
+        ended_ms: when they were answered; None before.
+    """
+
+    __slots__ = ("_monotonic_ms", "began_ms", "ended_ms", "time_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self.ended_ms: float | None = None
+        self._monotonic_ms = clock.monotonic_ms
+        self.time_ms = clock.now_ms()
+        self.began_ms = clock.monotonic_ms()
+
+    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:  # noqa: ARG002 - as that of an entry
+        """One of the requests was answered, and the others are about to be."""
+        if self.ended_ms is None:
+            self.ended_ms = self._monotonic_ms()
+
+
+class Noting:
+    """Notes the requests of one connection."""
+
+    __slots__ = ("_add", "_clock", "_line", "_observer", "_turn")
+
+    def __init__(self, observer: Observer, line: Line, clock: Clock) -> None:
+        self._observer = observer
+        self._line = line
+        self._clock = clock
+        self._turn: Turn | None = None
+        #: None where somebody watches, who is given entries.
+        self._add: Callable[[Noted], None] | None = None if observer.watcher else observer.journal.add_note
+
+    def take(self, frame: memoryview, session: Session) -> AnyOutcome:
+        """`dispatch.accept` for a broker with an observer, which has neither faults nor quotas."""
+        turn = self._turn
+        if turn is None or turn.ended_ms is not None:
+            turn = self._turn = Turn(self._clock)
+            if session.origin is None:
+                self._observer.meet(self._line, session)
+        repeats = session.repeats
+        outcome: AnyOutcome | Literal[False] = UNKNOWN
+        if repeats is not None:
+            try:
+                outcome = repeats.take(frame)
+            except Exception as error:
+                self._entry(turn, frame, repeats).fail(error)
+                raise
+        if outcome is UNKNOWN or repeats is None:
+            self._turn = None
+            return accept_observed(self._observer, self._line, True, frame, session)
+        add = self._add
+        if add is None or type(outcome) in _ARE_ENTRIES:
+            return noted(outcome, self._entry(turn, frame, repeats))
+        filled = cast("Noted", outcome)
+        known = filled.known
+        if known.is_plain is None:
+            known.is_plain = self._observer.is_plain(known.request, filled.way)
+        if not known.is_plain:
+            return noted(filled, self._entry(turn, frame, repeats))
+        filled.note(turn, frame)
+        add(filled)
+        return filled
+
+    def _entry(self, turn: Turn, frame: memoryview, repeats: RepeatedRequests) -> Any:
+        """The entry of a request that is not noted; the next one has times of its own."""
+        self._turn = None
+        way, correlation_id = repeats.way(frame)
+        session = way.call.session
+        came = turn.time_ms, turn.began_ms
+        return self._observer.note_repeated(self._line, frame, session, came, correlation_id, way)
