@@ -71,6 +71,7 @@ NullableString = Annotated[str | None, p.STRING]
 Bytes = Annotated[bytes | bytearray | memoryview, p.BYTES]
 NullableBytes = Annotated[bytes | bytearray | memoryview | None, p.BYTES]
 Records = Annotated[bytes | bytearray | memoryview | Splice | None, p.RECORDS]
+NonNullRecords = Annotated[bytes | bytearray | memoryview | Splice, p.RECORDS]
 Array = list
 NullableArray = list[T] | None
 

@@ -24,6 +24,8 @@ from tests.protocol.message_strategies import all_classes
 
 CASES_PER_VERSION: Final = 20
 API_MESSAGES: Final = [cls for cls in all_classes() if cls.__module__.startswith("minibroker_protocol.messages.")]
+_EARLY_ACCESS: Final = {"3.9.1": frozenset({ApiKey.READ_SHARE_GROUP_STATE_SUMMARY})}
+"""APIs whose messages had other fields in a release that did not serve them yet."""
 _KEYS: Final = {key.name.replace("_", ""): key for key in ApiKey}
 
 
@@ -108,7 +110,9 @@ def test_kafka_writes_the_bytes_that_it_has_read(cls: type[Any], kafkas: list[Me
             cases.append((version, bytes(data)))
     kind = "request" if cls.__name__.endswith("Request") else "response"
     held: set[int] = set()
-    for kafka in kafkas:
+    for release, kafka in zip(VERSIONS, kafkas, strict=True):
+        if key_of(cls) in _EARLY_ACCESS.get(release, ()):
+            continue
         for (version, ours), theirs in zip(cases, kafka.rewritten(kind, key_of(cls), cases), strict=True):
             if theirs != UNKNOWN:
                 assert theirs == ours, (version, theirs if isinstance(theirs, str) else theirs.hex(), ours.hex())

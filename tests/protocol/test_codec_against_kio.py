@@ -68,6 +68,9 @@ DROPPED_BY_KAFKA_4: dict[str, Iterable[int]] = {
 NEWER_THAN_KIO: dict[str, Iterable[int]] = {
     "ApiVersions": [5],
     "DeleteGroups": [3],
+    "StreamsGroupDescribe": [1],
+    "StreamsGroupHeartbeat": [1],
+    "StreamsGroupTopologyDescriptionUpdate": [0],
     "TxnOffsetCommit": [6],
     "UnregisterController": [0],
 }
