@@ -6,7 +6,7 @@ from typing import TypeAlias
 from minibroker_protocol.messages import offset_commit as commits
 from minibroker_protocol.messages import offset_fetch as fetches
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.offsets import TopicPartition, by_topic
 from minibroker_tools.failures import ApiError, check
 
 Member: TypeAlias = tuple[int, str, str | None]
@@ -18,7 +18,7 @@ def committed_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition] | None = None
 ) -> dict[TopicPartition, int]:
     """The committed offsets of the group, of all partitions for None. ApiError."""
-    topics = None if partitions is None else _by_topic(partitions)
+    topics = None if partitions is None else by_topic(partitions)
     asked = (
         None
         if topics is None
@@ -71,7 +71,7 @@ def commit_offsets(
                     for index in indexes
                 ],
             )
-            for name, indexes in _by_topic(offsets).items()
+            for name, indexes in by_topic(offsets).items()
         ],
     )
     response: commits.OffsetCommitResponse = cluster.coordinator(group).ask(request)
@@ -80,10 +80,3 @@ def commit_offsets(
         for topic in response.topics
         for each in topic.partitions
     }
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(index)
-    return topics

@@ -1,7 +1,7 @@
 """DescribeConfigs and IncrementalAlterConfigs, sent to the brokers that answer them."""
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from minibroker_protocol.messages import describe_configs as api
 from minibroker_tools.client.cluster import Cluster
@@ -9,8 +9,12 @@ from minibroker_tools.failures import check
 
 Resource: TypeAlias = tuple[int, str]
 """The type of a resource and its name."""
+Change: TypeAlias = tuple[str, str | None]
+"""A key and its new value."""
 ConfigEntry: TypeAlias = api.DescribeConfigsResourceResult
-BROKER, LOGGER, DEFAULT_SOURCE = 4, 8, 5
+TOPIC, BROKER, LOGGER, DEFAULT_SOURCE = 2, 4, 8, 5
+_SET: Final = 0
+_DELETE: Final = 1
 
 
 def describe_configs(
@@ -34,6 +38,34 @@ def describe_configs(
             check(result.error_code, result.error_message)
             found[result.resource_type, result.resource_name] = result.configs
     return found
+
+
+def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
+    """Set keys of resources, and take away those with None. ApiError for the first resource that is refused."""
+    from minibroker_protocol.messages import incremental_alter_configs as alters  # noqa: PLC0415 - few actions need it
+
+    for node, group in _by_node(list(changes)):
+        request = alters.IncrementalAlterConfigsRequest(
+            resources=[
+                alters.AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=[
+                        alters.AlterableConfig(
+                            name=key, config_operation=_DELETE if value is None else _SET, value=value or ""
+                        )
+                        for key, value in changes[kind, name]
+                    ],
+                )
+                for kind, name in group
+            ],
+            validate_only=False,
+        )
+        response: alters.IncrementalAlterConfigsResponse = (
+            cluster.ask_controller(request) if node is None else cluster.node(node).ask(request)
+        )
+        for result in response.responses:
+            check(result.error_code, result.error_message)
 
 
 def is_default(entry: ConfigEntry) -> bool:

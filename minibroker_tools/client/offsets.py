@@ -21,6 +21,14 @@ class Found(NamedTuple):
     error: ApiError | None = None
 
 
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The indexes of the partitions by their topics, in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    return topics
+
+
 def leaders_of(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """The leader of each partition, -1 for one without. Partitions that do not exist are missing."""
     names = sorted({topic for topic, _ in partitions})

@@ -4,14 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker_protocol.messages import incremental_alter_configs as alters
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.configs import describe_configs, node_of
+from minibroker_tools.client.configs import alter_configs, describe_configs
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.commands.config_descriptions import describe
 from minibroker_tools.commands.user_configs import SCRAM_MECHANISMS, alter_quotas, alter_scram
-from minibroker_tools.failures import ApiError, ToolError, UsageError, check
+from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
@@ -32,7 +31,6 @@ _DEFAULTS: Final = {
 }
 _OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]*")
-_SET, _DELETE = 0, 1
 
 
 class Entity(NamedTuple):
@@ -180,20 +178,7 @@ def _alter_resource(
         unknown = [name for name in deleted if name not in known]
         if unknown:
             raise ToolError(f"Invalid config(s): {','.join(unknown)}")
-    changes = [
-        alters.AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in added.items()
-    ] + [alters.AlterableConfig(name=name, config_operation=_DELETE, value="") for name in deleted]
-    kind, name = resource
-    request = alters.IncrementalAlterConfigsRequest(
-        resources=[alters.AlterConfigsResource(resource_type=kind, resource_name=name, configs=changes)],
-        validate_only=False,
-    )
-    node = node_of(resource)
-    response: alters.IncrementalAlterConfigsResponse = (
-        cluster.ask_controller(request) if node is None else cluster.node(node).ask(request)
-    )
-    for result in response.responses:
-        check(result.error_code, result.error_message)
+    alter_configs(cluster, {resource: [*added.items(), *((name, None) for name in deleted)]})
 
 
 def _added(values: Values) -> dict[str, str]:

@@ -1,0 +1,145 @@
+"""Moves of replicas: between brokers, by the controller, and between the log directories of one broker."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from minibroker_protocol.messages import alter_partition_reassignments as alters
+from minibroker_protocol.messages import alter_replica_log_dirs as moves
+from minibroker_protocol.messages import describe_log_dirs as directories
+from minibroker_protocol.messages import list_partition_reassignments as lists
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition, by_topic
+from minibroker_tools.failures import ApiError, check
+
+
+class Reassignment(NamedTuple):
+    """A move that goes on: all replicas of the partition, those that are new and those that will go, as node ids."""
+
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class Replica(NamedTuple):
+    """A replica of a partition, at a broker."""
+
+    node: int
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}-{self.node}"
+
+
+def list_reassignments(
+    cluster: Cluster, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
+    """The moves that go on, of all partitions for None. ApiError."""
+    topics = None if partitions is None else by_topic(partitions)
+    request = lists.ListPartitionReassignmentsRequest(
+        topics=None
+        if topics is None
+        else [
+            lists.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+            for name, indexes in topics.items()
+        ]
+    )
+
+    def ask() -> lists.ListPartitionReassignmentsResponse:
+        response: lists.ListPartitionReassignmentsResponse = cluster.ask_controller(request)
+        check(response.error_code, response.error_message)
+        return response
+
+    return {
+        (topic.name, each.partition_index): Reassignment(
+            list(each.replicas), list(each.adding_replicas), list(each.removing_replicas)
+        )
+        for topic in cluster.retried(ask).topics
+        for each in topic.partitions
+    }
+
+
+def alter_reassignments(
+    cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None]
+) -> dict[TopicPartition, ApiError]:
+    """Begin moves to new replicas, and end those of partitions with None; the errors. ApiError for the whole."""
+    request = alters.AlterPartitionReassignmentsRequest(
+        topics=[
+            alters.ReassignableTopic(
+                name=name,
+                partitions=[
+                    alters.ReassignablePartition(partition_index=index, replicas=targets[name, index])
+                    for index in indexes
+                ],
+            )
+            for name, indexes in by_topic(targets).items()
+        ]
+    )
+
+    def ask() -> alters.AlterPartitionReassignmentsResponse:
+        response: alters.AlterPartitionReassignmentsResponse = cluster.ask_controller(request)
+        check(response.error_code, response.error_message)
+        return response
+
+    return {
+        (topic.name, each.partition_index): ApiError(each.error_code, each.error_message)
+        for topic in cluster.retried(ask).responses
+        for each in topic.partitions
+        if each.error_code
+    }
+
+
+def replica_directories(cluster: Cluster, replicas: Iterable[Replica]) -> dict[Replica, tuple[str | None, str | None]]:
+    """The log directory of each replica and the one that it is being moved to. ApiError."""
+    found: dict[Replica, tuple[str | None, str | None]] = {}
+    for node, group in _by_node(replicas).items():
+        topics = by_topic((each.topic, each.partition) for each in group)
+        request = directories.DescribeLogDirsRequest(
+            topics=[
+                directories.DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in topics.items()
+            ]
+        )
+        response: directories.DescribeLogDirsResponse = cluster.node(node).ask(request)
+        check(response.error_code)
+        found |= dict.fromkeys(group, (None, None))
+        for result in response.results:
+            for topic in result.topics:
+                for each in topic.partitions:
+                    replica = Replica(node, topic.name, each.partition_index)
+                    now, later = found.get(replica, (None, None))
+                    found[replica] = (now, result.log_dir) if each.is_future_key else (result.log_dir, later)
+    return found
+
+
+def move_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> dict[Replica, ApiError | None]:
+    """Begin moves of replicas to other log directories of their brokers; the error of each."""
+    results: dict[Replica, ApiError | None] = {}
+    for node, group in _by_node(targets).items():
+        paths: dict[str, list[TopicPartition]] = {}
+        for each in group:
+            paths.setdefault(targets[each], []).append((each.topic, each.partition))
+        request = moves.AlterReplicaLogDirsRequest(
+            dirs=[
+                moves.AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        moves.AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                        for name, indexes in by_topic(partitions).items()
+                    ],
+                )
+                for path, partitions in paths.items()
+            ]
+        )
+        response: moves.AlterReplicaLogDirsResponse = cluster.node(node).ask(request)
+        for topic in response.results:
+            for result in topic.partitions:
+                error = ApiError(result.error_code) if result.error_code else None
+                results[Replica(node, topic.topic_name, result.partition_index)] = error
+    return results
+
+
+def _by_node(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
+    groups: dict[int, list[Replica]] = {}
+    for each in sorted(replicas):
+        groups.setdefault(each.node, []).append(each)
+    return groups

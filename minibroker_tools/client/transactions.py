@@ -1,0 +1,189 @@
+"""Transactions and their producers, as coordinators and leaders of partitions know them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import describe_producers as producers
+from minibroker_protocol.messages import describe_transactions as descriptions
+from minibroker_protocol.messages import list_transactions as lists
+from minibroker_protocol.messages import write_txn_markers as markers
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition, leaders_of
+from minibroker_tools.failures import ApiError, check, error_code
+
+_TRANSACTION: Final = 1
+"""The key type of FindCoordinator for transactional ids."""
+
+ProducerState = producers.ProducerState
+
+
+class Listing(NamedTuple):
+    """A transactional id with the node id of its coordinator."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class Description(NamedTuple):
+    """The transaction of one transactional id; times are in ms, and `started` is -1 while none is open.
+
+    `partitions` still await a marker.
+    """
+
+    coordinator: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout: int
+    started: int
+    partitions: list[TopicPartition]
+
+
+class Marker(NamedTuple):
+    """An abort marker for one partition."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+    def __str__(self) -> str:
+        topic, index = self.partition
+        return (
+            f"AbortTransactionSpec(topicPartition={topic}-{index}, producerId={self.producer_id}, "
+            f"producerEpoch={self.producer_epoch}, coordinatorEpoch={self.coordinator_epoch})"
+        )
+
+
+def list_transactions(
+    cluster: Cluster, *, duration: int = -1, pattern: str | None = None, producer_ids: Sequence[int] = ()
+) -> list[Listing]:
+    """The transactional ids of all coordinators.
+
+    `duration` in ms lets only transactions through that have been open longer (KIP-994), `pattern` only ids that match
+    it (KIP-1152). ApiError, such as UNSUPPORTED_VERSION for a filter that a broker does not know.
+    """
+    request = lists.ListTransactionsRequest(
+        state_filters=[],
+        producer_id_filters=list(producer_ids),
+        duration_filter=duration,
+        transactional_id_pattern=pattern,
+    )
+    found: list[Listing] = []
+    for broker in cluster.brokers():
+        connection = cluster.node(broker.node_id)
+        version = connection.version_for(request)
+        if duration >= 0 and version < 1:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support the filter of durations")
+        if pattern is not None and version < 2:  # noqa: PLR2004 - the version of KIP-1152
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "The broker does not support patterns of transactional ids")
+
+        def ask() -> lists.ListTransactionsResponse:
+            response: lists.ListTransactionsResponse = connection.ask(request)  # noqa: B023 - called in this turn of the loop
+            check(response.error_code)
+            return response
+
+        found += [
+            Listing(each.transactional_id, broker.node_id, each.producer_id, each.transaction_state)
+            for each in cluster.retried(ask).transaction_states
+        ]
+    return found
+
+
+def describe_transaction(cluster: Cluster, transactional_id: str) -> Description:
+    """The transaction of an id. ApiError, TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+    request = descriptions.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+
+    def ask() -> Description:
+        node = cluster.coordinator_node(transactional_id, _TRANSACTION).node_id
+        response: descriptions.DescribeTransactionsResponse = cluster.node(node).ask(request)
+        (found,) = response.transaction_states
+        check(found.error_code, _description_failure(transactional_id, error_code(found.error_code)))
+        return Description(
+            node,
+            transactional_id,
+            found.producer_id,
+            found.producer_epoch,
+            found.transaction_state,
+            found.transaction_timeout_ms,
+            found.transaction_start_time_ms,
+            [(topic.topic, index) for topic in found.topics for index in topic.partitions],
+        )
+
+    return cluster.retried(ask)
+
+
+def _description_failure(transactional_id: str, code: ErrorCode) -> str:
+    """The message of Kafka's `DescribeTransactionsHandler`."""
+    reasons = {
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "because the ID could not be found",
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "due to authorization failure",
+    }
+    reason = reasons.get(code, "due to unexpected error")
+    return f"DescribeTransactions request for transactionalId `{transactional_id}` failed {reason}"
+
+
+def describe_producers(
+    cluster: Cluster, partitions: Iterable[TopicPartition], node: int | None = None
+) -> dict[TopicPartition, list[ProducerState]]:
+    """The producers of each partition, by its leader or by one replica, the broker `node`. ApiError."""
+    places = sorted(set(partitions))
+    leaders = dict.fromkeys(places, node) if node is not None else leaders_of(cluster, places)
+    by_node: dict[int, dict[str, list[int]]] = {}
+    for topic, index in places:
+        leader = leaders.get((topic, index))
+        if leader is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if leader < 0:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        by_node.setdefault(leader, {}).setdefault(topic, []).append(index)
+    found: dict[TopicPartition, list[ProducerState]] = {}
+    for leader, topics in by_node.items():
+        request = producers.DescribeProducersRequest(
+            topics=[producers.TopicRequest(name=name, partition_indexes=indexes) for name, indexes in topics.items()]
+        )
+        response: producers.DescribeProducersResponse = cluster.node(leader).ask(request)
+        for topic_answer in response.topics:
+            for each in topic_answer.partitions:
+                check(each.error_code, each.error_message)
+                found[topic_answer.name, each.partition_index] = list(each.active_producers)
+    return found
+
+
+def abort(cluster: Cluster, marker: Marker) -> None:
+    """Write an abort marker into a partition. ApiError."""
+    topic, index = marker.partition
+    leader = leaders_of(cluster, [marker.partition]).get(marker.partition)
+    if leader is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    request = markers.WriteTxnMarkersRequest(
+        markers=[
+            markers.WritableTxnMarker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=False,
+                topics=[markers.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+                coordinator_epoch=marker.coordinator_epoch,
+            )
+        ]
+    )
+    response: markers.WriteTxnMarkersResponse = cluster.node(leader).ask(request)
+    (result,) = response.markers
+    (outcome,) = result.topics[0].partitions
+    check(outcome.error_code, _abort_failure(marker, error_code(outcome.error_code)))
+
+
+def _abort_failure(marker: Marker, code: ErrorCode) -> str:
+    """The message of Kafka's `AbortTransactionHandler`."""
+    reasons = {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "due to cluster authorization error",
+        ErrorCode.INVALID_PRODUCER_EPOCH: "due an invalid producer epoch",
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED: f"since the provided coordinator epoch {marker.coordinator_epoch} "
+        "has been fenced by the active coordinator",
+    }
+    reason = reasons.get(code) or f"due to unexpected error: {ApiError(code).message}"
+    return f"WriteTxnMarkers request with {marker} failed {reason}"

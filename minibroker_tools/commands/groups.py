@@ -1,0 +1,76 @@
+"""kafka-groups: list groups of all types (`org.apache.kafka.tools.GroupsCommand` of Kafka 4, KIP-1043)."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_tools.client.groups import CONSUMER_TYPE, Listing, list_groups
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out, row
+
+_DESCRIPTION: Final = "This tool helps to list groups of all types."
+_TYPES: Final = {"consumer": "Consumer", "classic": "Classic", "share": "Share", "streams": "Streams"}
+"""The types as `--group-type` and ListGroups name them, and as they are printed."""
+_FILTERS: Final = ("consumer", "share", "streams")
+_PATIENCE_S: Final = 30.0
+_WIDTH: Final = 20
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-groups."""
+    known = Options(tool, _DESCRIPTION)
+    add_connection(known)
+    known.flag("list", help="list the groups")
+    known.value("group-type", help=f"only groups of a type: {', '.join(_TYPES)}", metavar="TYPE")
+    known.value("protocol", help="only groups of a protocol type")
+    known.flag("consumer", help="only consumer groups of all kinds")
+    known.flag("share", help="only share groups")
+    known.flag("streams", help="only streams groups")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """List the groups."""
+    values = known.parse(arguments)
+    _check(values)
+    try:
+        with cluster_of(values, timeout=_PATIENCE_S) as cluster:
+            found = list_groups(cluster)
+    except UsageError:
+        raise
+    except ToolError as failure:
+        out(f"Error while executing groups command : {failure.message}")
+        return 1
+    _print(sorted(each for each in found if _is_shown(each, values)))
+    return 0
+
+
+def _check(values: Values) -> None:
+    if not values.has("bootstrap-server"):
+        raise UsageError("Missing required option(s) [bootstrap-server]")
+    if not values.has("list"):
+        raise UsageError("Command must include exactly one action: --list.")
+    group_type = values.text("group-type")
+    if group_type is not None and group_type.lower() not in _TYPES:
+        raise ToolError("--group-type must be a valid group type.")
+    for name in _FILTERS:
+        values.exclude(name, *(other for other in _FILTERS if other != name), "group-type", "protocol")
+
+
+def _is_shown(group: Listing, values: Values) -> bool:
+    kind, protocol = group.type.lower(), group.protocol_type
+    if values.has("group-type") or values.has("protocol"):
+        expected = values.text("group-type")
+        return (expected is None or kind == expected.lower()) and values.text("protocol") in {None, protocol}
+    if values.has("consumer"):
+        return protocol in {CONSUMER_TYPE, ""} or kind == "consumer"
+    return not any(values.has(name) and kind != name for name in ("share", "streams"))
+
+
+def _print(groups: Sequence[Listing]) -> None:
+    lines = [(each.group, _TYPES.get(each.type.lower(), each.type), each.protocol_type) for each in groups]
+    width = max([_WIDTH, *(len(cell) for line in lines for cell in line)])
+    out(row(("GROUP", "TYPE", "PROTOCOL"), [width] * 3))
+    for line in lines:
+        out(row(line, [width] * 3) + " ")

@@ -1,0 +1,346 @@
+"""kafka-reassign-partitions: move replicas between brokers and directories (`ReassignPartitionsCommand`)."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import MetadataResponseTopic
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.reassignments import (
+    Reassignment,
+    Replica,
+    alter_reassignments,
+    list_reassignments,
+    move_directories,
+    replica_directories,
+)
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error
+from minibroker_tools.commands.json_files import named, read_json
+from minibroker_tools.commands.reassignment_plans import (
+    Plan,
+    as_json,
+    broker_ids,
+    check_executable,
+    plan_of,
+    topics_of,
+)
+from minibroker_tools.commands.replica_assignment import propose
+from minibroker_tools.commands.replica_throttles import clear_throttles, throttle_brokers, throttle_directories
+from minibroker_tools.failures import ApiError, ToolError, UsageError, error_code
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out, write
+
+_CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
+_ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
+    "generate": (("topics-to-move-json-file", "broker-list"), ("disable-rack-aware",)),
+    "execute": (
+        ("reassignment-json-file",),
+        ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
+    ),
+    "verify": (("reassignment-json-file",), ("preserve-throttles",)),
+    "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout")),
+    "list": ((), ()),
+}
+"""The actions: the options that each needs, and those that it may have."""
+_BY_CONTROLLER: Final = ("cancel", "list")
+_TIMEOUT_MS: Final = 10_000
+_PAUSE_S: Final = 0.1
+_UNTHROTTLED: Final = -1
+
+
+class _TerseError(ToolError):
+    """A failure that is printed without `Error:` before it (`TerseException`)."""
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-reassign-partitions."""
+    known = Options(tool, "This tool helps to move topic partitions between replicas.")
+    add_connection(known, controller=True)
+    known.flag("verify", help="show how far the moves of a plan are; end the throttles once all are done")
+    known.flag("generate", help="propose a plan for topics and brokers")
+    known.flag("execute", help="begin the moves of a plan")
+    known.flag("cancel", help="end the moves of a plan")
+    known.flag("list", help="list all moves that go on")
+    known.value("reassignment-json-file", help="the plan", metavar="FILE")
+    known.value("topics-to-move-json-file", help="with --generate: the topics", metavar="FILE")
+    known.value("broker-list", help="with --generate: the ids of brokers, 0,1,2", metavar="IDS")
+    known.flag("disable-rack-aware", help="with --generate: pay no regard to racks")
+    known.value("throttle", help="between brokers, bytes per second", type=int, metavar="RATE")
+    known.value("replica-alter-log-dirs-throttle", help="between directories, bytes per second", type=int)
+    known.value("timeout", help="for moves between directories to begin, 10000 ms without it", type=int, metavar="MS")
+    known.flag("additional", help="with --execute: beside moves that go on")
+    known.flag("preserve-throttles", help="with --verify and --cancel: keep the throttles")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the one action of the command line."""
+    values = known.parse(arguments)
+    action = _action(values)
+    try:
+        with cluster_of(values) as cluster:
+            if action == "list":
+                _list(cluster)
+            elif action == "generate":
+                _generate(cluster, values)
+            else:
+                plan = plan_of(read_json(values.text("reassignment-json-file") or ""))
+                {"verify": _verify, "execute": _execute, "cancel": _cancel}[action](cluster, plan, values)
+    except _TerseError as failure:
+        out(failure.message)
+        return 1
+    except ToolError as failure:
+        out(f"Error: {java_error(failure)}")
+        return 1
+    return 0
+
+
+def _action(values: Values) -> str:
+    found = [name for name in _ACTIONS if values.has(name)]
+    if len(found) != 1:
+        shown = ", ".join(f"--{name}" for name in _ACTIONS)
+        raise UsageError(f"Command must include exactly one action: {shown}")
+    action = found[0]
+    if all(map(values.has, _CONNECTION)):
+        raise UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    if not any(map(values.has, _CONNECTION)):
+        raise UsageError("Please specify --bootstrap-server")
+    required, permitted = _ACTIONS[action]
+    values.require(*required)
+    connection = _CONNECTION if action in _BY_CONTROLLER else _CONNECTION[:1]
+    allowed = {action, "command-config", *connection, *required, *permitted}
+    names = [*_CONNECTION, *(name for groups in _ACTIONS.values() for group in groups for name in group)]
+    for name in names:
+        if name not in allowed and values.has(name):
+            raise UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
+    return action
+
+
+def _list(cluster: Cluster) -> None:
+    moves = list_reassignments(cluster)
+    if not moves:
+        out("No partition reassignments found.")
+        return
+    out("Current partition reassignments:")
+    for partition, move in sorted(moves.items()):
+        adding = f" adding: {_joined(move.adding)}." if move.adding else ""
+        removing = f" removing: {_joined(move.removing)}." if move.removing else ""
+        out(f"{named(partition)}: replicas: {_joined(move.replicas)}.{adding}{removing}")
+
+
+def _generate(cluster: Cluster, values: Values) -> None:
+    nodes = broker_ids(values.text("broker-list") or "")
+    topics = topics_of(read_json(values.text("topics-to-move-json-file") or ""))
+    current = {
+        (topic.name or "", each.partition_index): list(each.replica_nodes)
+        for topic in _described(cluster, topics)
+        for each in topic.partitions
+    }
+    racks = _racks(cluster, nodes, aware=not values.has("disable-rack-aware"))
+    proposed: dict[TopicPartition, list[int]] = {}
+    for topic in sorted({topic for topic, _ in current}):
+        indexes = sorted(index for name, index in current if name == topic)
+        replicas = propose(racks, len(indexes), len(current[topic, indexes[0]]))
+        proposed |= {(topic, index): each for index, each in enumerate(replicas)}
+    out(f"Current partition replica assignment\n{as_json(current)}\n")
+    out(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
+
+
+def _racks(cluster: Cluster, nodes: Sequence[int], *, aware: bool) -> dict[int, str | None]:
+    """The racks of those brokers that exist, None where racks do not count."""
+    racks = {broker.node_id: broker.rack if aware else None for broker in cluster.brokers() if broker.node_id in nodes}
+    if any(racks.values()) and not all(racks.values()):
+        raise ToolError(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    return racks
+
+
+def _described(cluster: Cluster, topics: Iterable[str]) -> list[MetadataResponseTopic]:
+    """The topics of these names. ApiError names one that does not exist."""
+    found = cluster.metadata(sorted(set(topics))).topics
+    for topic in found:
+        if topic.error_code:
+            is_unknown = error_code(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise ApiError(topic.error_code, f"Topic {topic.name} not found." if is_unknown else None)
+    return found
+
+
+def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
+    check_executable(plan)
+    moves = list_reassignments(cluster)
+    if moves and not values.has("additional"):
+        raise _TerseError(
+            "Cannot execute because there is an existing partition assignment.  Use --additional to override this and "
+            "create a new partition assignment in addition to the existing one. The --additional flag can also be used "
+            "to change the throttle by resubmitting the current reassignment."
+        )
+    targets = dict(plan.partitions)
+    current = _current(cluster, targets)
+    out(
+        f"Current partition replica assignment\n\n{as_json(current)}\n\n"
+        "Save this to use as the --reassignment-json-file option during rollback"
+    )
+    _throttle(cluster, values, plan, moves, current)
+    errors = alter_reassignments(cluster, dict(targets))
+    if errors:
+        lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
+        raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))
+    out(f"Successfully started partition reassignment{_s(targets)} for {_names(targets)}")
+    if plan.directories:
+        _move(cluster, plan.directories, values)
+
+
+def _current(cluster: Cluster, targets: Mapping[TopicPartition, list[int]]) -> dict[TopicPartition, list[int]]:
+    """The replicas that the partitions have now. ToolError for a broker or a partition that does not exist."""
+    known = {broker.node_id for broker in cluster.brokers()}
+    unknown = sorted({node for replicas in targets.values() for node in replicas} - known)
+    if unknown:
+        raise ToolError(f"Unknown broker id {unknown[0]}")
+    current = {
+        (topic.name or "", each.partition_index): list(each.replica_nodes)
+        for topic in _described(cluster, (topic for topic, _ in targets))
+        for each in topic.partitions
+        if (topic.name, each.partition_index) in targets
+    }
+    missing = sorted(targets.keys() - current.keys())
+    if missing:
+        names = ", ".join(map(named, missing))
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {names}")
+    return current
+
+
+def _throttle(
+    cluster: Cluster,
+    values: Values,
+    plan: Plan,
+    moves: Mapping[TopicPartition, Reassignment],
+    current: Mapping[TopicPartition, list[int]],
+) -> None:
+    between_brokers = values.number("throttle", _UNTHROTTLED)
+    between_directories = values.number("replica-alter-log-dirs-throttle", _UNTHROTTLED)
+    if between_brokers < 0 and between_directories < 0:
+        return
+    out(
+        "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
+        "removed."
+    )
+    if between_brokers >= 0:
+        throttle_brokers(cluster, dict(plan.partitions), moves, current, between_brokers)
+    if between_directories >= 0:
+        throttle_directories(cluster, plan.directories, between_directories)
+
+
+def _move(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> None:
+    """Begin moves between directories, again and again until the replicas are at their brokers. ToolError."""
+    deadline = time.monotonic() + values.number("timeout", _TIMEOUT_MS) / 1000
+    pending = dict(targets)
+    while True:
+        for replica, error in sorted(move_directories(cluster, pending).items()):
+            if error is None:
+                out(
+                    f"Successfully started moving log directory to {pending.pop(replica)} for replica "
+                    f"{replica.topic}-{replica.partition} with broker {replica.node} "
+                )
+            elif error.code is not ErrorCode.REPLICA_NOT_AVAILABLE:
+                raise ToolError(f"Failed to alter dir for {replica}: {error.described}")
+        if not pending:
+            return
+        if time.monotonic() > deadline:
+            names = ",".join(map(str, sorted(pending)))
+            raise _TerseError(f"Timed out before log directory move{_s(pending)} could be started for: {names}")
+        time.sleep(_PAUSE_S)
+
+
+def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
+    moves = list_reassignments(cluster)
+    out("Status of partition reassignment:")
+    here = _replicas_now(cluster, [partition for partition, _ in plan.partitions if partition not in moves])
+    for partition, replicas in sorted(plan.partitions):
+        if partition in moves:
+            out(f"Reassignment of partition {named(partition)} is still in progress.")
+        elif here[partition] == replicas:
+            out(f"Reassignment of partition {named(partition)} is completed.")
+        else:
+            out(
+                f"There is no active reassignment of partition {named(partition)}, but replica set is "
+                f"{_joined(here[partition])} rather than {_joined(replicas)}."
+            )
+    are_moving = _verify_directories(cluster, plan.directories)
+    if not moves and not are_moving and not values.has("preserve-throttles"):
+        clear_throttles(cluster, plan.partitions)
+
+
+def _replicas_now(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[int]]:
+    """The replicas of partitions, none for one that does not exist."""
+    names = sorted({topic for topic, _ in partitions})
+    found = {
+        (topic.name or "", each.partition_index): list(each.replica_nodes)
+        for topic in (cluster.metadata(names).topics if names else ())
+        for each in topic.partitions
+    }
+    return {partition: found.get(partition, []) for partition in partitions}
+
+
+def _verify_directories(cluster: Cluster, targets: Mapping[Replica, str]) -> bool:
+    """Print the states of moves between directories; True while one of them goes on."""
+    are_moving = False
+    lines: list[str] = []
+    for replica, (now, later) in sorted(replica_directories(cluster, targets).items()):
+        target, name = targets[replica], f"{replica.topic}-{replica.partition}"
+        if now is None:
+            lines.append(
+                f"Partition {name} is not found in any live log dir on broker {replica.node}. There is likely an "
+                "offline log directory on the broker."
+            )
+        elif later is not None:
+            are_moving = True
+            lines.append(
+                f"Reassignment of replica {replica} is still in progress."
+                if later == target
+                else f"Partition {name} on broker {replica.node} is being moved to log dir {later} instead of {target}."
+            )
+        elif now == target:
+            lines.append(f"Reassignment of replica {replica} completed successfully.")
+        else:
+            lines.append(
+                f"Partition {name} on broker {replica.node} is not being moved from log dir {now} to {target}."
+            )
+    out("\n".join(lines))
+    return are_moving
+
+
+def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
+    targets = [partition for partition, _ in plan.partitions]
+    active = sorted(list_reassignments(cluster, targets))
+    if active:
+        errors = alter_reassignments(cluster, dict.fromkeys(active))
+        if errors:
+            lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
+            raise _TerseError("\n".join([f"Error cancelling partition reassignment{_s(errors)} for:", *lines]))
+        out(f"Successfully cancelled partition reassignment{_s(active)} for: {_names(active)}")
+    else:
+        out("None of the specified partition reassignments are active.")
+    places = replica_directories(cluster, plan.directories)
+    moving = {replica: now for replica, (now, later) in places.items() if now is not None and later is not None}
+    if moving:
+        _move(cluster, moving, values)
+    else:
+        write("None of the specified partition moves are active.")
+    if not values.has("preserve-throttles"):
+        clear_throttles(cluster, plan.partitions)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(named, sorted(partitions)))
+
+
+def _joined(nodes: Iterable[int]) -> str:
+    return ",".join(map(str, nodes))
+
+
+def _s(things: Sequence[object] | Mapping[TopicPartition, object] | Mapping[Replica, object]) -> str:
+    return "" if len(things) == 1 else "s"

@@ -1,0 +1,32 @@
+"""kafka-groups lists groups of all types."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.contract import Message
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.runs import ours
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    with Broker() as running:
+        client = Librdkafka(running.bootstrap_servers)
+        client.create_topic("orders", 1)
+        client.produce("orders", [Message(b"1")])
+        yield running.bootstrap_servers
+
+
+def test_groups_are_listed_and_filtered(broker: str) -> None:
+    read = ("kafka-console-consumer", "--bootstrap-server", broker, "--topic", "orders", "--from-beginning")
+    assert ours(*read, "--max-messages", "1", "--group", "readers").status == 0
+    words = ("kafka-groups", "--bootstrap-server", broker, "--list")
+    line = f"{'readers':20} {'Classic':20} {'consumer':20} "
+    shown = [["--consumer"], ["--group-type", "classic"], ["--protocol", "consumer"], []]
+    hidden = [["--share"], ["--streams"], ["--group-type", "Consumer"], ["--protocol", "connect"]]
+    for filters in shown + hidden:
+        lines = ours(*words, *filters).out.splitlines()
+        assert lines[0].split() == ["GROUP", "TYPE", "PROTOCOL"]
+        assert (line in lines) == (filters in shown), filters

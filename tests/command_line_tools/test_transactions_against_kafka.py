@@ -1,0 +1,89 @@
+"""kafka-transactions prints what Kafka's tool does, on both brokers."""
+
+import re
+import uuid
+
+import confluent_kafka as rdkafka
+import pytest
+
+from tests.clients.contract import TIMEOUT, Message, eventually
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.runs import ours
+from tests.kafka.oracle import Oracle
+
+_TOOL = "kafka-transactions --bootstrap-server {B}"
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"t{uuid.uuid4().hex[:8]}"
+    client = Librdkafka(bootstrap)
+    client.create_topic(name, 2)
+    client.produce(name, [Message(b"%d" % n, partition=0) for n in range(5)])
+    return name
+
+
+def begun(bootstrap: str, transactional_id: str, topic: str) -> rdkafka.Producer:
+    """A producer that has written a record into a transaction."""
+    producer = rdkafka.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(TIMEOUT)
+    producer.begin_transaction()
+    producer.produce(topic, b"value", partition=1)
+    producer.flush(TIMEOUT)
+    return producer
+
+
+def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, topic: str) -> None:
+    done = begun(bootstrap, f"{topic}-done", topic)
+    done.commit_transaction(TIMEOUT)
+    words = _TOOL.replace("{B}", bootstrap).split()
+    # Kafka answers before it has written the markers.
+    eventually(lambda: "CompleteCommit" in ours(*words, "describe", "--transactional-id", f"{topic}-done").out)
+    producer = begun(bootstrap, f"{topic}-open", topic)
+    compare(
+        oracle,
+        bootstrap,
+        f"{_TOOL} describe --transactional-id {topic}-done",
+        f"{_TOOL} describe --transactional-id {topic}-none",
+        f"{_TOOL} describe-producers --topic {topic} --partition 0",
+        f"{_TOOL} describe-producers --topic {topic} --partition 1",
+        f"{_TOOL} describe-producers --topic {topic} --partition 1 --broker-id 1",
+        f"{_TOOL} find-hanging --topic {topic}",
+        f"{_TOOL} find-hanging --topic {topic} --partition 1 --max-transaction-timeout 0",
+        f"{_TOOL} find-hanging --topic {{}}-none",
+        f"{_TOOL} find-hanging --broker-id 1",
+        f"{_TOOL} abort --topic {topic} --partition 1 --start-offset 7",
+        f"{_TOOL} abort --topic {topic} --partition 1 --producer-id 987654 --producer-epoch 0 --coordinator-epoch -1",
+    )
+    listed, theirs = (
+        ours(*words, "list"),
+        oracle.attempt("org.apache.kafka.tools.TransactionsCommand", *words[1:], "list"),
+    )
+    mine = [line for line in listed.out.splitlines() if topic in line or line.startswith("TransactionalId")]
+    assert set(mine) <= set(theirs.splitlines())
+    assert len(mine) == 3
+    described = ours(*words, "describe", "--transactional-id", f"{topic}-open").out.splitlines()[1].split("\t")
+    assert (described[4].strip(), described[8].strip()) == ("Ongoing", f"{topic}-1")
+    found = ours(*words, "describe-producers", "--topic", topic, "--partition", "1").out
+    (start,) = re.findall(r"\t(\d+) *\t$", found, re.MULTILINE)
+    assert ours(*words, "abort", "--topic", topic, "--partition", "1", "--start-offset", start).status == 0
+    assert "None" in ours(*words, "describe-producers", "--topic", topic, "--partition", "1").out
+    producer.abort_transaction(TIMEOUT)
+
+
+def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str) -> None:
+    compare(
+        oracle,
+        bootstrap,
+        f"{_TOOL}",
+        f"{_TOOL} describe",
+        f"{_TOOL} explain",
+        f"{_TOOL} describe-producers --topic a",
+        f"{_TOOL} abort --topic a --partition 0",
+        f"{_TOOL} abort --topic a --partition 0 --producer-id 1",
+        f"{_TOOL} abort --topic a --partition 0 --producer-id 1 --producer-epoch 0",
+        f"{_TOOL} find-hanging",
+        f"{_TOOL} find-hanging --partition 1 --broker-id 1",
+        "kafka-transactions list",
+    )
