@@ -17,6 +17,7 @@ RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
     "docs/control-plane.md": "tests/broker/control/test_documented.py",
     "docs/faults.md": "tests/broker/faults/test_docs.py",
+    "docs/serve.md": "tests/pipeline/test_documentation.py",
     "docs/spark-example.md": "tests/pipeline/test_documentation.py",
     "docs/spark-jobs.md": "tests/pipeline/test_documentation.py",
     "docs/spark-source.md": "tests/pipeline/test_documentation.py",
