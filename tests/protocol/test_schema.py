@@ -1,6 +1,6 @@
 """How declarations are read: versions, nullability, tags and defaults."""
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Annotated, Any
 
 import pytest
@@ -26,7 +26,7 @@ from minibroker_protocol.schema import (
 )
 from tests.protocol.sample_messages import Arrays, Leaf, Numbers, Point, Texts, Tree
 
-TREE = {field.name: field for field in fields_of(Tree)}
+TREE = {each.name: each for each in fields_of(Tree)}
 
 
 def encoded(value: object, version: int) -> bytes:
@@ -252,3 +252,55 @@ def test_the_nullable_type_of_a_structure_field_is_an_ordinary_python_type() -> 
 
     assert Named(name="a") == Named(name="a", other=None)
     assert decode(Named, memoryview(encoded(Named(name="a"), 0)), 0) == (Named(name="a"), 5)
+
+
+@dataclass(slots=True, kw_only=True)
+class Plain:
+    name: str
+    numbers: list[int] = field(default_factory=list[int])
+    text: str | None = "t"
+
+
+@structure
+class Declared:
+    name: String
+    numbers: list[Int16] = field(default_factory=list[int])
+    text: NullableString = "t"
+
+
+@structure
+class Empty:
+    pass
+
+
+def test_a_message_class_does_what_a_dataclass_does() -> None:
+    kinds: tuple[Any, ...] = (Plain, Declared)
+    for each in kinds:
+        made, same = each(name="a"), each(name="a")
+        assert made == same
+        assert made != each(name="a", text=None)
+        assert made != kinds[each is Plain](name="a")
+        made.numbers.append(1)
+        assert (same.numbers, made != same) == ([], True)
+        assert repr(made) == f"{each.__name__}(name='a', numbers=[1], text='t')"
+        assert replace(made, text=None) == each(name="a", numbers=[1], text=None)
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(made)
+        with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'name'"):
+            each()
+        with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+            each(name="a", other=1)
+        with pytest.raises(TypeError, match="takes 1 positional argument but 2 were given"):
+            each("a")
+    assert (Empty(), repr(Empty())) == (Empty(), "Empty()")
+
+
+def test_the_first_message_of_a_class_may_be_refused() -> None:
+    @structure
+    class Fresh:
+        name: String
+
+    fresh: Any = Fresh
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'name'"):
+        fresh()
+    assert fresh(name="a").name == "a"
