@@ -97,6 +97,8 @@ class Topic:
         #: Whether sound batches are appended as they come; for the others see `append_policy`.
         self.keeps_batches = keeps_batches(config) and not self.is_internal
         self.min_insync_replicas = config.integer("min.insync.replicas")
+        #: Is `compact` in its cleanup policy?
+        self.is_compacted = "compact" in config.items("cleanup.policy")
         self.flushes_on_append = config.integer("flush.messages") < LONG_MAX
         self._append_policy: AppendPolicy | None = None
         self._log_config: LogConfig | None = None
@@ -116,11 +118,6 @@ class Topic:
         if self._append_policy is None:
             self._append_policy = append_policy(self.config)
         return self._append_policy
-
-    @property
-    def is_compacted(self) -> bool:
-        """Is `compact` in its cleanup policy?"""
-        return "compact" in self.config.items("cleanup.policy")
 
     @property
     def is_internal(self) -> bool:

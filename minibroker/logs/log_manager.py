@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"
 _CLEANING: Final = "cleaning"
+_FEW_USED: Final = 64
+"""So many partitions are remembered without a look at which of them are gone."""
 _logger = logging.getLogger(__name__)
 
 
@@ -82,6 +84,9 @@ class LogManager:
         self._high_watermarks = OffsetCheckpoint(data_dir.path, HIGH_WATERMARKS)
         self._cleaner_offsets = OffsetCheckpoint(data_dir.path, CLEANER_OFFSETS)
         self._cleaner: LogCleaner | None = None
+        #: Partitions whose log somebody has asked for, in that order; some may be gone.
+        self._used: dict[Partition, None] = {}
+        self._most_used = _FEW_USED
         self._all_open = False
         self._flush_period_ms = LONG_MAX
         self._flushed_at: dict[Log, int] = {}
@@ -112,6 +117,7 @@ class LogManager:
 
         StorageError or OSError when that fails.
         """
+        self._note_used(partition)
         topic = partition.topic
         key = partition.key
         recovery_point = self._recovery_points.offsets.get(key, 0)
@@ -312,10 +318,18 @@ class LogManager:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
 
+    def _note_used(self, partition: Partition) -> None:
+        self._used[partition] = None
+        if len(self._used) > self._most_used:
+            self._most_used = 2 * sum(1 for _ in self._opened()) + _FEW_USED  # which drops those that are gone
+
     def _opened(self) -> Iterator[tuple[Partition, Log]]:
-        for partition in self._partitions():
+        """The open logs, however many partitions there are beside them."""
+        for partition in tuple(self._used):
             log = partition.opened_log
-            if log is not None:
+            if self._topics.get(partition.topic.name) is not partition.topic:
+                self._used.pop(partition, None)
+            elif log is not None:
                 yield partition, log
 
     def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Steps:
@@ -433,29 +447,24 @@ class LogManager:
 
     def _note_offsets(self) -> None:
         """Tell the checkpoints where the logs are; a log that was not opened is where it was."""
-        recovery_points: dict[TopicPartition, int] = {}
-        start_offsets: dict[TopicPartition, int] = {}
-        high_watermarks: dict[TopicPartition, int] = {}
-        noted = (
-            (recovery_points, self._recovery_points),
-            (start_offsets, self._start_offsets),
-            (high_watermarks, self._high_watermarks),
+        recovery_points, start_offsets, high_watermarks, cleaner_offsets = (
+            {key: offset for key, offset in checkpoint.offsets.items() if self._partition(key) is not None}
+            for checkpoint in self._checkpoints
         )
-        for partition in self._partitions():
-            key, log = partition.key, partition.opened_log
-            if log is None or not log.has_directory:
-                for offsets, checkpoint in noted:
-                    if key in checkpoint.offsets:
-                        offsets[key] = checkpoint.offsets[key]
+        for partition, log in self._opened():
+            if not log.has_directory:
                 continue
+            key = partition.key
             recovery_points[key] = log.recovery_point
             high_watermarks[key] = log.high_watermark
             if log.log_start_offset > log.segments[0].base_offset:
                 start_offsets[key] = log.log_start_offset
-        for offsets, checkpoint in noted:
-            checkpoint.offsets = offsets
-        cleaner = self._cleaner_offsets
-        cleaner.offsets = {key: offset for key, offset in cleaner.offsets.items() if self._partition(key) is not None}
+            else:
+                start_offsets.pop(key, None)
+        self._recovery_points.offsets = recovery_points
+        self._start_offsets.offsets = start_offsets
+        self._high_watermarks.offsets = high_watermarks
+        self._cleaner_offsets.offsets = cleaner_offsets
 
     # The rest
 

@@ -240,7 +240,7 @@ def _declared(cls: type[T]) -> type[T]:
 
 
 def _constructor(cls: type[Any]) -> Callable[..., None]:
-    """`__init__` as `dataclasses` compiles it."""
+    """The `__init__` that `dataclasses` would compile."""
     parameters, lines = "", ["  pass"]
     namespace: dict[str, Any] = {"NEW": dataclasses.MISSING}
     for field in dataclasses.fields(cls):
@@ -269,7 +269,7 @@ def _describe(cls: type[Any]) -> None:
 
 
 def _text_of(self: Any) -> str:
-    """What `dataclasses` has for `__repr__`."""
+    """`__repr__` as `dataclasses` makes it."""
     values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
     return f"{self.__class__.__qualname__}({values})"
 

@@ -4,6 +4,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
+from itertools import chain
 
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION, read_file, write_atomically
 from minibroker_storage.data_directory.names import TopicPartition
@@ -101,6 +102,6 @@ class OffsetCheckpoint:
 
     def forget(self, topics: frozenset[str]) -> None:
         """Drop what the file holds of topics that were deleted, before new ones take their names. OSError."""
-        if any(topic in topics for topic, _ in (*self.offsets, *self._written)):
+        if any(topic in topics for topic, _ in chain(self.offsets, self._written)):
             self.offsets = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
             self.save(sync=True)

@@ -1,19 +1,22 @@
 """The logs of a broker beside requests: retention, flushing, checkpoints, and what fails meanwhile."""
 
 import errno
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
-from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.log import Log
 from minibroker_storage.recovery import LastStop
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, batch
 from tests.broker.logs.world import (
     BROKER,
     HOUR_MS,
@@ -303,3 +306,40 @@ def test_a_deleted_file_that_cannot_be_removed_is_named_and_the_others_go(
     assert "Input/output error" in message
     left = [name for name in os.listdir(f"{harness.data_dir}/brief-0") if name.endswith(".deleted")]
     assert left == ["00000000000000000000.log.deleted"]
+
+
+# Cost.
+
+
+def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable[[], list[str]]) -> None:
+    harness = configured(BROKER | {"log.retention.bytes": "300"})
+    fill(harness)
+    pass_time(harness, HOUR_MS)  # a round of each chore: by now every log on disk has been opened
+    for number in range(3):
+        harness.create(f"unused{number}", 500)
+    used = harness.core.topics.get("unused1")
+    assert used is not None
+    harness.produce(batch(b"a"), "unused1", 499)
+    looked_at: list[str] = []
+
+    def opened_log(partition: Partition) -> Log | None:
+        looked_at.append(os.path.basename(partition.directory))
+        return partition._log
+
+    with patch.object(Partition, "opened_log", property(opened_log)):
+        pass_time(harness, HOUR_MS)
+    assert set(looked_at) == {"t-0", "unused1-499"}
+    assert checkpoint(harness, "recovery-point")[("unused1", 499)] == 0
+    assert not errors()
+
+
+def test_deleted_topics_are_looked_after_no_more(configured: Make) -> None:
+    harness = configured(BROKER)
+    for number in range(200):
+        harness.create("brief", 1)
+        harness.produce(batch(b"a"), "brief")
+        harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="brief")], timeout_ms=1000), 6)
+        harness.run_soon()
+        assert number < 199 or harness.core.topics.get("brief") is None
+    gc.collect()
+    assert sum(isinstance(each, Partition) and each.topic.name == "brief" for each in gc.get_objects()) < 150
