@@ -1,0 +1,289 @@
+"""The addresses in a response: where they stand in its bytes, and the same bytes with others in their place.
+
+`with_addresses` changes nothing but the field `host` that a field `port` follows, that port, and the sizes of tagged
+fields around them. All other bytes stay as they are, also tagged fields that no declaration knows. It walks over the
+bytes along the declaration of the message, as far as the last address may stand.
+
+A walk is a chain of steps that are made once for each (class, version). A step takes (bytes, position, finds) and
+returns the position behind its field.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.primitives import read_uvarint, write_uvarint
+from minibroker_protocol.schema import Field, fields_of, schema_of
+
+Translate = Callable[[str, int], tuple[str, int] | None]
+"""From an address to the one that stands in its place; None leaves the address as it is."""
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+
+
+class _Address(NamedTuple):
+    """An address within the bytes: its host with the length is at `start`, its port at `port_at`."""
+
+    start: int
+    port_at: int
+    is_compact: bool
+
+
+class _Size(NamedTuple):
+    """The size of a tagged field at `start`, and its content from `begin` to `end`."""
+
+    start: int
+    begin: int
+    end: int
+
+
+class _Edit(NamedTuple):
+    start: int
+    end: int
+    content: bytes
+
+
+_Finds = list[_Address | _Size]
+_Step = Callable[[memoryview, int, _Finds], int]
+
+
+def with_addresses(
+    cls: type[Any], version: int, message: memoryview, position: int, translate: Translate
+) -> bytearray | None:
+    """The bytes of `message` with other addresses; None when they stay as they are.
+
+    `position` is where the body of the response begins. DecodeError for bytes that do not fit the declaration,
+    ValueError for a version that the class does not have.
+    """
+    finds: _Finds = []
+    try:
+        end = _walk(cls, version)(message, position, finds)
+    except (IndexError, struct.error):
+        raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes") from None
+    if end > len(message):
+        raise DecodeError(f"{cls.__name__} v{version}: cut short at {len(message)} bytes")
+    if not finds:
+        return None
+    edits = [edit for find in finds if isinstance(find, _Address) for edit in _edits(message, find, translate)]
+    if not edits:
+        return None
+    for find in reversed(finds):
+        if isinstance(find, _Size):
+            growth = sum(
+                len(each.content) - (each.end - each.start) for each in edits if find.begin <= each.start < find.end
+            )
+            edits.append(_Edit(find.start, find.begin, _uvarint(find.end - find.begin + growth)))
+    return _edited(message, sorted(edits))
+
+
+def _edits(message: memoryview, address: _Address, translate: Translate) -> Sequence[_Edit]:
+    try:
+        if address.is_compact:
+            length, begin = read_uvarint(message, address.start)
+            host = str(message[begin : begin + length - 1], "utf-8")
+        else:
+            host = str(message[address.start + _INT16.size : address.port_at], "utf-8")
+    except UnicodeDecodeError:
+        return ()  # no client can connect there
+    port: int = _INT32.unpack_from(message, address.port_at)[0]
+    other = translate(host, port)
+    if other is None:
+        return ()
+    encoded = other[0].encode()
+    head = _uvarint(len(encoded) + 1) if address.is_compact else _INT16.pack(len(encoded))
+    end = address.port_at + _INT32.size
+    return (_Edit(address.start, end, head + encoded + _INT32.pack(other[1])),)
+
+
+def _edited(message: memoryview, edits: Sequence[_Edit]) -> bytearray:
+    out = bytearray()
+    position = 0
+    for edit in edits:
+        out += message[position : edit.start]
+        out += edit.content
+        position = edit.end
+    out += message[position:]
+    return out
+
+
+def _uvarint(value: int) -> bytes:
+    out = bytearray()
+    write_uvarint(out, value)
+    return bytes(out)
+
+
+@cache
+def _walk(cls: type[Any], version: int) -> _Step:
+    schema = schema_of(cls)
+    if version not in schema.versions:
+        raise ValueError(f"{cls.__name__} has no version {version}")
+    steps = _Steps(version, flexible=version in schema.flexible).of(cls)
+    while steps and not steps[-1][1]:
+        steps.pop()  # nothing behind the last address matters
+    return _chain([step for step, _ in steps])
+
+
+class _Steps:
+    """Makes the steps of one version; each comes with whether it may find addresses."""
+
+    def __init__(self, version: int, *, flexible: bool) -> None:
+        self._version = version
+        self._flexible = flexible
+
+    def of(self, cls: type[Any]) -> list[tuple[_Step, bool]]:
+        """The steps of a message or a structure."""
+        steps: list[tuple[_Step, bool]] = []
+        tags: dict[int, tuple[_Step, bool]] = {}
+        fields = [field for field in fields_of(cls) if self._version in field.present]
+        for index, field in enumerate(fields):
+            if self._version in field.tagged_in:
+                if self._flexible:
+                    tags[field.tag] = self._field(field, in_tag=True)
+            elif field.name == "host":
+                assert fields[index + 1].name == "port", cls
+                steps.append((_address_step(compact=self._flexible), True))
+            elif field.name != "port":
+                steps.append(self._field(field))
+        if self._flexible:
+            found = {tag: step for tag, (step, finds) in tags.items() if finds}
+            steps.append((_tags_step(found), bool(found)))
+        return steps
+
+    def _structure(self, cls: type[Any]) -> tuple[_Step, bool]:
+        steps = self.of(cls)
+        return _chain([step for step, _ in steps]), any(finds for _, finds in steps)
+
+    def _field(self, field: Field, *, in_tag: bool = False) -> tuple[_Step, bool]:
+        kind = field.kind
+        if not field.is_array and isinstance(kind, p.WireType):
+            return self._value(kind), False
+        if not field.is_array:
+            assert not isinstance(kind, p.WireType)
+            step, finds = self._structure(kind)
+            return (_nullable_step(step) if self._version in field.nullable and not in_tag else step), finds
+        count = _uvarint_count if self._flexible else _int32_count
+        if isinstance(kind, p.WireType):
+            if kind.fmt:
+                return _fixed_array_step(count, struct.calcsize(">" + kind.fmt)), False
+            return _array_step(count, self._value(kind)), False
+        step, finds = self._structure(kind)
+        return _array_step(count, step), finds
+
+    def _value(self, kind: p.WireType) -> _Step:
+        if kind.fmt:
+            return _fixed_step(struct.calcsize(">" + kind.fmt))
+        if not kind.prefix:
+            return _varint_step
+        if self._flexible:
+            return _compact_step
+        return _int16_sized_step if kind.prefix == "h" else _int32_sized_step
+
+
+def _chain(steps: Sequence[_Step]) -> _Step:
+    if len(steps) == 1:
+        return steps[0]
+
+    def step(data: memoryview, position: int, finds: _Finds) -> int:
+        for each in steps:
+            position = each(data, position, finds)
+        return position
+
+    return step
+
+
+def _fixed_step(size: int) -> _Step:
+    return lambda _data, position, _finds: position + size
+
+
+def _varint_step(data: memoryview, position: int, _finds: _Finds) -> int:
+    while data[position] & 0x80:
+        position += 1
+    return position + 1
+
+
+def _compact_step(data: memoryview, position: int, _finds: _Finds) -> int:
+    length, position = read_uvarint(data, position)
+    return position + max(length - 1, 0)
+
+
+def _int16_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
+    return position + _INT16.size + max(_INT16.unpack_from(data, position)[0], 0)
+
+
+def _int32_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
+    return position + _INT32.size + max(_INT32.unpack_from(data, position)[0], 0)
+
+
+def _uvarint_count(data: memoryview, position: int) -> tuple[int, int]:
+    count, position = read_uvarint(data, position)
+    return count - 1, position
+
+
+def _int32_count(data: memoryview, position: int) -> tuple[int, int]:
+    return _INT32.unpack_from(data, position)[0], position + _INT32.size
+
+
+def _fixed_array_step(count: Callable[[memoryview, int], tuple[int, int]], size: int) -> _Step:
+    def step(data: memoryview, position: int, _finds: _Finds) -> int:
+        number, position = count(data, position)
+        return position + max(number, 0) * size
+
+    return step
+
+
+def _array_step(count: Callable[[memoryview, int], tuple[int, int]], element: _Step) -> _Step:
+    def step(data: memoryview, position: int, finds: _Finds) -> int:
+        number, position = count(data, position)
+        end = len(data)
+        for _ in range(number):
+            position = element(data, position, finds)
+            if position > end:
+                raise IndexError(position)
+        return position
+
+    return step
+
+
+def _nullable_step(content: _Step) -> _Step:
+    def step(data: memoryview, position: int, finds: _Finds) -> int:
+        is_there = data[position] < 0x80  # noqa: PLR2004 - a negative int8 is null
+        return content(data, position + 1, finds) if is_there else position + 1
+
+    return step
+
+
+def _address_step(*, compact: bool) -> _Step:
+    """A host and the port behind it."""
+    skip = _compact_step if compact else _int16_sized_step
+
+    def step(data: memoryview, position: int, finds: _Finds) -> int:
+        port_at = skip(data, position, finds)
+        finds.append(_Address(position, port_at, compact))
+        return port_at + _INT32.size
+
+    return step
+
+
+def _tags_step(known: dict[int, _Step]) -> _Step:
+    def step(data: memoryview, position: int, finds: _Finds) -> int:
+        if data[position] == 0:
+            return position + 1
+        count, position = read_uvarint(data, position)
+        for _ in range(count):
+            tag, position = read_uvarint(data, position)
+            size_at = position
+            size, position = read_uvarint(data, position)
+            end = position + size
+            if tag in known:
+                finds.append(_Size(size_at, position, end))
+                known[tag](data, position, finds)
+            position = end
+            if position > len(data):
+                raise IndexError(position)
+        return position
+
+    return step

@@ -1,0 +1,199 @@
+"""Addresses in responses: they are replaced, and every other byte stays."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.share_acknowledge.v1 import response as share_acknowledge_v1
+from kio.schema.share_acknowledge.v2 import response as share_acknowledge_v2
+from kio.schema.share_fetch.v1 import response as share_fetch_v1
+from kio.schema.share_fetch.v2 import response as share_fetch_v2
+from kio.serial import entity_reader
+
+from minibroker_protocol.addresses import with_addresses
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+from minibroker_protocol.messages.describe_cluster import DescribeClusterResponse
+from minibroker_protocol.messages.fetch import FetchResponse
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorResponse
+from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
+from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from minibroker_protocol.primitives import write_uvarint
+from minibroker_protocol.schema import fields_of, schema_of
+from minibroker_protocol.share_responses import ShareAcknowledgeResponse, ShareFetchPartition, ShareFetchResponse
+from tests.protocol.message_strategies import messages
+from tests.samples import examples
+
+CLASSES: tuple[type[Any], ...] = (
+    MetadataResponse,
+    FindCoordinatorResponse,
+    DescribeClusterResponse,
+    ProduceResponse,
+    FetchResponse,
+    ShareFetchResponse,
+    ShareAcknowledgeResponse,
+)
+VERSIONS = [
+    pytest.param(cls, version, id=f"{cls.__name__}-{version}")
+    for cls in CLASSES
+    for version in range(schema_of(cls).versions.last + 1)
+]
+FLEXIBLE = [
+    pytest.param(cls, version, id=f"{cls.__name__}-{version}")
+    for cls in CLASSES
+    for version in range(schema_of(cls).versions.last + 1)
+    if version in schema_of(cls).flexible
+]
+HEADER = b"\0\0\0\x07head"
+
+
+def proxied(host: str, port: int) -> tuple[str, int] | None:
+    """The stand-in for an address; some have none."""
+    return None if port % 5 == 0 else (f"proxy of {host}, far away " * (port % 7), port ^ 0x55)
+
+
+def encoded(message: object, version: int) -> bytes:
+    out = bytearray(HEADER)
+    encode(message, version, out, [])
+    return bytes(out)
+
+
+def replace_addresses(value: Any) -> Any:
+    """The addresses of a message or structure, replaced in place."""
+    if isinstance(value, list):
+        for each in value:
+            replace_addresses(each)
+    elif hasattr(value, "__dataclass_fields__"):
+        names = {field.name for field in fields_of(type(value))}
+        if "host" in names and (other := proxied(value.host, value.port)) is not None:
+            value.host, value.port = other
+        for name in names:
+            replace_addresses(getattr(value, name))
+    return value
+
+
+@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+def test_only_addresses_change(cls: type[Any], version: int) -> None:
+    """Decoded, changed and encoded again, a message without unknown parts has the same bytes."""
+
+    @given(messages(cls, version))
+    @examples(60, 12)
+    def check(message: Any) -> None:
+        before = encoded(message, version)
+        decoded = decode(cls, memoryview(before), version, len(HEADER))[0]
+        after = encoded(replace_addresses(decoded), version)
+        found = with_addresses(cls, version, memoryview(before), len(HEADER), proxied)
+        assert (before if found is None else bytes(found)) == after
+        assert with_addresses(cls, version, memoryview(before), len(HEADER), lambda *_: None) is None
+
+    check()
+
+
+@pytest.mark.parametrize(("cls", "version"), FLEXIBLE)
+def test_unknown_tagged_fields_stay(cls: type[Any], version: int) -> None:
+    @given(messages(cls, version), st.binary(max_size=200), st.integers(20, 2**31))
+    @examples(60, 6)
+    def check(message: Any, content: bytes, tag: int) -> None:
+        def with_unknown(value: Any) -> bytes:
+            data = bytearray(encoded(value, version))
+            if any(version in field.tagged_in for field in fields_of(cls)):
+                value = dataclasses.replace(value, node_endpoints=[])
+            data[len(encoded(value, version)) - 1] += 1  # the number of tagged fields at the end
+            write_uvarint(data, tag)
+            write_uvarint(data, len(content))
+            return bytes(data + content)
+
+        before = with_unknown(message)
+        after = with_unknown(replace_addresses(message))
+        found = with_addresses(cls, version, memoryview(before), len(HEADER), proxied)
+        assert (before if found is None else bytes(found)) == after
+
+    check()
+
+
+def test_sizes_of_tagged_fields_follow_their_content() -> None:
+    """An address that is longer by more than seven bits can say makes the size of its tagged field longer, too."""
+    moved = LeaderIdAndEpoch(leader_id=2, leader_epoch=3)
+    partition = PartitionProduceResponse(index=0, error_code=6, base_offset=-1, current_leader=moved)
+    response = ProduceResponse(
+        responses=[TopicProduceResponse(name="t", partition_responses=[partition])],
+        node_endpoints=[NodeEndpoint(node_id=2, host="b", port=9092)],
+    )
+    before = encoded(response, 11)
+    after = with_addresses(ProduceResponse, 11, memoryview(before), len(HEADER), lambda *_: ("h" * 300, 1))
+    assert after is not None
+    endpoint = decode(ProduceResponse, memoryview(after), 11, len(HEADER))[0].node_endpoints[0]
+    assert (endpoint.host, endpoint.port, len(after) - len(before)) == ("h" * 300, 1, 299 + 2)
+
+
+@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+def test_bytes_that_are_cut_are_refused_or_have_all_addresses(cls: type[Any], version: int) -> None:
+    @given(messages(cls, version), st.data())
+    @examples(60, 6)
+    def check(message: Any, data: st.DataObject) -> None:
+        whole = encoded(message, version)
+        cut = whole[: data.draw(st.integers(len(HEADER), len(whole)))]
+        seen: list[tuple[str, int]] = []
+        seen_in_whole: list[tuple[str, int]] = []
+        with_addresses(cls, version, memoryview(whole), len(HEADER), lambda *each: seen_in_whole.append(each))
+        try:
+            with_addresses(cls, version, memoryview(cut), len(HEADER), lambda *each: seen.append(each))
+        except DecodeError:
+            assert len(cut) < len(whole)
+        else:
+            assert seen == seen_in_whole
+
+    check()
+
+
+@given(st.binary(max_size=200), st.sampled_from([each.values for each in VERSIONS]))
+@examples(60, 12)
+def test_random_bytes_are_refused_or_walked(data: bytes, kind: tuple[type[Any], int]) -> None:
+    cls, version = kind
+    try:
+        with_addresses(cls, version, memoryview(data), 0, proxied)
+    except DecodeError:
+        return
+
+
+def test_a_host_that_is_not_text_stays() -> None:
+    broker = MetadataResponseBroker(node_id=1, host="AB", port=9092)
+    data = encoded(MetadataResponse(brokers=[broker], topics=[]), 12).replace(b"AB", b"\xff\xfe")
+    assert with_addresses(MetadataResponse, 12, memoryview(data), len(HEADER), lambda *_: ("h", 1)) is None
+
+
+def test_a_version_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(ValueError, match="MetadataResponse has no version 99"):
+        with_addresses(MetadataResponse, 99, memoryview(b""), 0, proxied)
+
+
+@pytest.mark.parametrize(
+    ("cls", "version", "theirs"),
+    [
+        (ShareFetchResponse, 1, share_fetch_v1.ShareFetchResponse),
+        (ShareFetchResponse, 2, share_fetch_v2.ShareFetchResponse),
+        (ShareAcknowledgeResponse, 1, share_acknowledge_v1.ShareAcknowledgeResponse),
+        (ShareAcknowledgeResponse, 2, share_acknowledge_v2.ShareAcknowledgeResponse),
+    ],
+)
+def test_kio_reads_the_responses_of_share_groups_alike(cls: type[Any], version: int, theirs: Any) -> None:
+    read = entity_reader(theirs)
+
+    @given(messages(cls, version))
+    @examples(60, 12)
+    def check(message: Any) -> None:
+        for partition in (each for topic in message.responses for each in topic.partitions):
+            if isinstance(partition, ShareFetchPartition):
+                partition.records = partition.records or b""  # kio has no null there
+        data = encoded(message, version)
+        value, size = read(data, len(HEADER))
+        assert size == len(data) - len(HEADER)
+        assert [(each.node_id, each.host, each.port) for each in value.node_endpoints] == [
+            (each.node_id, each.host, each.port) for each in message.node_endpoints
+        ]
+        assert decode(cls, memoryview(data), version, len(HEADER)) == (message, len(data))
+
+    check()
