@@ -8,13 +8,12 @@ import re
 import secrets
 import socket
 import ssl
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas, section_of
 from minibroker.security.sasl.scram import HASHES
-from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
+from minibroker.security.tls.client_contexts import client_context
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -32,50 +31,14 @@ Send = Callable[[bytes], bytes]
 
 def encrypt(plain: socket.socket, host: str, settings: Settings) -> ssl.SSLSocket:
     """The socket with TLS on top. LoginError when the handshake fails, ToolError for a store that cannot be read."""
-    context = _context(settings)
+    try:
+        context = client_context(settings.properties)
+    except ValueError as error:
+        raise ToolError(str(error)) from None
     try:
         return context.wrap_socket(plain, server_hostname=host)
     except (ssl.SSLError, ssl.CertificateError) as error:
         raise LoginError(f"SSL handshake failed: {host}: {error}") from None
-
-
-def _context(settings: Settings) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != ""
-    try:
-        _trust(context, settings)
-        _show_certificate(context, settings)
-    except (KeyStoreError, OSError, ssl.SSLError, ValueError) as error:
-        raise ToolError(f"Failed to load the TLS settings: {error}") from None
-    return context
-
-
-def _trust(context: ssl.SSLContext, settings: Settings) -> None:
-    inline = settings.get("ssl.truststore.certificates")
-    path = settings.get("ssl.truststore.location")
-    if inline:
-        context.load_verify_locations(cadata=inline)
-    elif path:
-        kind = settings.get("ssl.truststore.type", "JKS").upper()
-        context.load_verify_locations(cadata=read_trust_store(path, kind, settings.get("ssl.truststore.password")))
-
-
-def _show_certificate(context: ssl.SSLContext, settings: Settings) -> None:
-    path = settings.get("ssl.keystore.location")
-    if path:
-        kind = settings.get("ssl.keystore.type", "JKS").upper()
-        passwords = settings.get("ssl.keystore.password") or None, settings.get("ssl.key.password") or None
-        store = read_key_store(path, kind, *passwords)
-        pem, password = store.pem, store.password
-    elif settings.get("ssl.keystore.key"):
-        pem = (settings.get("ssl.keystore.key") + "\n" + settings.get("ssl.keystore.certificate.chain")).encode()
-        password = (settings.get("ssl.key.password") or "").encode() or None
-    else:
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(pem)
-        file.flush()
-        context.load_cert_chain(file.name, password=password)
 
 
 def log_in(connection: "Connection", settings: Settings) -> None:
