@@ -1,4 +1,4 @@
-"""The command line: `minibroker serve`, `minibroker dump` and `minibroker certificates`."""
+"""The command line: `minibroker serve`, `minibroker dump`, `minibroker trace` and `minibroker certificates`."""
 
 import argparse
 import asyncio
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.certificates import add_parser as add_certificates_parser
 from minibroker.cli.dump import add_parser as add_dump_parser
+from minibroker.cli.trace import add_parser as add_trace_parser
 from minibroker.config import parse_properties
 from minibroker.support.suggestions import suggestion
 from minibroker.version import __version__
@@ -115,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     option("-v", "--verbose", action="store_true", help="a line on stderr for each request")
     serve.set_defaults(run=_run_serve, parser=serve)
     add_dump_parser(commands)
+    add_trace_parser(commands)
     add_certificates_parser(commands)
     return parser
 

@@ -271,7 +271,7 @@ class Entry:
     @property
     def error_codes(self) -> frozenset[ErrorCode]:
         """The errors in the response; empty while there is none."""
-        return frozenset(ErrorCode(code) for code in _error_codes(self.response))
+        return frozenset(ErrorCode(code) for code in error_codes_of(self.response))
 
     def to_json(self) -> dict[str, Any]:
         """The entry as `json.dumps` takes it; messages have Kafka's own field names."""
@@ -296,14 +296,14 @@ class Entry:
         }
 
 
-def _error_codes(message: Any) -> Iterator[int]:
+def error_codes_of(message: Any) -> Iterator[int]:
     """Every error code in a message, also those within its structures."""
     if not is_dataclass(message):
         return
     for field in fields(message):
         value = getattr(message, field.name)
         if not field.name.endswith("error_code"):
-            yield from (code for each in _elements(value) for code in _error_codes(each))
+            yield from (code for each in _elements(value) for code in error_codes_of(each))
         elif value:
             yield value
 

@@ -34,6 +34,8 @@ SETTING: Final = "AlterableConfig"
 """Of AlterConfigs and IncrementalAlterConfigs; it may be one of a broker's passwords."""
 _LOGINS: Final = ".sasl.jaas.config"
 """Behind the name of a mechanism; the users' passwords are in it."""
+_SECRET_WORDS: Final = ("password", "secret", "credential", "token")
+"""In the names of keys that Kafka does not know, of which it says itself that they may be secrets."""
 _HIDDEN: Final = "[hidden]"
 
 _PART: Final = 65_536
@@ -145,7 +147,9 @@ def _is_password(key: str) -> bool:
     if key.endswith(_LOGINS):
         return True
     row = key_of(key)
-    return row is not None and row.type is ConfigType.PASSWORD
+    if row is None:  # of a plug-in of another broker
+        return any(word in key.lower() for word in _SECRET_WORDS)
+    return row.type is ConfigType.PASSWORD
 
 
 @cache

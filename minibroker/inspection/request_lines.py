@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from minibroker.inspection.journal import Entry
 from minibroker.inspection.message_json import RecordsSummary
+from minibroker.requests.declarations import Target
 
 _MOST_NAMES: Final = 5
 
@@ -17,8 +18,8 @@ _MOST_NAMES: Final = 5
 def line_of(entry: Entry) -> str:
     """The line, without an end."""
     words = [f"{entry.api or 'unreadable request'} v{entry.version}" if entry.version >= 0 else "unreadable request"]
-    words += _subjects(entry)
-    if records := _records(entry.request):
+    words += subjects_of(entry.targets)
+    if records := records_of(entry.request):
         words.append(f"({records})")
     client = entry.connection.rpartition("-")[2]
     words.append(f"from {entry.client_id} {client}" if entry.client_id else f"from {client}")
@@ -35,16 +36,16 @@ def _outcome(entry: Entry) -> str:
         parts.append("no answer")
     else:
         parts.append(" ".join(sorted(code.name for code in entry.error_codes)) or "ok")
-        if records := _records(entry.response):
+        if records := records_of(entry.response):
             parts.append(records)
     text = ", ".join(parts)
     return text if entry.duration_ms is None else f"{text} in {entry.duration_ms:.1f} ms"
 
 
-def _subjects(entry: Entry) -> Iterator[str]:
-    """The subjects of the request; of many the first few."""
+def subjects_of(targets: Sequence[Target]) -> Iterator[str]:
+    """The subjects of a request with these targets; of many the first few."""
     named: dict[str, set[int]] = {}
-    for each in entry.targets:
+    for each in targets:
         if each.topic is not None:
             partitions = named.setdefault(each.topic, set())
             if each.partition is not None:
@@ -56,8 +57,8 @@ def _subjects(entry: Entry) -> Iterator[str]:
     if names:
         yield _short("", names)
     for kind, found in (
-        ("group", {each.group for each in entry.targets if each.group}),
-        ("transactional id", {each.transactional_id for each in entry.targets if each.transactional_id}),
+        ("group", {each.group for each in targets if each.group}),
+        ("transactional id", {each.transactional_id for each in targets if each.transactional_id}),
     ):
         if found:
             yield _short(f"{kind} ", sorted(found))
@@ -68,7 +69,7 @@ def _short(prefix: str, names: Sequence[str]) -> str:
     return f"{prefix}{','.join(names[:_MOST_NAMES])}{more}"
 
 
-def _records(message: Any) -> str:
+def records_of(message: Any) -> str:
     """The number and size of the records that a message carries; empty for none."""
     found = [each for each in _summaries(message) if each.size]
     if not found:

@@ -42,7 +42,12 @@ def with_room(address: tuple[str, int], brokers: int, source: str) -> tuple[str,
 def reachable(address: tuple[str, int]) -> str:
     """HOST:PORT at which a program on this machine reaches a server that is bound to `address`."""
     host, port = address
-    host = _LOOPBACKS.get(host, host)
+    return written((_LOOPBACKS.get(host, host), port))
+
+
+def written(address: tuple[str, int]) -> str:
+    """The address as HOST:PORT, or [IPV6]:PORT."""
+    host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

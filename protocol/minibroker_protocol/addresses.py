@@ -10,7 +10,6 @@ returns the position behind its field.
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from minibroker_protocol import primitives as p
@@ -116,8 +115,17 @@ def _uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-@cache
+_WALKS: Final[dict[tuple[type[Any], int], _Step]] = {}
+
+
 def _walk(cls: type[Any], version: int) -> _Step:
+    known = _WALKS.get((cls, version))
+    if known is None:
+        known = _WALKS[cls, version] = _new_walk(cls, version)
+    return known
+
+
+def _new_walk(cls: type[Any], version: int) -> _Step:
     schema = schema_of(cls)
     if version not in schema.versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
@@ -211,11 +219,13 @@ def _compact_step(data: memoryview, position: int, _finds: _Finds) -> int:
 
 
 def _int16_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
-    return position + _INT16.size + max(_INT16.unpack_from(data, position)[0], 0)
+    length: int = _INT16.unpack_from(data, position)[0]
+    return position + _INT16.size + max(length, 0)
 
 
 def _int32_sized_step(data: memoryview, position: int, _finds: _Finds) -> int:
-    return position + _INT32.size + max(_INT32.unpack_from(data, position)[0], 0)
+    length: int = _INT32.unpack_from(data, position)[0]
+    return position + _INT32.size + max(length, 0)
 
 
 def _uvarint_count(data: memoryview, position: int) -> tuple[int, int]:

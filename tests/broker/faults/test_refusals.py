@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from minibroker.faults.fault import Fault
 from minibroker.faults.observed import installed_faults
-from minibroker.inspection.journal import Entry, _error_codes
+from minibroker.inspection.journal import Entry, error_codes_of
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import named_by
 from minibroker.routing.delayed import UnservedRequestError
@@ -63,7 +63,7 @@ def test_any_request_in_any_version_is_answered_with_an_error(
             assert request.acks == 0
             return
     if fault.fired and route.key is not ApiKey.METADATA:
-        assert set(_error_codes(response)) <= {CODE}
+        assert set(error_codes_of(response)) <= {CODE}
 
 
 @pytest.mark.parametrize("route", [r for r in ROUTES if "topic" in named_by(endpoint(r.key))], ids=lambda r: r.message)

@@ -1,0 +1,153 @@
+"""`minibroker trace`: the command line of the proxy that shows what passes between clients and brokers."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from minibroker.support.addresses import parse_address, parse_advertised, written
+from minibroker.support.properties import PropertiesError, parse_properties
+
+if TYPE_CHECKING:
+    from minibroker.trace.reading import Reading
+    from minibroker.trace.recorder import Output
+
+_DEFAULT_LISTEN: Final = "127.0.0.1:9095"
+_PROTOCOLS: Final = {"PLAINTEXT": False, "SASL_PLAINTEXT": False, "SSL": True, "SASL_SSL": True}
+"""The values of `security.protocol`, and whether each one is TLS."""
+
+_DESCRIPTION: Final = """\
+Stand between Kafka's clients and a broker of any make, and show each request with its response. Bytes pass as they
+are, but for the addresses of brokers, so that clients stay on the proxy.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the sub-command to an argparse parser; its options carry `run`."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "trace", help="show what passes between clients and brokers", description=_DESCRIPTION
+    )
+    option = parser.add_argument
+    option("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster")
+    option(
+        "--listen",
+        default=_DEFAULT_LISTEN,
+        metavar="HOST:PORT",
+        help=f"default {_DEFAULT_LISTEN}; further brokers get the ports behind it, or any ports if it is 0",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", metavar="FILE", help="write JSON lines there instead of the list; - is stdout")
+    shown.add_argument("--quiet", action="store_true", help="show nothing")
+    option("--to-tls", action="store_true", help="connect to brokers with TLS")
+    option("--to-config", metavar="FILE", help="client properties with Kafka's own names, for TLS towards brokers")
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the proxy until SIGINT or SIGTERM. ValueError for bad options, OSError for a file that cannot be written."""
+    to = parse_advertised(options.to, "--to")
+    listen = parse_address(options.listen, "--listen")
+    context = _context(options)
+    with _opened(options) as file:
+        return asyncio.run(_run(options, to, listen, context, file))
+
+
+def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
+    properties = _properties(options.to_config) if options.to_config else {}
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in _PROTOCOLS:
+        raise ValueError(
+            f"--to-config {options.to_config}: security.protocol: {protocol} is none of {', '.join(_PROTOCOLS)}"
+        )
+    if not options.to_tls and not _PROTOCOLS[protocol]:
+        return None
+    from minibroker.security.tls.client_contexts import client_context  # noqa: PLC0415 - only TLS needs it
+
+    return client_context(properties)
+
+
+def _properties(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="iso-8859-1") as file:
+            return parse_properties(file.read())
+    except PropertiesError as error:
+        raise ValueError(f"--to-config {path}: {error}") from None
+
+
+@contextlib.contextmanager
+def _opened(options: argparse.Namespace) -> Generator[TextIO | None]:
+    """The file for lines; None for --quiet."""
+    if options.quiet:
+        yield None
+    elif options.json is None or options.json == "-":
+        yield sys.stdout
+    else:
+        with open(options.json, "w", encoding="utf-8") as file:
+            yield file
+
+
+async def _run(
+    options: argparse.Namespace,
+    to: tuple[str, int],
+    listen: tuple[str, int],
+    context: ssl.SSLContext | None,
+    file: TextIO | None,
+) -> int:
+    from minibroker.clock import SystemClock  # noqa: PLC0415 - other commands need none of these
+    from minibroker.trace.proxy import Proxy  # noqa: PLC0415 - the same
+    from minibroker.trace.recorder import Output, Recorder  # noqa: PLC0415 - the same
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    name = "stdout" if file is sys.stdout else options.json
+    output: Output | None = None
+    if file is not None:
+        output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
+    line, left_out = _forms(json=options.json is not None)
+    recorder = Recorder(SystemClock(loop), output, line, left_out, _complain)
+    proxy = Proxy(to, listen, context, recorder)
+    try:
+        await proxy.start()
+        where = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
+        # Others wait for that line; where stdout is for JSON it goes to stderr.
+        print(f"minibroker trace ready: {where}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
+        if output is not None:
+            await _warm_up(output, is_list=options.json is None)
+        await stop.wait()
+    finally:
+        proxy.close()
+        recorder.close()
+    return 0
+
+
+def _forms(*, json: bool) -> tuple[Callable[["Reading"], str], Callable[[int], str]]:
+    """The functions that make the line of a reading, and the line about those that were left out."""
+    from minibroker.trace import lines  # noqa: PLC0415 - as above
+
+    if json:
+        return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'
+    return lines.line_of, lambda count: f"... {count} requests are left out: they came faster than they were read\n"
+
+
+async def _warm_up(output: "Output", *, is_list: bool) -> None:
+    """Load what reads messages, module by module: the first request of an API should not wait for imports."""
+    from minibroker.requests.endpoints import endpoint  # noqa: PLC0415 - as above
+    from minibroker.routing.routes import ROUTES  # noqa: PLC0415 - as above
+    from minibroker.trace.lines import HEADING  # noqa: PLC0415 - as above
+
+    if is_list:
+        output.write(HEADING)
+    for route in ROUTES:
+        endpoint(route.key)
+        await asyncio.sleep(0)
+
+
+def _complain(text: str) -> None:
+    print(f"minibroker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the user's message

@@ -1,0 +1,223 @@
+"""The command line of the proxy: its ends, its messages, and what it does not do to slow clients."""
+
+import asyncio
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from minibroker import Broker
+from minibroker.cli.main import main
+from minibroker.security.setup import Security
+from minibroker.security.tls.certificates import write_certificates
+from minibroker.trace.proxy import Proxy
+from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import batch, produce_request
+from tests.broker.socket_client import SocketClient, address_of
+from tests.clients.broker_process import environment
+from tests.clients.trace_process import TraceProcess
+from tests.kafka.real_kafka import free_ports
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture
+def behind() -> Iterator[Broker]:
+    with Broker(topics=["t"], journal=True) as broker:
+        yield broker
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["trace", *arguments]) == 1
+    return capsys.readouterr().err
+
+
+def test_bad_options_name_the_option(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    odd = tmp_path / "odd.properties"
+    odd.write_text("security.protocol=TLS\n")
+    torn = tmp_path / "torn.properties"
+    torn.write_text("ssl.key.password=\\u12\n")
+    store = tmp_path / "store.properties"
+    store.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/none.pem\n")
+    assert (
+        complaint(capsys, "--to", "kafka") == "minibroker: --to: 'kafka' is not HOST:PORT, with a port of 0 to 65535\n"
+    )
+    assert "--to: '0.0.0.0:9092' leads clients nowhere" in complaint(capsys, "--to", "0.0.0.0:9092")
+    assert "--listen: 'x' is not HOST:PORT" in complaint(capsys, "--to", "h:1", "--listen", "x")
+    assert "security.protocol: TLS is none of PLAINTEXT, SASL" in complaint(
+        capsys, "--to", "h:1", "--to-config", str(odd)
+    )
+    assert f"--to-config {torn}: line 1: " in complaint(capsys, "--to", "h:1", "--to-config", str(torn))
+    assert "none.pem" in complaint(capsys, "--to", "h:1", "--to-config", str(store))
+    assert f"{tmp_path}/none: No such file" in complaint(capsys, "--to", "h:1", "--to-config", f"{tmp_path}/none")
+    assert f"{tmp_path}/no/f: No such file" in complaint(capsys, "--to", "h:1", "--json", f"{tmp_path}/no/f")
+
+
+def test_a_broker_that_is_not_there_and_a_taken_port_are_told(
+    behind: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    message = complaint(capsys, "--to", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0")
+    assert message.startswith(f"minibroker: --to: the broker at 127.0.0.1:{port} cannot be reached: ")
+    to = behind.bootstrap_servers
+    assert complaint(capsys, "--to", to, "--listen", to).startswith(f"minibroker: --listen: {to} cannot be bound: ")
+    message = complaint(capsys, "--to", to, "--to-tls", "--listen", "127.0.0.1:0")
+    assert message.startswith(f"minibroker: --to: the broker at {to} cannot be reached: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_with_status_0(behind: Broker, tmp_path: Path, number: signal.Signals) -> None:
+    trace = TraceProcess(behind.bootstrap_servers, tmp_path)
+    with SocketClient(address_of(trace.bootstrap)) as client:
+        client.ask(MetadataRequest(topics=None), 12)
+        assert trace.end(number) == 0
+        assert client.is_closed()
+    assert [entry["api"] for entry in trace.entries()] == ["Metadata"]
+    assert trace.complaints() == ""
+
+
+def test_the_list_has_a_line_for_each_request(behind: Broker) -> None:
+    command = [sys.executable, "-m", "minibroker", "trace", "--to", behind.bootstrap_servers, "--listen", "127.0.0.1:0"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
+    try:
+        assert child.stdout is not None
+        listen = dict(word.split("=", 1) for word in child.stdout.readline().split() if "=" in word)["listen"]
+        with SocketClient(address_of(listen)) as client:
+            client.ask(produce_request(batch(b"a", b"b")), 9)
+            client.ask(produce_request(batch(b"a"), "none"), 9)
+        child.terminate()
+        lines = child.stdout.read()
+        assert child.stderr is not None
+        assert (child.wait(PATIENCE_S), child.stderr.read()) == (0, "")
+    finally:
+        child.kill()
+        child.communicate()
+    heading, first, second = lines.splitlines()
+    assert heading.split() == ["time", "client", "request", "about", "outcome", "ms", "bytes"]
+    assert f"Produce v9                  t-0 (2 records, {len(batch(b'a', b'b'))} bytes)" in first
+    assert "none-0 (1 record, " in second
+    assert " UNKNOWN_TOPIC_OR_PARTITION " in second
+
+
+def test_unknown_apis_pass_as_bytes(tmp_path: Path) -> None:
+    """A server that answers anything stands in for a broker of another make."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        to = f"127.0.0.1:{server.getsockname()[1]}"
+        with (
+            TraceProcess(to, tmp_path) as trace,
+            closing(socket.create_connection(address_of(trace.bootstrap))) as client,
+        ):
+            server.accept()[0].close()  # it only tries whether the broker is there
+            request = struct.pack(">ihhih", 13, 999, 3, 77, 1) + b"xyz"
+            response = struct.pack(">ii", 9, 77) + b"hello"
+            client.sendall(request)
+            with closing(server.accept()[0]) as broker:
+                assert received(broker, len(request)) == request
+                broker.sendall(response)
+                assert received(client, len(response)) == response
+    (entry,) = trace.entries()
+    assert (entry["api"], entry["version"], entry["clientId"], entry["correlationId"]) == ("API 999", 3, "x", 77)
+    assert entry["requestBytes"] == {"size": len(request), "hex": request[4:].hex()}
+    assert entry["responseBytes"] == {"size": len(response), "hex": response[4:].hex()}
+
+
+def received(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        assert piece
+        data += piece
+    return data
+
+
+def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() -> None:
+    """A broker that sends without end is stopped by the sockets' buffers, as if no proxy were there."""
+
+    class Recorder:
+        def begin(self, exchange: Any, frame: Any) -> None:
+            pass
+
+        def end(self, exchange: Any, frame: Any) -> None:
+            pass
+
+        def complain(self, text: str) -> None:
+            raise AssertionError(text)
+
+    async def check() -> None:
+        accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+        server = await asyncio.start_server(lambda _, writer: accepted.put_nowait(writer), "127.0.0.1", 0)
+        proxy = Proxy(("127.0.0.1", server.sockets[0].getsockname()[1]), ("127.0.0.1", 0), None, Recorder())
+        await proxy.start()
+        (await accepted.get()).close()
+        with socket.create_connection(proxy.address):
+            writer = await accepted.get()
+            chunk = struct.pack(">i", (1 << 20) - 4) + bytes((1 << 20) - 4)
+            (side,) = proxy._sides
+            while side.other is None or "full" not in side.other._holds:
+                writer.write(chunk)
+                await asyncio.sleep(0)
+            assert side.transport is not None
+            assert side.transport.get_write_buffer_size() < 1 << 20
+            assert side.other.transport is not None
+            assert not side.other.transport.is_reading()
+            proxy.close()
+        writer.transport.abort()
+        server.close()
+
+    asyncio.run(check())
+
+
+def test_several_brokers_get_ports_in_a_row_where_these_are_free(tmp_path: Path) -> None:
+    with Broker(brokers=3) as behind:
+        to = behind.bootstrap_servers.split(",")[0]
+        (port,) = free_ports(1)
+        with TraceProcess(to, tmp_path, listen=f"127.0.0.1:{port}") as trace:
+            with SocketClient(address_of(trace.bootstrap)) as client:
+                brokers = client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1).brokers
+            ports = sorted(each.port for each in brokers)
+            assert ports[0] == port
+            assert len(set(ports)) == 3
+            for each in brokers:
+                with SocketClient((each.host, each.port)) as client:
+                    again = client.ask(MetadataRequest(topics=None), 12).brokers
+                    assert sorted((one.host, one.port) for one in again) == [("127.0.0.1", one) for one in ports]
+    replaced = [entry["replaced"] for entry in trace.entries()]
+    assert len(replaced) == 4
+    assert all(each == replaced[0] for each in replaced)
+    assert json.dumps(replaced[0]).count("127.0.0.1") == 6
+
+
+def test_tls_towards_the_broker_and_logins_that_pass_masked(tmp_path: Path) -> None:
+    made = write_certificates(str(tmp_path / "certificates"))
+    config = tmp_path / "client.properties"
+    config.write_text(f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={made.ca}\n")
+    security = Security(users={"alice": "hunter2"}, certificates=str(tmp_path / "certificates"))
+    with (
+        Broker(security=security) as behind,
+        TraceProcess(behind.bootstrap_servers, tmp_path, ["--to-config", str(config)]) as trace,
+    ):
+        for mechanism in ("PLAIN", "SCRAM-SHA-256"):
+            login: dict[str, str | int | float | bool] = {
+                "bootstrap.servers": trace.bootstrap,
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": mechanism,
+                "sasl.username": "alice",
+                "sasl.password": "hunter2",
+            }
+            assert AdminClient(login).list_topics(timeout=PATIENCE_S).brokers
+        lines = trace.lines
+    text = lines.read_text()
+    assert "hunter2" not in text
+    logins = [entry for entry in trace.entries() if entry["api"] == "SaslAuthenticate"]
+    assert len(logins) >= 3  # a token of PLAIN and two of SCRAM, for each connection
+    assert {entry["request"]["authBytes"] for entry in logins} == {"[hidden]"}
+    assert {error for entry in logins for error in entry["errors"]} == set()

@@ -1,0 +1,169 @@
+"""Requests and responses of one connection: how they are matched, and whose addresses are replaced."""
+
+import struct
+from typing import Any
+
+import pytest
+
+from minibroker.trace.conversation import MOST_HELD, Conversation
+from minibroker.trace.exchange import Exchange, Kind
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.broker.harness import frame_of
+
+
+class Ends:
+    """Notes the exchanges that are over, and the complaints."""
+
+    def __init__(self) -> None:
+        self.over: list[Exchange] = []
+        self.complaints: list[str] = []
+
+    def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        exchange.request = bytes(frame)
+
+    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        exchange.response = bytes(frame)
+        self.over.append(exchange)
+
+    def complain(self, text: str) -> None:
+        self.complaints.append(text)
+
+
+@pytest.fixture
+def ends() -> Ends:
+    return Ends()
+
+
+@pytest.fixture
+def conversation(ends: Ends) -> Conversation:
+    return Conversation("c:1", "b:2", ends, lambda host, port: ("proxy", port + 1) if host == "b" else None)
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+def ask(conversation: Conversation, request: Any, version: int, number: int) -> None:
+    frame = framed(frame_of(request, version, number))
+    conversation.request(frame, len(frame))
+
+
+def answer(conversation: Conversation, content: bytes) -> bytes:
+    frame = framed(content)
+    return bytes(conversation.response(frame, len(frame)))
+
+
+def metadata(number: int) -> bytes:
+    out = bytearray(struct.pack(">i", number) + b"\0")
+    brokers = [MetadataResponseBroker(node_id=each, host="b" * each, port=9092) for each in (1, 2)]
+    encode(MetadataResponse(brokers=brokers, topics=[]), 12, out, [])
+    return bytes(out)
+
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def produce(acks: int, transactional_id: str | None = None) -> ProduceRequest:
+    partition = PartitionProduceData(index=0, records=b"r")
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=1,
+        topic_data=[TopicProduceData(name="t", partition_data=[partition])],
+    )
+
+
+def test_responses_are_matched_by_their_correlation_ids(conversation: Conversation, ends: Ends) -> None:
+    for number in (5, 6, 7):
+        ask(conversation, BEAT, 3, number)
+    for number in (5, 7, 6, 9):
+        assert answer(conversation, struct.pack(">i", number) + b"xyz") == framed(struct.pack(">i", number) + b"xyz")
+    assert [(each.correlation_id, each.kind) for each in ends.over] == [
+        (5, Kind.REQUEST),
+        (7, Kind.REQUEST),
+        (6, Kind.REQUEST),
+        (0, Kind.UNASKED),
+    ]
+    assert [each.response[8:] for each in ends.over] == [b"xyz"] * 4
+    assert conversation.pending == 0
+
+
+def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: Ends) -> None:
+    ask(conversation, MetadataRequest(topics=None), 12, 1)
+    passed = answer(conversation, metadata(1))
+    assert struct.unpack(">ii", passed[:8]) == (len(passed) - 4, 1)
+    response = decode(MetadataResponse, memoryview(passed), 12, 9)[0]
+    assert [(each.host, each.port) for each in response.brokers] == [("proxy", 9093), ("bb", 9092)]
+    (exchange,) = ends.over
+    assert exchange.replaced == {"b:9092": "proxy:9093"}
+    assert exchange.response == framed(metadata(1))
+
+
+def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: Conversation, ends: Ends) -> None:
+    header = struct.pack(">hhih", 3, 99, 1, -1)
+    conversation.request(framed(header), 4 + len(header))
+    assert answer(conversation, metadata(1)) == framed(metadata(1))
+    ask(conversation, MetadataRequest(topics=None), 12, 2)
+    assert answer(conversation, metadata(2)[:-9]) == framed(metadata(2)[:-9])
+    ask(conversation, MetadataRequest(topics=None), 12, 3)
+    assert conversation.holds(struct.pack(">ii", 100, 3), 104)
+    assert not conversation.holds(struct.pack(">ii", MOST_HELD, 3), MOST_HELD + 4)
+    unknown, cut, large = ends.complaints
+    assert unknown == "a response to Metadata v99 is unknown. Its addresses pass as they are"
+    assert cut.startswith("a response to Metadata v12 cannot be read: ")
+    assert large == f"a response to Metadata has {MOST_HELD + 4} bytes, so its addresses pass as they are"
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("transactional_id", [None, "id" * 50])
+def test_produce_without_acks_has_no_response(
+    conversation: Conversation, ends: Ends, version: int, transactional_id: str | None
+) -> None:
+    for number, acks in enumerate((0, 1, -1)):
+        ask(conversation, produce(acks, transactional_id if version >= 3 else None), version, number)
+    assert [(each.correlation_id, each.expects_response) for each in ends.over] == [(0, False)]
+    assert conversation.pending == 2
+
+
+def test_tokens_without_a_header_are_told_from_requests(conversation: Conversation, ends: Ends) -> None:
+    ask(conversation, SaslHandshakeRequest(mechanism="PLAIN"), 0, 1)
+    answer(conversation, struct.pack(">ihi", 1, 0, 0))
+    plain = framed(b"\0Admin\0secret")
+    conversation.request(plain, len(plain))
+    assert answer(conversation, b"") == framed(b"")
+    ask(conversation, BEAT, 3, 2)
+    answer(conversation, struct.pack(">i", 2))
+    assert [each.kind for each in ends.over] == [Kind.REQUEST, Kind.TOKEN, Kind.REQUEST]
+
+
+def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
+    conversation: Conversation, ends: Ends
+) -> None:
+    for token in (b"\x60\x82 first", b"", b"\x05\x04\x04\xff last"):
+        conversation.request(framed(token), 4 + len(token))
+        if not token.endswith(b"last"):
+            assert answer(conversation, b"\x60\x81 answer") == framed(b"\x60\x81 answer")
+    ask(conversation, BEAT, 3, 7)
+    answer(conversation, struct.pack(">i", 7) + b"x")
+    assert [(each.kind, bool(each.response)) for each in ends.over] == [
+        (Kind.TOKEN, True),
+        (Kind.TOKEN, True),
+        (Kind.TOKEN, False),
+        (Kind.REQUEST, True),
+    ]
+
+
+def test_frames_without_a_header_are_unreadable(conversation: Conversation, ends: Ends) -> None:
+    conversation.request(framed(b"\0\x01"), 6)
+    assert [each.kind for each in ends.over] == [Kind.UNREADABLE]
+    assert conversation.pending == 0
+
+
+def test_requests_that_wait_at_the_end_have_failed(conversation: Conversation, ends: Ends) -> None:
+    ask(conversation, BEAT, 3, 1)
+    conversation.close("the broker closed the connection")
+    assert [each.failure for each in ends.over] == ["the broker closed the connection"]

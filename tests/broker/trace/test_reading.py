@@ -1,0 +1,281 @@
+"""Exchanges decoded: as the journal shows them, unknown ones as bytes, and never a secret."""
+
+import io
+import json
+import struct
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.clock import ManualClock
+from minibroker.inspection.message_json import detached, to_json
+from minibroker.requests.endpoints import endpoint
+from minibroker.routing.routes import ROUTES, Route
+from minibroker.trace.exchange import Exchange, Kind
+from minibroker.trace.lines import json_of, line_of
+from minibroker.trace.reading import MOST_SHOWN, KnownTopics, read
+from minibroker.trace.recorder import MOST_WAITING, Output, Recorder
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import encode
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from minibroker_protocol.messages.create_delegation_token import CreateDelegationTokenResponse
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from minibroker_protocol.schema import schema_of
+from tests.broker.harness import frame_of
+from tests.protocol.message_strategies import message_class, messages
+from tests.samples import examples
+
+READ = [route for route in ROUTES if route.key != ApiKey.ENVELOPE]
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">i", len(content)) + content
+
+
+def made(api_key: int, version: int, request: bytes, response: bytes) -> Exchange:
+    exchange = Exchange(Kind.REQUEST, "127.0.0.1:50000", "127.0.0.1:9092")
+    exchange.api_key, exchange.version = api_key, version
+    exchange.request, exchange.response = framed(request), framed(response) if response else b""
+    exchange.bytes_in, exchange.bytes_out = len(exchange.request), len(exchange.response)
+    return exchange
+
+
+def raw(api_key: int, version: int, body: bytes = b"") -> bytes:
+    return struct.pack(">hhih", api_key, version, 1, 1) + b"c" + body
+
+
+def response_frame(response: Any, version: int) -> bytes:
+    out = bytearray(struct.pack(">i", 1))
+    if version in schema_of(type(response)).flexible and not type(response).__name__.startswith("ApiVersions"):
+        out.append(0)
+    encode(response, version, out, [])
+    return bytes(out)
+
+
+@pytest.mark.parametrize("route", READ, ids=lambda each: each.message)
+def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
+    @given(st.data())
+    @examples(30, 3)
+    def check(data: st.DataObject) -> None:
+        # The header of ControlledShutdown 0 is of its own kind.
+        version = data.draw(st.integers(max(route.first, route.key == ApiKey.CONTROLLED_SHUTDOWN), route.last))
+        request = data.draw(messages(message_class(route, "Request"), version))
+        response = data.draw(messages(message_class(route, "Response"), version))
+        if route.key == ApiKey.API_VERSIONS:
+            response.error_code = 0
+        reading = read(made(route.key, version, frame_of(request, version), response_frame(response, version)), known)
+        assert reading.api == route.message
+        assert to_json(reading.request, version) == to_json(detached(request), version)
+        assert to_json(reading.response, version) == to_json(detached(response), version)
+        shown = json.loads(json_of(reading))
+        assert shown["request"] == json.loads(json.dumps(to_json(detached(request), version)))
+        assert "requestBytes" not in shown
+        assert line_of(reading).endswith("\n")
+        assert line_of(reading)[:-1].isprintable()
+
+    known = KnownTopics()
+    check()
+
+
+def test_topic_ids_are_named_by_what_responses_have_told() -> None:
+    known, topic_id = KnownTopics(), bytes(range(16))
+    fetched = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[
+            FetchTopic(
+                topic_id=topic_id, partitions=[FetchPartition(partition=3, fetch_offset=0, partition_max_bytes=1)]
+            )
+        ],
+    )
+    ask = made(ApiKey.FETCH, 15, frame_of(fetched, 15), b"")
+    assert [each.topic for each in read(ask, known).targets] == [None]
+    topic = MetadataResponseTopic(error_code=0, name="orders", topic_id=topic_id, partitions=[])
+    response = response_frame(MetadataResponse(brokers=[], topics=[topic]), 12)
+    read(made(ApiKey.METADATA, 12, raw(3, 12), response), known)
+    assert [(each.topic, each.partition) for each in read(ask, known).targets] == [("orders", 3)]
+    assert "orders-3" in line_of(read(ask, known))
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "name"), [(999, 3, "API 999"), (ApiKey.METADATA, 99, "Metadata"), (78, 1, "ShareFetch")]
+)
+def test_unknown_apis_and_versions_are_bytes(api_key: int, version: int, name: str) -> None:
+    request, response = raw(api_key, version, b"\0\1" * MOST_SHOWN), b"\0\0\0\1\xff\xfe"
+    shown = json.loads(json_of(read(made(api_key, version, request, response), KnownTopics())))
+    assert (shown["api"], shown["version"], shown["clientId"], shown["request"]) == (name, version, "c", None)
+    assert shown["requestBytes"] == {"size": len(request) + 4, "hex": request[:MOST_SHOWN].hex()}
+    assert shown["responseBytes"] == {"size": 10, "hex": "00000001fffe"}
+
+
+def test_an_api_versions_that_the_broker_does_not_know_is_answered_in_version_0() -> None:
+    response = struct.pack(">ihi", 1, 35, 1) + struct.pack(">hhh", 18, 0, 3)
+    shown = json.loads(json_of(read(made(18, 4, raw(18, 4, b"\0\1\1\0"), response), KnownTopics())))
+    assert shown["errors"] == ["UNSUPPORTED_VERSION"]
+    assert shown["response"]["apiKeys"] == [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]
+
+
+SECRET = b"hunter2 is the secret"
+
+
+@pytest.mark.parametrize(
+    ("request_frame", "response"),
+    [
+        (frame_of(SaslAuthenticateRequest(auth_bytes=SECRET), 2), b""),
+        (raw(ApiKey.SASL_AUTHENTICATE, 77, SECRET), b"\0\0\0\1" + SECRET),
+        (raw(ApiKey.ENVELOPE, 0, SECRET), b"\0\0\0\1" + SECRET),
+        (raw(ApiKey.SASL_AUTHENTICATE, 1, SECRET), SECRET),
+        (
+            frame_of(
+                AlterUserScramCredentialsRequest(
+                    deletions=[],
+                    upsertions=[
+                        ScramCredentialUpsertion(
+                            name="u", mechanism=1, iterations=4096, salt=SECRET, salted_password=SECRET
+                        )
+                    ],
+                ),
+                0,
+            ),
+            b"",
+        ),
+        *(
+            (
+                frame_of(
+                    IncrementalAlterConfigsRequest(
+                        resources=[
+                            AlterConfigsResource(
+                                resource_type=4,
+                                resource_name="",
+                                configs=[AlterableConfig(name=key, config_operation=0, value=SECRET.decode())],
+                            )
+                        ],
+                        validate_only=False,
+                    ),
+                    1,
+                ),
+                b"",
+            )
+            for key in (
+                "listener.name.internal.ssl.keystore.password",
+                "listener.name.a.scram-sha-256.sasl.jaas.config",
+                "my.plugin.db.password",
+            )
+        ),
+        (
+            raw(ApiKey.CREATE_DELEGATION_TOKEN, 3),
+            response_frame(
+                CreateDelegationTokenResponse(
+                    error_code=0,
+                    principal_type="User",
+                    principal_name="u",
+                    token_requester_principal_type="User",
+                    token_requester_principal_name="u",
+                    issue_timestamp_ms=0,
+                    expiry_timestamp_ms=0,
+                    max_timestamp_ms=0,
+                    token_id="t",
+                    hmac=SECRET,
+                ),
+                3,
+            ),
+        ),
+    ],
+)
+def test_secrets_are_masked(request_frame: bytes, response: bytes) -> None:
+    key, version = struct.unpack_from(">hh", request_frame)
+    assert SECRET in request_frame + response
+    reading = read(made(key, version, request_frame, response), KnownTopics())
+    for text in (json_of(reading), line_of(reading)):
+        assert SECRET.decode() not in text
+        assert SECRET.hex() not in text
+
+
+def test_tokens_are_masked() -> None:
+    exchange = made(-1, -1, SECRET, SECRET)
+    exchange.kind = Kind.TOKEN
+    shown = json.loads(json_of(read(exchange, KnownTopics())))
+    assert shown["api"] == "SASL token"
+    assert shown["requestBytes"] == shown["responseBytes"] == {"size": len(SECRET) + 4, "hidden": True}
+
+
+def test_a_line_tells_what_when_and_how_long() -> None:
+    beat = HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
+    exchange = made(ApiKey.HEARTBEAT, 3, frame_of(beat, 3), response_frame(HeartbeatResponse(error_code=25), 3))
+    exchange.began_ms, exchange.ended_ms = 10.0, 12.25
+    words = line_of(read(exchange, KnownTopics())).split()
+    assert words[1:9] == ["test", "127.0.0.1:50000", "Heartbeat", "v3", "group", "billing", "UNKNOWN_MEMBER_ID", "2.2"]
+    assert words[9:] == [f"{exchange.bytes_in}/{exchange.bytes_out}"]
+
+
+class _Full(io.StringIO):
+    """A file on a disk that is full."""
+
+    def write(self, text: str, /) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_an_output_that_fails_is_told_of_once() -> None:
+    failures: list[OSError] = []
+    output = Output(_Full(), failures.append)
+    assert output.write("one")
+    assert output.write("two")
+    output.close()
+    assert [each.errno for each in failures] == [28]
+
+
+def test_the_recorder_shows_what_came_when_the_time_has_come() -> None:
+    clock, file = ManualClock(), io.StringIO()
+    output = Output(file, Mock())
+    recorder = Recorder(clock, output, lambda reading: f"{reading.exchange.number}\n", str, Mock())
+    beat = framed(frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3))
+    exchange = Exchange(Kind.REQUEST, "c", "b")
+    recorder.begin(exchange, beat)
+    clock.advance(3)
+    recorder.end(exchange, b"\0\0\0\0")
+    assert exchange.ended_ms is not None
+    assert exchange.ended_ms - exchange.began_ms == 3
+    clock.advance(20)
+    for _ in range(MOST_WAITING + 5):  # more than may wait are shown at once
+        other = Exchange(Kind.REQUEST, "c", "b")
+        recorder.begin(other, b"")
+        recorder.end(other, b"")
+    assert exchange.kept_bytes
+    recorder.close()
+    assert file.getvalue().split() == [str(number + 1) for number in range(MOST_WAITING + 6)]
+
+
+def test_frames_beyond_the_limit_are_cut_to_their_head() -> None:
+    recorder = Recorder(ManualClock(), Output(io.StringIO(), Mock()), line_of, str, Mock())
+    exchanges = [Exchange(Kind.REQUEST, "c", "b") for _ in range(40)]
+    frame = bytes(1 << 22)
+    for exchange in exchanges:
+        recorder.begin(exchange, frame)
+    assert {len(each.request) for each in exchanges} == {1 << 22, 1024}
+    assert sum(len(each.request) for each in exchanges) <= (1 << 26) + 40 * 1024
+
+
+def test_complaints_are_told_once() -> None:
+    complaints: list[str] = []
+    recorder = Recorder(ManualClock(), None, line_of, str, complaints.append)
+    for text in ("a", "b", "a"):
+        recorder.complain(text)
+    assert complaints == ["a", "b"]
+
+
+def test_every_api_that_is_read_has_an_endpoint() -> None:
+    assert all(endpoint(route.key).api == route.message for route in READ)

@@ -1,0 +1,92 @@
+"""Streams that are cut into frames while they pass: no byte changes, wherever the network cuts it."""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minibroker.trace.streams import RequestStream, ResponseStream
+
+FRAMES = st.lists(st.binary(max_size=40), max_size=8)
+CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)
+MOST_KEPT = 20
+
+
+class Seen:
+    """A conversation that notes its frames and holds those of an even length."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[bytes, int]] = []
+
+    def request(self, frame: bytes | bytearray, size: int) -> None:
+        self.frames.append((bytes(frame), size))
+
+    def holds(self, head: bytes, size: int) -> bool:
+        return size % 2 == 0 and len(head) <= 8
+
+    def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
+        self.frames.append((bytes(frame), size))
+        return b"<" + bytes(frame) + b">" if len(frame) == size and size % 2 == 0 else frame
+
+
+def with_length(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame
+
+
+def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
+    """The data in pieces of these sizes, over and over."""
+    position, number = 0, 0
+    while position < len(data):
+        size = cuts[number % len(cuts)]
+        yield data[position : position + size]
+        position, number = position + size, number + 1
+
+
+@given(FRAMES, CUTS)
+def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
+    seen = Seen()
+    stream = RequestStream(seen, MOST_KEPT)
+    for piece in pieces(b"".join(map(with_length, frames)), cuts):
+        stream.feed(piece)
+    assert seen.frames == [(with_length(each)[:MOST_KEPT], 4 + len(each)) for each in frames]
+
+
+@given(FRAMES, CUTS)
+def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes], cuts: list[int]) -> None:
+    seen = Seen()
+    stream = ResponseStream(seen, MOST_KEPT)
+    passed = b"".join(b"".join(stream.feed(piece)) for piece in pieces(b"".join(map(with_length, frames)), cuts))
+    assert passed == b"".join(
+        b"<" + with_length(each) + b">" if len(each) % 2 == 0 else with_length(each) for each in frames
+    )
+    assert [size for _, size in seen.frames] == [4 + len(each) for each in frames]
+    for (kept, size), each in zip(seen.frames, frames, strict=True):
+        assert with_length(each).startswith(kept)
+        assert len(kept) >= min(size, MOST_KEPT)
+
+
+@given(FRAMES, st.integers(-(2**31), -1), st.binary(max_size=50), CUTS)
+def test_what_is_not_kafkas_protocol_passes_as_it_is(
+    frames: list[bytes], length: int, rest: bytes, cuts: list[int]
+) -> None:
+    odd = [each + b"x" * (len(each) % 2 == 0) for each in frames]
+    data = b"".join(map(with_length, odd)) + struct.pack(">i", length) + rest
+    seen = Seen()
+    requests, responses = RequestStream(seen, MOST_KEPT), ResponseStream(seen, MOST_KEPT)
+    passed = b""
+    for piece in pieces(data, cuts):
+        requests.feed(piece)
+        passed += b"".join(responses.feed(piece))
+    assert passed == data
+    assert requests.is_opaque
+    assert responses.is_opaque
+    assert len(seen.frames) == 2 * len(frames)
+
+
+def test_a_large_response_is_not_kept_back_and_a_large_request_not_kept() -> None:
+    seen = Seen()
+    stream = ResponseStream(seen, MOST_KEPT)
+    assert stream.feed(struct.pack(">ii", 1 << 30 | 1, 7)) == [struct.pack(">ii", 1 << 30 | 1, 7)]
+    assert stream.feed(b"x" * 1000) == [b"x" * 1000]
+    assert not seen.frames
