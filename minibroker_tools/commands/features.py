@@ -4,16 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from minibroker_protocol.messages import update_features as api
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.failures import ApiError, ToolError
+from minibroker_tools.failures import ApiError, ToolError, check
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
 
+_ALL_FEATURES: Final = 4
+"""The version of ApiVersions that leaves no feature out (KIP-1022)."""
 _METADATA: Final = "metadata.version"
 _NAMES: Final = (
     "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 "
-    "3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1"
+    "3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 "
+    "4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2"
 )
 _VERSIONS: Final = tuple(_NAMES.split())
 """The levels of metadata.version from 1 on (`MetadataVersion`)."""
@@ -54,7 +58,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _describe(cluster: Cluster) -> None:
-    offered = cluster.any().api_versions
+    offered = _offered(cluster)
     final = {each.name: each.max_version_level for each in offered.finalized_features}
     epoch = offered.finalized_features_epoch
     for each in sorted(offered.supported_features, key=lambda feature: feature.name):
@@ -64,6 +68,17 @@ def _describe(cluster: Cluster) -> None:
             f"{shown(each.max_version)}\tFinalizedVersionLevel: {shown(final.get(each.name, 0))}\tEpoch: "
             f"{epoch if epoch >= 0 else '-'}"
         )
+
+
+def _offered(cluster: Cluster) -> ApiVersionsResponse:
+    """The features of a broker, with those whose levels begin at 0 where it knows the version that has them."""
+    connection = cluster.any()
+    request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
+    if connection.version_for(request) < _ALL_FEATURES:
+        return connection.api_versions
+    response: ApiVersionsResponse = connection.ask(request, version=_ALL_FEATURES)
+    check(response.error_code)
+    return response
 
 
 def _shown(feature: str) -> Callable[[int], str]:

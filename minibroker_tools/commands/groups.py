@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_tools.client.groups import CONSUMER_TYPE, Listing, list_groups
+from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
@@ -34,8 +35,9 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     """List the groups."""
     values = known.parse(arguments)
     _check(values)
+    has_timeout = "default.api.timeout.ms" in load_properties(values.text("command-config"))
     try:
-        with cluster_of(values, timeout=_PATIENCE_S) as cluster:
+        with cluster_of(values, timeout=None if has_timeout else _PATIENCE_S) as cluster:
             found = list_groups(cluster)
     except UsageError:
         raise

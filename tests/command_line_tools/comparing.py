@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.clients.contract import eventually
+from tests.command_line_tools.newest_jars import NewestTools
 from tests.command_line_tools.runs import Run, kafkas_run, our_run
 from tests.kafka.oracle import Oracle
 
@@ -23,7 +24,7 @@ def until_known(bootstrap: str, words: Sequence[str], ran: Run) -> None:
     eventually(lambda: (topic in our_run(*listed).lines) == exists)
 
 
-def compare(oracle: Oracle, bootstrap: str, *calls: str) -> None:
+def compare(oracle: Oracle | NewestTools, bootstrap: str, *calls: str) -> None:
     """Run both families of tools with the same words; {B} is the broker, {} a prefix that each family has for itself.
 
     Each family has topics and groups of its own, so both start from nothing. Lists show what other tests left; their

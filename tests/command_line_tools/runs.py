@@ -10,12 +10,13 @@ import pytest
 
 from minibroker_tools import dispatch
 from tests.clients.operator_tools import TOOLS
+from tests.command_line_tools.newest_jars import NewestTools
 from tests.kafka.oracle import Oracle
 
 _NOISE: Final = re.compile(r"log4j:|\s*at |\s*\.\.\. \d+ more|.*exit status \d|IllegalStateException: *$|\s*$")
 _EXIT: Final = re.compile(r"exit status (\d+)")
 _LOGGED: Final = re.compile(r"\[\d{4}-\d\d-\d\d [\d:,]+\] (ERROR|WARN|INFO) ")
-_USAGE: Final = re.compile(r"^(Option +Description|usage: )", re.MULTILINE)
+_USAGE: Final = re.compile(r"^(Option( \(\* = required\))? +Description|usage: )", re.MULTILINE)
 _REFUSED: Final = "IllegalStateException: "
 """The oracle puts it before all that a tool printed which ended with an exit or an exception."""
 _UNCAUGHT: Final = re.compile(r"^\w*(Option|Argument)\w*Exception: ", re.MULTILINE)
@@ -55,8 +56,11 @@ def our_run(tool: str, *arguments: str) -> Run:
     return Run(_lines(printed.out + printed.err), printed.status)
 
 
-def kafkas_run(oracle: Oracle, tool: str, *arguments: str) -> Run:
+def kafkas_run(oracle: Oracle | NewestTools, tool: str, *arguments: str) -> Run:
     """Run one of Kafka's tools in the JVM."""
+    if isinstance(oracle, NewestTools):
+        answer = oracle.run(tool, *arguments)
+        return Run(_lines(answer.text), answer.status)
     printed = oracle.attempt(TOOLS[tool], *arguments)
     text = _UNCAUGHT.sub("", printed.removeprefix(_REFUSED))
     status = _EXIT.search(text)  # the first one counts: a tool's own handler may call exit again

@@ -1,0 +1,139 @@
+"""The tools beside those of the newest Kafka 4.x: where they print the same, and the form where they do not."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.comparing import compare
+from tests.command_line_tools.newest_jars import NewestTools
+from tests.command_line_tools.runs import our_run, ours
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
+from tests.kafka.real_kafka import RealKafka
+from tests.patience import NO_RETENTION
+
+_TOPIC = "compared"
+_SAME = (
+    "kafka-topics --bootstrap-server {B} --create --topic {} --partitions 3 --config retention.ms=1000",
+    "kafka-topics --bootstrap-server {B} --create --topic {}",
+    "kafka-topics --bootstrap-server {B} --create --topic {} --if-not-exists",
+    "kafka-topics --bootstrap-server {B} --list",
+    "kafka-topics --bootstrap-server {B} --describe --topic {}",
+    "kafka-topics --bootstrap-server {B} --alter --topic {} --partitions 5",
+    "kafka-topics --bootstrap-server {B} --alter --topic {} --partitions 2",
+    "kafka-topics --bootstrap-server {B} --create --topic bad/name",
+    "kafka-topics --list",
+    "kafka-configs --bootstrap-server {B} --alter --topic {} --add-config retention.ms=7,flush.ms=[9]",
+    "kafka-configs --bootstrap-server {B} --describe --topic {}",
+    "kafka-configs --bootstrap-server {B} --alter --topic {} --delete-config retention.ms",
+    "kafka-configs --bootstrap-server {B} --alter --topic {} --add-config retention.ms=soon",
+    "kafka-configs --bootstrap-server {B} --describe --entity-type groups",
+    f"kafka-get-offsets --bootstrap-server {{B}} --topic {_TOPIC}",
+    "kafka-get-offsets --bootstrap-server {B} --topic {}-none",
+    "kafka-cluster cluster-id --bootstrap-server {B}",
+    "kafka-consumer-groups --bootstrap-server {B} --list",
+    "kafka-consumer-groups --list",
+    "kafka-groups --bootstrap-server {B} --list",
+    "kafka-groups --bootstrap-server {B} --list --consumer",
+    "kafka-groups --bootstrap-server {B} --list --group-type classic",
+    "kafka-groups --bootstrap-server {B} --list --protocol odd",
+    "kafka-groups --bootstrap-server {B} --list --share",
+    "kafka-groups --bootstrap-server {B} --list --streams",
+    "kafka-groups --bootstrap-server {B}",
+    "kafka-groups --bootstrap-server {B} --list --share --consumer",
+    "kafka-groups --bootstrap-server {B} --list --group-type odd",
+    "kafka-groups --bootstrap-server {B} --list --protocol a --streams",
+    "kafka-groups --list",
+    "kafka-transactions --bootstrap-server {B} list",
+    "kafka-transactions --bootstrap-server {B} list --transactional-id-pattern {}.*",
+    "kafka-transactions --bootstrap-server {B} describe --transactional-id {}",
+    f"kafka-transactions --bootstrap-server {{B}} describe-producers --topic {_TOPIC} --partition 0",
+    f"kafka-transactions --bootstrap-server {{B}} find-hanging --topic {_TOPIC}",
+    "kafka-transactions --bootstrap-server {B} find-hanging",
+    "kafka-leader-election --bootstrap-server {B} --election-type preferred --all-topic-partitions",
+    f"kafka-leader-election --bootstrap-server {{B}} --election-type preferred --topic {_TOPIC} --partition 0",
+    "kafka-log-dirs --bootstrap-server {B}",
+    "kafka-delete-records --bootstrap-server {B}",
+    "kafka-reassign-partitions --bootstrap-server {B} --list",
+    "kafka-reassign-partitions --bootstrap-server {B} --list --bootstrap-controller localhost:1",
+    "kafka-reassign-partitions --bootstrap-server {B}",
+    "kafka-acls --bootstrap-server {B} --list",
+    "kafka-features --bootstrap-server {B} upgrade --feature metadata.version=99",
+    "kafka-features --bootstrap-server {B} upgrade --feature nothing=x",
+    "kafka-features --bootstrap-server {B} disable --feature nothing",
+    "kafka-features --bootstrap-server {B} upgrade",
+    "kafka-topics --bootstrap-server {B} --delete --topic {}",
+)
+"""Commands that print the same, on Kafka 4 and on this broker."""
+_OTHER_FORM = {
+    "kafka-topics --version": ("4.3.1", "3.9.1"),
+    "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
+    "kafka-get-offsets --bootstrap-server {B} --time soon": ("earliest-pending-upload", "-5 or latest-tiered, or"),
+    "kafka-configs --bootstrap-server {B} --alter --entity-type topics --add-config a=b": ("An ent", "an ent"),
+    "kafka-consumer-groups --bootstrap-server {B} --delete --group none": (
+        "due to: org.apache.kafka", "due to: java.util.concurrent.ExecutionException: org.apache.kafka",
+    ),
+    "kafka-configs --bootstrap-server {B} --describe --entity-type odd": ("groups", "client-metrics with"),
+    "kafka-configs --describe": ("Either --bootstrap-server", "At least one entity type"),
+    "kafka-consumer-groups --bootstrap-server {B} --describe --group none": (
+        "GroupIdNotFoundException", "Consumer group 'none' does not exist.",
+    ),
+    "kafka-reassign-partitions --list": ("Please specify either", "Please specify --bootstrap-server"),
+    "kafka-acls --list": ("One of --bootstrap-server", "authorizer-properties"),
+    "kafka-features --bootstrap-server {B} upgrade --metadata odd": ("Unknown metadata", "Unsupported metadata"),
+}  # fmt: skip
+"""Commands whose text Kafka 4 has changed: a part of its text, and of ours, which is that of Kafka 3.9."""
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[NewestTools]:
+    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    kafka = RealKafka(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
+    try:
+        kafka.start()
+        Librdkafka(kafka.bootstrap).create_topic(_TOPIC, 1)
+        yield kafka.bootstrap
+    finally:
+        kafka.close()
+
+
+@pytest.fixture(scope="module")
+def newest_minibroker() -> Iterator[str]:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **NO_RETENTION}) as broker:
+        broker.create_topic(_TOPIC)
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture(params=["kafka", "minibroker"])
+def address(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(f"newest_{request.param}")
+    return found
+
+
+def test_these_commands_print_the_same_as_kafka_4(newest: NewestTools, address: str) -> None:
+    compare(newest, address, *_SAME)
+
+
+def test_these_commands_keep_the_text_of_kafka_3(newest: NewestTools, address: str) -> None:
+    for call, (theirs, mine) in _OTHER_FORM.items():
+        words = call.replace("{B}", address).split()
+        answer, printed = newest.run(*words), our_run(*words)
+        assert printed.status == answer.status, call
+        assert theirs in answer.text, call
+        assert mine in " ".join(printed.lines), call
+        assert theirs not in " ".join(printed.lines), call
+
+
+def test_all_features_and_their_levels_are_those_of_kafka_4(newest: NewestTools, address: str) -> None:
+    words = ("kafka-features", "--bootstrap-server", address, "describe")
+    theirs = [line.split()[:-2] for line in newest.run(*words).text.splitlines() if line.startswith("Feature:")]
+    mine = [line.split()[:-2] for line in ours(*words).out.splitlines()]
+    assert len(mine) > 1
+    assert mine == theirs

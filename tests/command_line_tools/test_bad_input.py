@@ -1,0 +1,89 @@
+"""Bad input of every tool: a broker that cannot be reached, unknown and conflicting options."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.command_line_tools.runs import ours
+
+_CONFIG: Final = "--command-config {C}"
+_UNREACHABLE: Final = {
+    "kafka-topics": f"--list {_CONFIG}",
+    "kafka-broker-api-versions": _CONFIG,
+    "kafka-cluster": "cluster-id --config {C}",
+    "kafka-get-offsets": _CONFIG,
+    "kafka-configs": f"--describe --entity-type topics {_CONFIG}",
+    "kafka-delete-records": f"--offset-json-file {{J}} {_CONFIG}",
+    "kafka-acls": f"--list {_CONFIG}",
+    "kafka-log-dirs": f"--describe {_CONFIG}",
+    "kafka-leader-election": "--election-type preferred --all-topic-partitions --admin.config {C}",
+    "kafka-features": f"describe {_CONFIG}",
+    "kafka-reassign-partitions": f"--list {_CONFIG}",
+    "kafka-transactions": f"list {_CONFIG}",
+    "kafka-groups": f"--list {_CONFIG}",
+    "kafka-console-consumer": "--topic a --consumer.config {C}",
+}
+"""Tools that end with status 1 when no broker can be reached, with their options."""
+_CONFLICTING: Final = {
+    "kafka-topics": ("--bootstrap-server a:1 --list --delete", "Command must include exactly one action"),
+    "kafka-configs": ("--bootstrap-server a:1 --describe --alter", "Command must include exactly one action"),
+    "kafka-consumer-groups": (
+        "--bootstrap-server a:1 --list --describe --all-groups",
+        "Command must include exactly one action",
+    ),
+    "kafka-acls": ("--bootstrap-server a:1 --list --add", "Command must include exactly one action"),
+    "kafka-leader-election": (
+        "--bootstrap-server a:1 --election-type preferred --all-topic-partitions --topic a",
+        "One and only one of the following options is required",
+    ),
+    "kafka-reassign-partitions": ("--bootstrap-server a:1 --list --verify", "exactly one action"),
+    "kafka-transactions": ("--bootstrap-server a:1 describe --topic a", "argument --transactional-id is required"),
+    "kafka-groups": ("--bootstrap-server a:1 --list --share --streams", "can't be used with option"),
+    "kafka-features": ("--bootstrap-server a:1 upgrade --feature a=1 --feature a=2", "was specified more than once"),
+    "kafka-console-consumer": ("--bootstrap-server a:1 --topic a --include b", "Exactly one of"),
+}
+"""Options that exclude each other, and a part of the message of Kafka's tool."""
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound, and not listening: the port refuses
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("tool", sorted(_UNREACHABLE))
+def test_an_unreachable_broker_ends_the_tool_with_the_address_that_was_tried(
+    tool: str, nobody: str, tmp_path: Path
+) -> None:
+    config, plan = tmp_path / "client.properties", tmp_path / "plan.json"
+    config.write_text("default.api.timeout.ms=200\n")
+    plan.write_text('{"partitions": [{"topic": "a", "partition": 0, "offset": 1}]}')
+    words = _UNREACHABLE[tool].replace("{C}", str(config)).replace("{J}", str(plan)).split()
+    printed = ours(tool, *words, "--bootstrap-server", nobody)
+    assert printed.status == 1
+    assert f"{nobody}: Connection refused" in printed.out + printed.err
+    assert "Traceback" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("tool", sorted(_CONFLICTING))
+def test_conflicting_options_are_refused_before_a_broker_is_asked(tool: str) -> None:
+    words, message = _CONFLICTING[tool]
+    printed = ours(tool, *words.split())
+    assert printed.status == 1
+    assert message in printed.out + printed.err
+    assert "Traceback" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("tool", sorted({*_UNREACHABLE} - {"kafka-delete-records"}))
+def test_a_bootstrap_address_without_a_port_is_refused(tool: str, tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("")
+    words = _UNREACHABLE[tool].replace("{C}", str(config)).split()
+    printed = ours(tool, *words, "--bootstrap-server", "nowhere")
+    assert printed.status == 1
+    assert "nowhere" in printed.out + printed.err
+    assert "Traceback" not in printed.out + printed.err
