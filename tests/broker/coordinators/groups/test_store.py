@@ -63,6 +63,9 @@ def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness
     assert log_of(harness, OFFSETS, 49).log_end_offset == 1
     assert harness.services.groups.store.partition_of("polygenelubricants") == 0
     assert java_hash("polygenelubricants") == 1 << 31
+    assert java_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
+    geometric = (31**32767 - 1) // 30
+    assert java_hash("y" * 32767) == ord("y") * geometric % (1 << 32)
 
 
 def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configured: Make) -> None:
