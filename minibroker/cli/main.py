@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -122,14 +123,18 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run_serve(options: argparse.Namespace) -> int:
-    from minibroker.cli.console import Console  # noqa: PLC0415 - `--help` needs none of it
+    gc.disable()  # until `warm_up`: a start makes objects that stay, and the collector would look at them ten times
+    try:
+        from minibroker.cli.console import Console  # noqa: PLC0415 - `--help` needs none of it
 
-    with Console(options.log_format, verbose=options.verbose) as console:
-        try:
-            return asyncio.run(_serve(options, console))
-        except (ValueError, OSError) as error:
-            _logger.critical("%s", _reason(error))
-            return 1
+        with Console(options.log_format, verbose=options.verbose) as console:
+            try:
+                return asyncio.run(_serve(options, console))
+            except (ValueError, OSError) as error:
+                _logger.critical("%s", _reason(error))
+                return 1
+    finally:
+        gc.enable()
 
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:

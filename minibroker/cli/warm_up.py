@@ -91,9 +91,10 @@ _IDLE_SHARE: Final = 0.01
 
 
 def warm_up(core: "Core") -> None:
-    """Load modules soon, and quieten the garbage collector of this process."""
+    """Load modules soon, and quieten the garbage collector of this process, which has rested until now."""
     gc.freeze()
     gc.set_threshold(*_YOUNG)
+    gc.enable()
     core.clock.call_later(_AFTER_MS, lambda: core.chores.run(loading(), lambda: _loaded(core)))
 
 

@@ -1,5 +1,6 @@
 """The command line: what it runs, how it ends, and what it says about arguments that are wrong."""
 
+import gc
 import json
 import os
 import selectors
@@ -126,6 +127,7 @@ def test_where_each_of_several_listeners_is_stands_in_the_line_too(serve: Serve)
 
 def test_no_broker_at_all_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--brokers", "0"]) == 1
+    assert gc.isenabled()
     assert "brokers: 0 is not at least 1" in capsys.readouterr().err
 
 

@@ -157,7 +157,7 @@ class Side:
         """Topics and fetch sessions that are made get ids that the other broker gives, too."""
         with (
             patch("minibroker.cluster.topics.new_uuid", lambda: next(self._ids).to_bytes(16, "big")),
-            patch("minibroker.cluster.fetch_sessions.secrets.randbelow", lambda _: next(self._ids)),
+            patch("minibroker.cluster.fetch_sessions._random_id", lambda: next(self._ids)),
         ):
             yield
 
