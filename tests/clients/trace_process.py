@@ -33,7 +33,10 @@ class TraceProcess:
             )
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
-        assert line.startswith("minibroker trace ready: "), line + self.complaints()
+        if not line.startswith("minibroker trace ready: "):
+            self.child.stdout.close()
+            self.child.wait(PATIENCE_S)
+            raise AssertionError(line + self.complaints())
         self.words = dict(word.split("=", 1) for word in line.split() if "=" in word)
         self.bootstrap = self.words["listen"]
 

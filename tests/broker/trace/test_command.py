@@ -1,6 +1,7 @@
 """The command line of the proxy: its ends, its messages, and what it does not do to slow clients."""
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -28,6 +29,8 @@ from tests.clients.broker_process import environment
 from tests.clients.trace_process import TraceProcess
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
+
+ATTEMPTS: Final = 5
 
 
 @pytest.fixture
@@ -65,8 +68,10 @@ def test_bad_options_name_the_option(capsys: pytest.CaptureFixture[str], tmp_pat
 def test_a_broker_that_is_not_there_and_a_taken_port_are_told(
     behind: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (port,) = free_ports(1)
-    message = complaint(capsys, "--to", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # a port that nobody listens on, and that nobody else gets
+        port = silent.getsockname()[1]
+        message = complaint(capsys, "--to", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0")
     assert message.startswith(f"minibroker: --to: the broker at 127.0.0.1:{port} cannot be reached: ")
     to = behind.bootstrap_servers
     assert complaint(capsys, "--to", to, "--listen", to).startswith(f"minibroker: --listen: {to} cannot be bound: ")
@@ -111,6 +116,7 @@ def test_the_list_has_a_line_for_each_request(behind: Broker) -> None:
 def test_unknown_apis_pass_as_bytes(tmp_path: Path) -> None:
     """A server that answers anything stands in for a broker of another make."""
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
         to = f"127.0.0.1:{server.getsockname()[1]}"
         with (
             TraceProcess(to, tmp_path) as trace,
@@ -176,11 +182,19 @@ def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() ->
     asyncio.run(check())
 
 
+def on_a_free_port(to: str, directory: Path) -> TraceProcess:
+    """A proxy on a port that it is told; another process may take the port first, and then it is another one's turn."""
+    for _ in range(ATTEMPTS):
+        with contextlib.suppress(AssertionError):
+            return TraceProcess(to, directory, listen=f"127.0.0.1:{free_ports(1)[0]}")
+    raise AssertionError((directory / "trace.stderr").read_text())
+
+
 def test_several_brokers_get_ports_in_a_row_where_these_are_free(tmp_path: Path) -> None:
     with Broker(brokers=3) as behind:
         to = behind.bootstrap_servers.split(",")[0]
-        (port,) = free_ports(1)
-        with TraceProcess(to, tmp_path, listen=f"127.0.0.1:{port}") as trace:
+        with on_a_free_port(to, tmp_path) as trace:
+            port = address_of(trace.bootstrap)[1]
             with SocketClient(address_of(trace.bootstrap)) as client:
                 brokers = client.ask(DescribeClusterRequest(include_cluster_authorized_operations=False), 1).brokers
             ports = sorted(each.port for each in brokers)
