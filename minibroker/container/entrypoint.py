@@ -94,7 +94,6 @@ _SECRET_FILES = {
 _SECRET = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
 _HIDDEN = "[hidden]"
 """As Kafka shows passwords."""
-_LOGIN_CONFIG = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 _CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
@@ -153,15 +152,16 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
         if name and not configs.get(key):
             path = os.path.join(SECRETS_DIR, name)
             found[key] = path if key.endswith(".location") else _first_line(_variable_of(variable), path)
-    match = _LOGIN_CONFIG.search(environment.get("KAFKA_OPTS", ""))
+    java_options = environment.get("KAFKA_OPTS", "")
     users = _users(environment)
-    if users or match is not None:
-        from minibroker.security.sasl.jaas import server_logins, user_logins  # noqa: PLC0415 - most containers have neither
+    if users or java_options:
+        from minibroker.security.sasl.jaas import login_config_of, server_logins, user_logins  # noqa: PLC0415 - most lack both
 
         if users:
             found |= user_logins(users)
-        if match is not None and not (users and not os.path.exists(match[1])):
-            with files.opened("KAFKA_OPTS", match[1]) as file:
+        login_config = login_config_of(java_options)
+        if login_config is not None and not (users and not os.path.exists(login_config)):
+            with files.opened("KAFKA_OPTS", login_config) as file:
                 found |= server_logins(file.read())
     return {key: value for key, value in found.items() if key not in configs}
 

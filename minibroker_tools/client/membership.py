@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from minibroker.support.shares import Shares, rank
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -147,20 +148,18 @@ class Membership:
     def _shares(self, joined: joins.JoinGroupResponse) -> list[syncs.SyncGroupRequestAssignment]:
         """The assignment of each member, by Kafka's RangeAssignor: of each topic a range of partitions."""
         subscribed: dict[str, list[str]] = {}
-        for member in sorted(joined.members, key=lambda each: (each.group_instance_id or "", each.member_id)):
+        for member in sorted(joined.members, key=lambda each: rank(each.member_id, each.group_instance_id)):
             wishes = decode_versioned(ConsumerProtocolSubscription, bytes(member.metadata))
             for topic in wishes.topics:
                 subscribed.setdefault(topic, []).append(member.member_id)
         shares: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
         counts = self._count_partitions(sorted(subscribed))
         for topic, members in subscribed.items():
-            each, more = divmod(counts.get(topic, 0), len(members))
-            first = 0
-            for index, member_id in enumerate(members):
-                end = first + each + (index < more)
-                if end > first:
-                    shares[member_id].append(Partitions(topic=topic, partitions=list(range(first, end))))
-                first = end
+            pieces = Shares(counts.get(topic, 0), len(members))
+            for member_id in members:
+                indexes = list(pieces.take())
+                if indexes:
+                    shares[member_id].append(Partitions(topic=topic, partitions=indexes))
         return [
             syncs.SyncGroupRequestAssignment(
                 member_id=member_id,

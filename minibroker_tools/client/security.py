@@ -4,14 +4,13 @@ import base64
 import hashlib
 import hmac
 import os
-import re
 import secrets
 import socket
 import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas, section_of
+from minibroker.security.sasl.jaas import JaasError, JaasLogin, login_config_of, parse_jaas, section_of
 from minibroker.security.sasl.scram import HASHES
 from minibroker.security.tls.client_contexts import client_context
 from minibroker_protocol.error_codes import ErrorCode
@@ -23,7 +22,6 @@ from minibroker_tools.failures import ApiError, LoginError, ToolError
 if TYPE_CHECKING:
     from minibroker_tools.client.connection import Connection
 
-_JAAS_FILE: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 _NONCE_BYTES: Final = 24
 
 Send = Callable[[bytes], bytes]
@@ -83,10 +81,9 @@ def _login_of(settings: Settings) -> JaasLogin:
 
 def _from_jaas_file() -> str:
     """The section KafkaClient of the file that KAFKA_OPTS names with java.security.auth.login.config, or nothing."""
-    named = _JAAS_FILE.search(os.environ.get("KAFKA_OPTS", ""))
-    if named is None:
+    path = login_config_of(os.environ.get("KAFKA_OPTS", ""))
+    if path is None:
         return ""
-    path = named[1].strip("\"'")
     try:
         with open(path, encoding="utf-8") as file:
             return section_of(file.read(), "KafkaClient")

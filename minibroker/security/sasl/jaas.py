@@ -11,6 +11,7 @@ _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<word>[^\s"'=;]+)|"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<sign>[=;])|(?P<end>\Z))""",
     re.DOTALL,
 )
+_LOGIN_CONFIG: Final = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _COMMENT: Final = re.compile(r"^[ \t]*//[^\n]*|/\*.*?\*/", re.MULTILINE | re.DOTALL)
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
@@ -39,6 +40,12 @@ class JaasLogin(NamedTuple):
     def name(self) -> str:
         """The module's class without its package, such as PlainLoginModule."""
         return self.module.rpartition(".")[2]
+
+
+def login_config_of(java_options: str) -> str | None:
+    """The path that options of Java, such as KAFKA_OPTS, name with `java.security.auth.login.config`."""
+    found = _LOGIN_CONFIG.search(java_options)
+    return None if found is None else found[1].strip("\"'")
 
 
 def parse_jaas(text: str) -> JaasLogin:

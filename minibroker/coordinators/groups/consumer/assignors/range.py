@@ -7,20 +7,21 @@ not count.
 from minibroker.coordinators.groups.consumer.assignors.pace import Pace
 from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
 from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.support.shares import Shares, rank
 from minibroker.support.slices import Steps
 
 
 def assign_ranges(group: GroupSpec) -> Steps[dict[str, Partitions]]:
     """Assign all partitions; the first members have one more where they cannot be shared out evenly."""
     pace = Pace()
-    order = sorted(group.members, key=lambda each: _rank(each, group.members[each].instance_id))
+    order = sorted(group.members, key=lambda each: rank(each, group.members[each].instance_id))
     subscribers: dict[bytes, int] = {}
     for member in group.members.values():
         for topic in member.topics:
             subscribers[topic] = subscribers.get(topic, 0) + 1
             if pace.is_due(1):
                 yield
-    shares = {topic: _Shares(group.counts[topic], number) for topic, number in subscribers.items()}
+    shares = {topic: Shares(group.counts[topic], number) for topic, number in subscribers.items()}
     assigned: dict[str, Partitions] = {}
     for member_id in order:
         partitions: dict[bytes, frozenset[int]] = {}
@@ -32,24 +33,3 @@ def assign_ranges(group: GroupSpec) -> Steps[dict[str, Partitions]]:
                 yield
         assigned[member_id] = partitions
     return assigned
-
-
-def _rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
-    return instance_id is None, member_id if instance_id is None else instance_id
-
-
-class _Shares:
-    """The partitions of a topic, cut into pieces for its subscribers."""
-
-    def __init__(self, partitions: int, subscribers: int) -> None:
-        self._size, self._larger = divmod(partitions, subscribers)
-        self._next = 0
-
-    def take(self) -> range:
-        """The next piece."""
-        first = self._next
-        self._next += self._size
-        if self._larger:
-            self._larger -= 1
-            self._next += 1
-        return range(first, self._next)
