@@ -46,8 +46,8 @@ _WITH_ADDRESSES: Final = {
     int(ApiKey.METADATA): 0,
     int(ApiKey.FIND_COORDINATOR): 0,
     int(ApiKey.DESCRIBE_CLUSTER): 0,
-    int(ApiKey.SHARE_FETCH): 0,
-    int(ApiKey.SHARE_ACKNOWLEDGE): 0,
+    int(ApiKey.SHARE_FETCH): 1,
+    int(ApiKey.SHARE_ACKNOWLEDGE): 1,
 }
 """The first versions whose responses have addresses that clients connect to."""
 
@@ -191,9 +191,8 @@ def response_with_addresses(api_key: int) -> type[Any]:
     import importlib  # noqa: PLC0415 - the modules of messages load with their first request
 
     key = ApiKey(api_key)
-    is_of_shares = key in {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
-    module = "share_responses" if is_of_shares else f"messages.{key.name.lower()}"
-    found: type[Any] = getattr(importlib.import_module(f"minibroker_protocol.{module}"), f"{key.message}Response")
+    module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
+    found: type[Any] = getattr(module, f"{key.message}Response")
     return found
 
 

@@ -6,11 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.schema.share_acknowledge.v1 import response as share_acknowledge_v1
-from kio.schema.share_acknowledge.v2 import response as share_acknowledge_v2
-from kio.schema.share_fetch.v1 import response as share_fetch_v1
-from kio.schema.share_fetch.v2 import response as share_fetch_v2
-from kio.serial import entity_reader
 
 from minibroker_protocol.addresses import with_addresses
 from minibroker_protocol.codec import decode, encode
@@ -21,9 +16,10 @@ from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorResponse
 from minibroker_protocol.messages.metadata import MetadataResponse, MetadataResponseBroker
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeResponse
+from minibroker_protocol.messages.share_fetch import ShareFetchResponse
 from minibroker_protocol.primitives import write_uvarint
 from minibroker_protocol.schema import fields_of, schema_of
-from minibroker_protocol.share_responses import ShareAcknowledgeResponse, ShareFetchPartition, ShareFetchResponse
 from tests.protocol.message_strategies import messages
 from tests.samples import examples
 
@@ -36,15 +32,15 @@ CLASSES: tuple[type[Any], ...] = (
     ShareFetchResponse,
     ShareAcknowledgeResponse,
 )
-VERSIONS = [
-    pytest.param(cls, version, id=f"{cls.__name__}-{version}")
+DECLARED = [
+    (cls, version)
     for cls in CLASSES
-    for version in range(schema_of(cls).versions.last + 1)
+    for version in range(schema_of(cls).versions.first, schema_of(cls).versions.last + 1)
 ]
+VERSIONS = [pytest.param(*each, id=f"{each[0].__name__}-{each[1]}") for each in DECLARED]
 FLEXIBLE = [
     pytest.param(cls, version, id=f"{cls.__name__}-{version}")
-    for cls in CLASSES
-    for version in range(schema_of(cls).versions.last + 1)
+    for cls, version in DECLARED
     if version in schema_of(cls).flexible
 ]
 HEADER = b"\0\0\0\x07head"
@@ -168,32 +164,3 @@ def test_a_host_that_is_not_text_stays() -> None:
 def test_a_version_that_nobody_knows_is_an_error() -> None:
     with pytest.raises(ValueError, match="MetadataResponse has no version 99"):
         with_addresses(MetadataResponse, 99, memoryview(b""), 0, proxied)
-
-
-@pytest.mark.parametrize(
-    ("cls", "version", "theirs"),
-    [
-        (ShareFetchResponse, 1, share_fetch_v1.ShareFetchResponse),
-        (ShareFetchResponse, 2, share_fetch_v2.ShareFetchResponse),
-        (ShareAcknowledgeResponse, 1, share_acknowledge_v1.ShareAcknowledgeResponse),
-        (ShareAcknowledgeResponse, 2, share_acknowledge_v2.ShareAcknowledgeResponse),
-    ],
-)
-def test_kio_reads_the_responses_of_share_groups_alike(cls: type[Any], version: int, theirs: Any) -> None:
-    read = entity_reader(theirs)
-
-    @given(messages(cls, version))
-    @examples(60, 12)
-    def check(message: Any) -> None:
-        for partition in (each for topic in message.responses for each in topic.partitions):
-            if isinstance(partition, ShareFetchPartition):
-                partition.records = partition.records or b""  # kio has no null there
-        data = encoded(message, version)
-        value, size = read(data, len(HEADER))
-        assert size == len(data) - len(HEADER)
-        assert [(each.node_id, each.host, each.port) for each in value.node_endpoints] == [
-            (each.node_id, each.host, each.port) for each in message.node_endpoints
-        ]
-        assert decode(cls, memoryview(data), version, len(HEADER)) == (message, len(data))
-
-    check()
