@@ -62,9 +62,47 @@ def all_messages() -> list[tuple[type[Any], int]]:
     ]
 
 
+def layouts() -> list[tuple[type[Any], int]]:
+    """Every (class, version) of `all_messages` that has other bytes than the version before, and each last one.
+
+    The codec's functions for a version are made from its layout alone, so those for the others are the same.
+    """
+    found: list[tuple[type[Any], int]] = []
+    for cls in all_classes():
+        first, last = schema_of(cls).versions
+        before = None
+        for version in range(first, last + 1):
+            layout = _layout(cls, version, cls)
+            if layout != before or version == last:
+                found.append((cls, version))
+            before = layout
+    return found
+
+
+def _layout(cls: type[Any], version: int, top: type[Any]) -> tuple[Any, ...]:
+    """Whether `version` is flexible; and each field that it has: name, type, whether it may be null and is tagged."""
+    rows = [
+        (
+            field.name,
+            field.kind if isinstance(field.kind, p.WireType) else _layout(field.kind, version, top),
+            version in field.nullable,
+            version in field.tagged_in,
+        )
+        for field in fields_of(cls)
+        if version in field.present
+    ]
+    return (version in schema_of(top).flexible, *rows)
+
+
 def messages(cls: type[Any], version: int, *, top: type[Any] | None = None) -> st.SearchStrategy[Any]:
     """Values of `cls` whose fields are set where `version` has them and default elsewhere."""
-    top = top or cls
+    declared: Any = cls
+    of: Any = top or cls
+    return _messages(declared, version, of)
+
+
+@cache
+def _messages(cls: Any, version: int, top: Any) -> st.SearchStrategy[Any]:
     return st.builds(
         cls,
         **{
