@@ -181,9 +181,8 @@ def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) ->
     """OSError that names variable and path of a key store or trust store that a listener needs and nobody can read."""
     if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
         return
-    configs = {**configs, **security_configs(environment, configs)}
     for config, key in _SECRET_FILES.items():
-        path = configs.get(key)
+        path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
         if key.endswith(".location") and path:
             variable = next(filter(environment.__contains__, map(_variable_of, (key, config))), key)
             files.opened(variable, path).close()
