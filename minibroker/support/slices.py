@@ -9,9 +9,8 @@ What a broker does beside its requests has its own scheduler (`logs/chores.py`),
 
 These steps may take longer than 20 ms on a slow or busy machine, since each is one piece:
 
-- A codec packs or unpacks a whole batch of up to 128 MiB: 10 to 40 ms for the 20 MB of a look-up by time, for 16,384
-  records converted for an old consumer, and for the 4 MiB that telemetry may unpack to. Codecs release the
-  interpreter, so a thread could do it; none does.
+- A single block of Snappy without a framing, as librdkafka sends it, is unpacked at once. So are the wrappers of the
+  message formats v0 and v1 in a look-up by time. Other batches are unpacked and packed in steps.
 - The log validator converts a batch to another format or codec in one step.
 - One OffsetCommit, or the deletion of one group, is one batch, of which a kill must not leave half: 30 to 70 ms for
   9,000 partitions.

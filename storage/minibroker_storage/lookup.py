@@ -1,8 +1,8 @@
 """From a time to an offset (ListOffsets: KIP-79, KIP-734).
 
 A look-up can be long: a batch may hold millions of records, and headers of a log that others have written may promise
-times that no record has. So it is done in steps of a millisecond or two each; only decompressing one batch, at most
-`MAX_DECOMPRESSED_SIZE` bytes, is a single step. In between the log may grow and lose segments.
+times that no record has. So it is done in steps of a few milliseconds each. In between the log may grow and lose
+segments.
 """
 
 from bisect import bisect_right
@@ -11,9 +11,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.records import (
     MAGIC_V2,
-    RECORD_BATCH_OVERHEAD,
     BatchHeader,
-    CompressionCodec,
     LegacyRecordBatch,
     RecordBatch,
 )
@@ -100,9 +98,7 @@ def _search_batch(
             if not number % _MESSAGES_AT_ONCE:
                 yield
         return None
-    batch = RecordBatch(data)
-    plain = header.codec is CompressionCodec.NONE
-    records = data[RECORD_BATCH_OVERHEAD:] if plain else batch.records_data()
+    records = yield from RecordBatch(data).records_data_in_steps()
     for found in read_times(records, header):
         if max(found.times) >= timestamp:
             for record in records_in(records, header, found):

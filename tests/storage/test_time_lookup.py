@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker_protocol.records import CompressionCodec, TimestampType, compute_crc, read_header
+from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
@@ -127,12 +128,23 @@ def test_a_batch_of_many_records_is_searched_in_steps(tmp_path: Path, codec: Com
     home = Home(tmp_path / "orders-0", LogConfig())
     count = 10 * RECORDS_AT_ONCE
     home.append(a_batch(timestamps=[NOW + number for number in range(count)], codec=codec, value=b""))
+    unpacking = steps_of(home.log.search_by_timestamp(NOW))[1]
+    assert bool(unpacking) == (codec is not CompressionCodec.NONE)
     for place in (0, 5, RECORDS_AT_ONCE, 5 * RECORDS_AT_ONCE + 7, count - 1):
         found, taken = steps_of(home.log.search_by_timestamp(NOW + place))
         assert found == (NOW + place, place, 0)
-        assert taken == place // RECORDS_AT_ONCE
+        assert taken == unpacking + place // RECORDS_AT_ONCE
     assert home.log.find_by_timestamp(NOW + count) is None
     assert home.log.find_max_timestamp() == (NOW + count - 1, count - 1, 0)
+
+
+@pytest.mark.parametrize("codec", [each for each in CompressionCodec if each])
+def test_a_large_batch_is_unpacked_in_steps(tmp_path: Path, codec: CompressionCodec) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig())
+    home.append(a_batch(timestamps=[NOW, NOW + 1], codec=codec, value=bytes(20 * STEP_SIZE)))
+    found, taken = steps_of(home.log.search_by_timestamp(NOW + 1))
+    assert found == (NOW + 1, 1, 0)
+    assert taken >= 2 * 20
 
 
 def test_headers_that_promise_times_which_no_record_has_cost_a_step_each(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress, decompress_in_steps
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -22,6 +22,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record import Record, read_records
+from minibroker_protocol.steps import Steps
 
 
 class RecordBatch:
@@ -65,6 +66,11 @@ class RecordBatch:
         if codec is CompressionCodec.NONE:
             return bytes(data)
         return decompress(codec, data, max_size=self.max_decompressed_size)
+
+    def records_data_in_steps(self) -> Steps[memoryview]:
+        """The same in steps, without a copy of what is not compressed."""
+        data = self.buffer[RECORD_BATCH_OVERHEAD:]
+        return decompress_in_steps(self.header.codec, data, max_size=self.max_decompressed_size)
 
     def __iter__(self) -> Iterator[Record]:
         count = self.header.record_count

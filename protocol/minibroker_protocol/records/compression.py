@@ -1,10 +1,12 @@
 """The codecs by name. A codec's library is imported when its first batch arrives: a broker's start pays for none."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, Protocol, cast
 
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
+from minibroker_protocol.steps import Steps
 
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
 """Bytes that one batch's records may grow to unless the reader says otherwise."""
@@ -23,6 +25,12 @@ class _Codec(Protocol):
     def compress(self, data: bytes | bytearray | memoryview, level: int) -> bytes: ...
 
     def decompress(self, data: bytes | bytearray | memoryview, max_size: int) -> bytes: ...
+
+    def decompressed(self, data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]: ...
+
+
+class _PiecewiseCodec(_Codec, Protocol):
+    def compressed(self, data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]: ...
 
 
 _MODULES: Final = {
@@ -73,9 +81,41 @@ def decompress(
     """
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
-            raise DecompressedSizeError(f"records: {len(data)} bytes, above the limit of {max_size}")
+            raise _too_large(len(data), max_size)
         return bytes(data)
     return _codec(codec, magic).decompress(data, max_size)
+
+
+def compress_in_steps(codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int) -> Steps[bytearray]:
+    """`compress` at the default level in steps of some milliseconds, for the formats v0 and v1, so not with zstd."""
+    out = bytearray()
+    pieces = cast("_PiecewiseCodec", _codec(codec, magic)).compressed(data, DEFAULT_COMPRESSION_LEVELS.get(codec, 0))
+    for piece in pieces:
+        out += piece
+        yield
+    return out
+
+
+def decompress_in_steps(
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
+) -> Steps[memoryview]:
+    """`decompress` in steps of some milliseconds, for whoever has others to serve. `data` is read in all steps.
+
+    The result is a view: making `bytes` of many megabytes would take long, too.
+    """
+    if codec is CompressionCodec.NONE:
+        if len(data) > max_size:
+            raise _too_large(len(data), max_size)
+        return memoryview(data)
+    out = bytearray()
+    for piece in _codec(codec, magic).decompressed(data, max_size):
+        out += piece
+        yield
+    return memoryview(out)
+
+
+def _too_large(size: int, max_size: int) -> DecompressedSizeError:
+    return DecompressedSizeError(f"records: {size} bytes, above the limit of {max_size}")
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:

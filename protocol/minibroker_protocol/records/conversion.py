@@ -5,8 +5,7 @@ Up, when a producer is older than the log; down, when the log is older than the 
 headers, transaction markers, in v0 timestamps. zstd has no place in the older formats at all.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
@@ -19,6 +18,7 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -36,8 +36,8 @@ from minibroker_protocol.records.header import (
     compute_crc,
     read_header,
 )
-from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap
-from minibroker_protocol.records.record import NewRecord, Record
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap_in_steps
+from minibroker_protocol.records.record import NewRecord, Record, read_records
 from minibroker_protocol.records.record_times import RecordTimes, read_times, records_in
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_protocol.steps import Steps, drain
@@ -137,8 +137,7 @@ def down_convert_in_steps(
     that is cut short. It may come out empty.
 
     `UnsupportedCodecError` when the first batch to be converted is zstd; a later one ends the set. Raises what
-    iterating over broken batches raises. Yields after a few milliseconds each, except that decompressing a batch and
-    compressing a piece are one step.
+    iterating over broken batches raises. Yields after a few milliseconds each.
     """
     message_set = bytearray()
     count = 0
@@ -168,22 +167,41 @@ def down_convert_in_steps(
     return message_set
 
 
-def _pieces(batch: Batch, magic: int, first_offset: int) -> Iterator[Iterator[Record] | None]:
-    """The records of a batch, piece by piece; None for a piece that ends before `first_offset`."""
+def _pieces(batch: Batch, magic: int, first_offset: int) -> Generator[Iterator[Record] | None, None, None]:
+    """The records of a batch, piece by piece; None after a step that has found none from `first_offset` on."""
     header = batch.header
-    if header.magic <= magic or isinstance(batch, LegacyRecordBatch) or header.record_count <= PIECE_RECORDS:
+    if header.magic <= magic or isinstance(batch, LegacyRecordBatch) or header.record_count <= 0:
         yield iter(batch)
         return
-    plain = header.codec is CompressionCodec.NONE
-    data = batch.buffer[RECORD_BATCH_OVERHEAD:] if plain else batch.records_data()
+    data = yield from batch.records_data_in_steps()
+    if header.record_count <= PIECE_RECORDS:
+        yield read_records(bytes(data), header)
+        return
     before: RecordTimes | None = None
-    for found in read_times(data, header, at_once=PIECE_RECORDS):
+    for found in _piece_times(data, header):
+        if found is None:
+            yield None
+            continue
         if before is not None:
             is_needed = next(records_in(data, header, found)).offset > first_offset
             yield records_in(data, header, before) if is_needed else None
         before = found
     if before is not None:
         yield records_in(data, header, before)
+
+
+def _piece_times(data: memoryview, header: BatchHeader) -> Iterator[RecordTimes | None]:
+    """The timestamps of `PIECE_RECORDS` records at a time; None where more have to be read for that."""
+    piece: RecordTimes | None = None
+    for found in read_times(data, header):
+        piece = RecordTimes(piece.times + found.times, piece.start, found.end) if piece else found
+        if len(piece.times) >= PIECE_RECORDS:
+            yield piece
+            piece = None
+        else:
+            yield None
+    if piece is not None:
+        yield piece
 
 
 def _down_convert(
@@ -197,7 +215,7 @@ def _down_convert(
     count = base = last = 0
     largest = NO_TIMESTAMP
     try:
-        while some := list(islice(records, _RECORDS_AT_ONCE)):
+        while some := _next_few(records):
             if codec is CompressionCodec.NONE:
                 some = [record for record in some if record.offset >= first_offset]
             elif magic > MAGIC_V0 and not count:
@@ -218,7 +236,7 @@ def _down_convert(
                 count += len(some)
             yield
         if codec is not CompressionCodec.NONE and count:
-            message_set = wrap(
+            message_set = yield from wrap_in_steps(
                 message_set,
                 codec,
                 magic=magic,
@@ -229,6 +247,18 @@ def _down_convert(
     except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
     return message_set, count
+
+
+def _next_few(records: Iterator[Record]) -> list[Record]:
+    """The records of one step."""
+    few: list[Record] = []
+    size = 0
+    for record in records:
+        few.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if len(few) == _RECORDS_AT_ONCE or size >= STEP_SIZE:
+            break
+    return few
 
 
 def overflow_message(max_bytes: int) -> bytes:

@@ -25,7 +25,7 @@ from minibroker_protocol.errors import (
     InvalidRecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, decompress
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, compress_in_steps, decompress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -378,6 +378,14 @@ def wrap(
 ) -> bytearray:
     """The wrapper of a message set; `attributes` are those of its messages. `EncodeError` as above."""
     value = compress(codec, message_set, magic=magic, level=level)
-    return bytearray(
-        encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes | codec)
-    )
+    attributes |= codec
+    return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))
+
+
+def wrap_in_steps(
+    message_set: bytearray, codec: CompressionCodec, *, magic: int, last_offset: int, timestamp: int, attributes: int
+) -> Steps[bytearray]:
+    """`wrap` at the codec's default level, in steps."""
+    value = yield from compress_in_steps(codec, message_set, magic=magic)
+    attributes |= codec
+    return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))

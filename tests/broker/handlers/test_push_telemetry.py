@@ -2,16 +2,18 @@
 
 import pytest
 
+from minibroker.routing.outcomes import Waiting
 from minibroker.telemetry import clients as telemetry
 from minibroker.telemetry.clients import KEPT, TelemetryPush
 from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
 from minibroker_protocol.records.compression import compress
 from minibroker_protocol.uuids import uuid_text
 from tests.broker.config.configs import METRICS, OK, put
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, Pending
 from tests.broker.telemetry import CLIENT, OTHER, ask, counter, gauge, push
 
 MINUTES_5 = 300_000
@@ -139,3 +141,24 @@ def test_metrics_that_unpack_to_too_much_are_refused(harness: Harness) -> None:
 def test_bytes_that_are_no_metrics_are_said_to_be_none(data: bytes) -> None:
     with pytest.raises(ValueError, match="no OTLP metrics"):
         read_metrics(data)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec])
+def test_what_clients_send_is_unpacked_while_others_are_served(harness: Harness, codec: CompressionCodec) -> None:
+    data = gauge("a", 1.0, filler="x" * 3_000_000)
+    request = PushTelemetryRequest(
+        client_instance_id=CLIENT,
+        subscription_id=ask(harness).subscription_id,
+        terminating=False,
+        compression_type=codec,
+        metrics=compress(codec, data),
+    )
+    harness.core.slices.slice_s = 0.0
+    outcome = harness.accept(request, 0)
+    assert isinstance(outcome, Waiting)
+    pending = Pending(request, 0, outcome)
+    assert not pending.is_answered
+    assert harness.services.telemetry.pushes() == []
+    harness.run_soon()
+    assert pending.response.error_code == 0
+    assert [each.data for each in harness.services.telemetry.pushes()] == [data]

@@ -20,7 +20,10 @@ from minibroker_protocol.records import (
     compress,
     decompress,
 )
+from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.codecs.lz4_v0_codec import xxh32_of_few
+from minibroker_protocol.records.compression import compress_in_steps, decompress_in_steps
+from minibroker_protocol.steps import Steps, drain
 
 GZIP, SNAPPY, LZ4, ZSTD = (
     CompressionCodec.GZIP,
@@ -366,3 +369,81 @@ def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused() -> None:
     frame = stream.compress(b"a") + stream.flush()
     with pytest.raises(InvalidRecordError, match="memory"):
         decompress(ZSTD, frame, max_size=100)
+
+
+LARGE = TEXT * 6 + random.Random(3).randbytes(2 * STEP_SIZE) + bytes(8 * STEP_SIZE)
+
+
+def taken(steps: Steps[Any]) -> tuple[bytes, int]:
+    """What the steps return, and how many they were."""
+    number = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bytes(end.value), number
+        number += 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 64 * 1024, STEP_SIZE - 1, STEP_SIZE, STEP_SIZE + 1, len(LARGE)])
+@pytest.mark.parametrize("codec", CompressionCodec)
+def test_data_is_unpacked_in_steps(codec: CompressionCodec, size: int) -> None:
+    data = LARGE[-size:] if size else b""
+    packed = compress(codec, data)
+    found, steps = taken(decompress_in_steps(codec, packed, max_size=size))
+    assert found == data == decompress(codec, packed, max_size=size)
+    assert steps >= (size // STEP_SIZE if codec else 0)
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_what_is_wrong_is_the_same_in_steps(codec: CompressionCodec) -> None:
+    packed = bytearray(compress(codec, LARGE))
+    rng = random.Random(5)
+    broken = [bytes(packed[: rng.randrange(len(packed))]) for _ in range(20)]
+    for _ in range(100):
+        damaged = bytearray(packed)
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+        broken.append(bytes(damaged))
+    refused = 0
+    for data in broken:
+        try:
+            found = decompress(codec, data, max_size=len(LARGE))
+        except InvalidRecordError as error:
+            refused += 1
+            with pytest.raises(type(error)):
+                drain(decompress_in_steps(codec, data, max_size=len(LARGE)))
+        else:
+            assert drain(decompress_in_steps(codec, data, max_size=len(LARGE))) == found
+    assert refused > 5
+    with pytest.raises(InvalidRecordError, match=f"more than {len(LARGE) - 1} bytes"):
+        drain(decompress_in_steps(codec, packed, max_size=len(LARGE) - 1))
+
+
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_batches_may_be_unpacked_by_turns(codec: CompressionCodec) -> None:
+    one, two = (compress(codec, LARGE[start:]) for start in (0, 5))
+    first = decompress_in_steps(codec, one, max_size=len(LARGE))
+    next(first)
+    assert decompress(codec, two, max_size=len(LARGE)) == LARGE[5:]
+    second = decompress_in_steps(codec, two, max_size=len(LARGE))
+    next(second)
+    assert drain(first) == LARGE
+    assert drain(second) == LARGE[5:]
+
+
+@pytest.mark.parametrize("size", [0, 1, 32 * 1024, 64 * 1024, 64 * 1024 + 1, STEP_SIZE, STEP_SIZE + 1, len(LARGE)])
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
+def test_data_is_packed_in_steps_to_the_same_bytes(codec: CompressionCodec, magic: int, size: int) -> None:
+    data = LARGE[:size]
+    packed, steps = taken(compress_in_steps(codec, data, magic=magic))
+    assert packed == compress(codec, data, magic=magic)
+    assert steps >= size // STEP_SIZE
+
+
+@given(data=st.lists(st.binary(max_size=2_000) | st.builds(bytes, st.integers(0, 2_000)), max_size=60))
+@settings(deadline=None, max_examples=30)
+def test_any_data_is_packed_in_steps_to_the_same_bytes(data: list[bytes]) -> None:
+    joined = b"".join(data) * 7
+    for codec in (GZIP, SNAPPY, LZ4):
+        assert drain(compress_in_steps(codec, joined, magic=1)) == compress(codec, joined)

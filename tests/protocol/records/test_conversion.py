@@ -15,6 +15,7 @@ from minibroker_protocol.records import (
     iter_batches,
     read_header,
 )
+from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.conversion import (
     PIECE_RECORDS,
     down_convert,
@@ -219,3 +220,12 @@ def test_a_piece_that_does_not_fit_is_left_for_the_next_fetch_but_never_the_firs
 def test_a_conversion_yields_every_few_hundred_records() -> None:
     batch = build_batch([NewRecord(None, b"", 5)] * 5_120, codec=CompressionCodec.GZIP)
     assert len(list(down_convert_in_steps(batch, 1, 0, max_bytes=PLENTY))) >= 10
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
+@pytest.mark.parametrize("count", [20, PIECE_RECORDS + 1])
+def test_a_large_batch_is_unpacked_converted_and_packed_in_steps(codec: CompressionCodec, count: int) -> None:
+    value = bytes(20 * STEP_SIZE // count)
+    batch = build_batch([NewRecord(None, value, 5)] * count, codec=codec)
+    assert len(list(down_convert_in_steps(batch, 1, 0, max_bytes=PLENTY))) >= 3 * 19
+    assert len(read(down_convert(batch, 1, 0, max_bytes=PLENTY))) == count

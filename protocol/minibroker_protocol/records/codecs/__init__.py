@@ -1,13 +1,20 @@
 """One module per compression codec, each loaded when its first batch arrives.
 
-Each has `compress(data, level) -> bytes` and `decompress(data, max_size) -> bytes`. What the peer got wrong is
+Each has `compress(data, level) -> bytes` and `decompress(data, max_size) -> bytes`, and the same as pieces of at most
+`STEP_SIZE` bytes of plain data each: `decompressed(data, max_size) -> Iterator[bytes]`, and but for zstd
+`compressed(data, level) -> Iterator[bytes]`. A caller may serve others between two pieces. What the peer got wrong is
 `InvalidRecordError`: the batch's checksum was right, so the producer sent what it meant to send, and sending it again
 (what clients do after a corrupt batch) cannot help.
 
 The libraries are imported by name and typed `Any`: two of the three ship no type information.
 """
 
+from typing import Final
+
 from minibroker_protocol.errors import DecompressedSizeError, InvalidRecordError
+
+STEP_SIZE: Final = 256 * 1024
+"""Bytes of plain data that a step packs or unpacks: at most some milliseconds under gzip."""
 
 
 def too_large(codec: str, max_size: int) -> DecompressedSizeError:

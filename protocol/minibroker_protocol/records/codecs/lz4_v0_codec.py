@@ -7,6 +7,7 @@ clients that knew no better: so v0 is written with the wrong byte, and read what
 The library insists on the right one. It is put there before the library looks, and the wrong one after it has written.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from minibroker_protocol.records.codecs import lz4_codec, malformed
@@ -28,21 +29,41 @@ _UINT32: Final = 2**32 - 1
 
 def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     """One frame, whose header checksum also covers the magic number."""
-    frame = lz4_codec.compress(data, level)
+    return _with_old_checksum(lz4_codec.compress(data, level))
+
+
+def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+    """The bytes of `compress` in pieces."""
+    pieces = lz4_codec.compressed(data, level)
+    yield _with_old_checksum(next(pieces))
+    yield from pieces
+
+
+def _with_old_checksum(frame: bytes) -> bytes:
     checksum_at = _checksum_at(frame)
     return b"".join((frame[:checksum_at], _checksum(frame[:checksum_at]), frame[checksum_at + 1 :]))
 
 
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     """The first frame's data, whatever its header checksum says."""
+    return lz4_codec.decompress_pieces(_with_right_checksum(data), max_size)
+
+
+def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+    """The first frame's data in pieces."""
+    return lz4_codec.decompressed_pieces(_with_right_checksum(data), max_size)
+
+
+def _with_right_checksum(data: bytes | bytearray | memoryview) -> tuple[bytes | memoryview, ...]:
+    """The frame as the library reads it, in pieces."""
     view = memoryview(data)
     if len(view) < _SMALLEST_HEADER:
-        return lz4_codec.decompress(view, max_size)
+        return (view,)
     checksum_at = _checksum_at(view)
     if view[_MAGIC_SIZE] & _DICTIONARY_FLAG:
         raise malformed("lz4", "a frame that asks for a dictionary")
     head = bytes(view[:checksum_at])
-    return lz4_codec.decompress_pieces((head + _checksum(head[_MAGIC_SIZE:]), view[checksum_at + 1 :]), max_size)
+    return head + _checksum(head[_MAGIC_SIZE:]), view[checksum_at + 1 :]
 
 
 def _checksum_at(frame: bytes | memoryview) -> int:

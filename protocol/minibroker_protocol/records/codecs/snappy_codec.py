@@ -5,6 +5,7 @@ with their size as an int32 before each. Streams may be joined, so a header may 
 and the Go clients send one raw block without any framing.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from struct import Struct
 from typing import Any, Final
@@ -23,24 +24,34 @@ _MAX_GROWTH: Final = 64
 """No element of Snappy gives more than 64 bytes, whatever its own size; a longer promise is a lie."""
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:  # noqa: ARG001 - snappy has no levels
+def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     """A header, and one block for every 32 KB of data."""
-    out = bytearray(_HEADER)
+    return b"".join(compressed(data, level))
+
+
+def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:  # noqa: ARG001 - snappy has no levels
+    """The bytes of `compress` in pieces."""
+    yield _HEADER
     view = memoryview(data)
     for start in range(0, len(view), _BLOCK_SIZE):
         block: bytes = _snappy.compress(view[start : start + _BLOCK_SIZE])
-        out += _SIZE.pack(len(block))
-        out += block
-    return bytes(out)
+        yield _SIZE.pack(len(block))
+        yield block
 
 
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     """All blocks, joined."""
+    return b"".join(decompressed(data, max_size))
+
+
+def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+    """All blocks. One without a framing is one piece, whatever its size: the library reads it as a whole."""
     view = memoryview(data)
     if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
-        return _block(view, 0, max_size)
-    out = bytearray()
+        yield _block(view, 0, max_size)
+        return
     position = len(_HEADER)
+    before = 0
     while position < len(view):
         if len(view) - position < _SIZE.size:
             raise cut_short("snappy", len(view))
@@ -53,9 +64,10 @@ def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
             raise malformed("snappy", f"a block of {size} bytes")
         if size > len(view) - position:
             raise cut_short("snappy", len(view))
-        out += _block(view[position : position + size], len(out), max_size)
+        block = _block(view[position : position + size], before, max_size)
+        before += len(block)
+        yield block
         position += size
-    return bytes(out)
 
 
 def _block(block: memoryview, before: int, max_size: int) -> bytes:

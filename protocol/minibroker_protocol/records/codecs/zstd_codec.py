@@ -5,12 +5,13 @@ So the frames are walked first: their block headers say where each ends.
 """
 
 import threading
+from collections.abc import Iterator
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
 
-from minibroker_protocol.records.codecs import cut_short, malformed, too_large
+from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
 
 _zstandard: Any = import_module("zstandard")
 
@@ -61,6 +62,23 @@ def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     if len(out) > max_size:
         raise too_large("zstd", max_size)
     return out
+
+
+def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+    """All frames in pieces."""
+    decompressor: Any = _zstandard.ZstdDecompressor()  # not the thread's own, which others use between two pieces
+    try:
+        left = min(_bound(memoryview(data)), max_size) + 1
+        size = 0
+        with decompressor.stream_reader(data, read_across_frames=True) as reader:
+            while part := reader.read(min(left, STEP_SIZE)):
+                left -= len(part)
+                size += len(part)
+                if size > max_size:
+                    raise too_large("zstd", max_size)
+                yield part
+    except _zstandard.ZstdError as error:
+        raise malformed("zstd", error) from None
 
 
 def _bound(data: memoryview) -> int:
