@@ -61,7 +61,7 @@ def decompress_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size
 
 def decompressed_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size: int) -> Iterator[bytes]:
     """The same in pieces. The library copies what it has not read yet, so it gets little at a time."""
-    views = map(memoryview, pieces)
+    views = (memoryview(piece) for piece in pieces)
     few = (view[start : start + STEP_SIZE] for view in views for start in range(0, len(view), STEP_SIZE))
     return _read_frame(few, max_size, STEP_SIZE)
 
