@@ -80,7 +80,7 @@ class Scale:
     look_ups: int
     compacted_bytes: int
     warm_ups: int
-    """How often the warm-up is repeated; once is some hundred MB and ten thousand requests."""
+    """The number of warm-ups; once is some hundred MB and ten thousand requests."""
     connections: int = 1_000
     partitions: int = 5_000
     session_partitions: int = 1_000
@@ -141,7 +141,7 @@ class Bench:
     busy: float = 0.0
     """The largest share of a CPU that a client's thread needed (1 = the client set the pace)."""
     outcome: str = ""
-    """What became of the requests, in a word or two."""
+    """The outcome of the requests, in a word or two."""
     _topics: list[str] = field(default_factory=list)
 
     def client(self, name: str, *, timeout: int = 180, **parameters: Any) -> Numbers:

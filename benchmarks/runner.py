@@ -25,7 +25,7 @@ class Results:
     client_bound: set[tuple[str, str]] = field(default_factory=set)
     """(measure name, peer name) pairs in which the client set the pace."""
     notes: dict[str, None] = field(default_factory=dict)
-    """What was left out and why, each note once."""
+    """The omitted measures and their reasons, each note once."""
     failures: list[str] = field(default_factory=list)
     outcomes: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     """By measure name and peer name: what became of requests, in a word or two, or why they were not sent."""

@@ -42,7 +42,7 @@ UPDATE_EVERY = 5_000
 UNACKNOWLEDGED = 50_000
 """Lines that the producer may be ahead of the broker: its own buffer has no bound."""
 PATIENCE_SECONDS = 30.0
-"""How long a read may go without a single record before the rest counts as missing."""
+"""The time that a read may go without a single record before the rest counts as missing."""
 SHOWN = 10
 """Differences that are printed one by one; all of them are counted."""
 

@@ -30,7 +30,7 @@ def blocks(page: str, heading: str | None = None) -> list[Block]:
 
 
 def code(page: str, heading: str, language: str) -> list[str]:
-    """What the blocks of one language below a heading say. AssertionError if there are none."""
+    """The blocks of one language below a heading. AssertionError if there are none."""
     found = [block.text for block in blocks(page, heading) if block.language == language]
     assert found, f"{page}: nothing in {language} below {heading!r}"
     return found

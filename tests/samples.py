@@ -22,7 +22,7 @@ _B = TypeVar("_B")
 
 
 def part(whole: int, sample: int) -> int:
-    """How many cases a sweep with a seed of its own takes: `whole`, or the first `sample` of them."""
+    """The number of cases of a sweep with a seed of its own: `whole`, or the first `sample` of them."""
     return whole if WHOLE else sample
 
 

@@ -1,4 +1,4 @@
-"""How tests are shared between processes that run at the same time, as `make test` has it: `pytest --numprocesses 2`.
+"""Tests are shared between processes that run at the same time, as `make test` does: `pytest --numprocesses 2`.
 
 A file is run by one process, so that what its tests share is made once. Files whose tests share something that takes
 long to start are kept together. What takes longest comes first, so that the processes end at about the same time.
@@ -30,7 +30,7 @@ _ROOT: Final = Path(__file__).parents[1]
 
 
 def scheduler(config: pytest.Config, log: Any) -> Any:
-    """What hands tests out in pytest-xdist: by `share`, in their order."""
+    """The scheduler for pytest-xdist: it hands out tests by `share`, in their order."""
     base: Any = import_module("xdist.scheduler.loadscope").LoadScopeScheduling
 
     class Shares(base):  # type: ignore[misc]  # xdist has no types
@@ -42,7 +42,7 @@ def scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def share(nodeid: str) -> str:
-    """What a test is handed out with: its file, or all files that use Spark."""
+    """The group that a test is handed out with: its file, or all files that use Spark."""
     file = nodeid.partition("::")[0]
     return SPARK if uses_spark(file) else file
 

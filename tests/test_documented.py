@@ -1,4 +1,4 @@
-"""What the documentation shows runs as it stands."""
+"""Everything that the documentation shows runs as it stands."""
 
 import io
 import subprocess

@@ -1,4 +1,4 @@
-"""What messages and pages tell people to install can be installed."""
+"""The installation commands in messages and pages work."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""How the tests are shared between processes."""
+"""Tests are shared between processes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `make check` hides from its tests, and that it notices a test which starts a tool all the same."""
+"""The tools that `make check` hides from its tests, and its complaint about a test that starts one all the same."""
 
 import os
 import shutil

@@ -21,7 +21,7 @@ HIDDEN: Final = (
 )
 """Programs that `make check` must not start."""
 FIXTURES: Final = frozenset({"kafka_libs", "kafka_4", "kafkas", "re2", "site", "spark"})
-"""What asks for one of them, and so does every fixture and test that has it."""
+"""The fixtures that ask for one of them; so does every fixture and test that has such a fixture."""
 ELSEWHERE: Final = re.compile(
     r"""
     tests/clients/.*\[([\w.-]*-)?(java|kafkajs|franz-go|node|go|rust|[34]\.\d\.\d)(-[\w.]+)?\]

@@ -11,7 +11,7 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 
 _CHECK_EVERY = 25
 _CLEANED = ".cleaned"
-"""How the files end that a cleaner writes, here as in Apache Kafka."""
+"""The suffixes of the files that a cleaner writes, here as in Apache Kafka."""
 
 
 def keyed_batch(first_key: int, count: int, value_size: int) -> bytes:

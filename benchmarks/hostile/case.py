@@ -11,7 +11,7 @@ from tests.broker.socket_client import SocketClient
 
 Address = tuple[str, int]
 TIMEOUT_S: Final = 150.0
-"""How long one answer may take."""
+"""The time limit of one response."""
 TOPIC: Final = 2
 """The resource type of a topic in DescribeConfigs, AlterConfigs and ACLs."""
 

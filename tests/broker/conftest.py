@@ -54,7 +54,7 @@ def members(harness: Harness) -> Members:
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> Openings:
-    """What logs are opened with."""
+    """The arguments of opened logs."""
     seen = Openings()
     monkeypatch.setattr(Log, "open", seen.open)
     return seen

@@ -130,7 +130,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
 
 
 def bytes_of(*answers: Answer | Filled) -> bytes:
-    """What a connection would send for `answers`."""
+    """The bytes that a connection would send for `answers`."""
     out, splices = encode_answers(list(answers))
     for position, splice in reversed(splices):
         data: bytes = splice.read()  # type: ignore[attr-defined]  # only log slices are spliced here
@@ -232,7 +232,7 @@ class Harness:
         self.services = self._open()
 
     def run_soon(self) -> None:
-        """What the event loop does after a wake-up: the calls that were put off."""
+        """The work of the event loop after a wake-up: the calls that were put off."""
         while self._soon:
             self._soon.pop(0)()
 

@@ -59,7 +59,7 @@ class BrokerProcess:
         assert not self.complaints(), self.complaints()
 
     def complaints(self) -> str:
-        """What it has written to stderr in all its lives."""
+        """The stderr of all its lives."""
         return self._stderr.read_text()
 
     def _end(self, number: signal.Signals) -> int:

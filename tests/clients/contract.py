@@ -1,4 +1,4 @@
-"""What the tests ask of a client, whichever it is; one adapter per client makes its own calls out of it.
+"""The contract between the tests and a client; one adapter per client makes its own calls out of it.
 
 Every call opens its client and closes it again, so that nothing hides in a client's caches, sessions or buffers.
 """
@@ -18,7 +18,7 @@ Headers: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 class Message(NamedTuple):
-    """What is produced. `timestamp` is in ms; None is now."""
+    """A record to produce. `timestamp` is in ms; None is now."""
 
     value: bytes | None
     key: bytes | None = None
@@ -28,7 +28,7 @@ class Message(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is consumed. `timestamp` is in ms."""
+    """A consumed record. `timestamp` is in ms."""
 
     offset: int
     timestamp: int

@@ -16,7 +16,7 @@ def programs() -> list[MemberProgram]:
 
 
 def command(name: str) -> Sequence[str]:
-    """How to start a program of the folder `cmd`, which is built if it is not there yet."""
+    """The command that starts a program of the folder `cmd`, which is built if it is not there yet."""
     sources = [path for path in FOLDER.rglob("*") if path.suffix in {".go", ".mod", ".sum"}]
     return [str(toolchains.build(toolchains.place("go", sources), _build) / name)]
 

@@ -45,7 +45,7 @@ Partition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True)
 class MemberProgram:
-    """How to start a member of one client library.
+    """The start of a member of one client library.
 
     `command` is called when the first member starts, in a test, and not before: it may build the program (once; it
     should be cached) and may skip the test when the toolchain is missing. The JSON of the options is appended to it.
@@ -66,7 +66,7 @@ class MemberProgram:
 
 @dataclass(frozen=True)
 class MemberOptions:
-    """What a member is told. Times are in ms; an unset offset starts at the earliest record.
+    """The configuration of a member. Times are in ms; an unset offset starts at the earliest record.
 
     With the strategy "consumer" the coordinator assigns (KIP-848), and the two times of sessions are the broker's.
     """
@@ -124,7 +124,7 @@ class Member:
         return f"{self.program.name} {self.name}: holds {sorted(self.holding)}; told {latest}; {self.complaints()}"
 
     def count(self, *names: str) -> int:
-        """How many events of these names it has told."""
+        """The number of its events with these names."""
         return sum(event["event"] in names for event in self.events)
 
     def since(self, start: int, *names: str) -> list[Event]:
@@ -148,7 +148,7 @@ class Member:
         return error
 
     def committed(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int | None, str | None]]:
-        """What the broker has of these partitions: offset and metadata."""
+        """The broker's committed offsets and metadata of these partitions."""
         answer = self._ask({"do": "offsets", "partitions": [list(each) for each in partitions]}, "offsets")
         return {(topic, partition): (offset, metadata) for topic, partition, offset, metadata in answer["offsets"]}
 

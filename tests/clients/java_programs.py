@@ -39,12 +39,12 @@ def programs() -> list[MemberProgram]:
 
 
 def client_command(program: str, version: str) -> Sequence[str]:
-    """How to start a class of tests/clients/java with this version of kafka-clients; its arguments follow."""
+    """The command for a class of tests/clients/java with this version of kafka-clients; its arguments follow."""
     return _command(_CLIENTS, version, program)
 
 
 def streams_command(program: str) -> Sequence[str]:
-    """How to start a class of tests/clients/java/streams; its arguments follow."""
+    """The command that starts a class of tests/clients/java/streams; its arguments follow."""
     return _command(_STREAMS, jars.VERSION, program)
 
 

@@ -29,7 +29,7 @@ def programs() -> list[MemberProgram]:
 
 
 def command(name: str) -> Sequence[str]:
-    """How to start a program of the folder; its packages are there afterwards. It needs `environment()`."""
+    """The command that starts a program of the folder; its packages are there afterwards. It needs `environment()`."""
     node = toolchains.tool("node")
     toolchains.build(_place(), _install)
     return [node, str(FOLDER / f"{name}.js")]

@@ -32,7 +32,7 @@ class OldRecord(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the client was told and what it read."""
+    """The client's configuration, and the records that it read."""
 
     #: (offset, timestamp) of each record that it produced.
     produced: list[list[int]]

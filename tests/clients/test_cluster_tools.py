@@ -63,7 +63,7 @@ def fill(on: Transcript) -> str:
 
 
 def partitions(topic: str, **fields: Any) -> str:
-    """What tools want to read of the partitions of a topic."""
+    """The details that tools read of a topic's partitions."""
     named = [{"topic": topic, "partition": index, **fields} for index in range(PARTITIONS)]
     return json.dumps({"version": 1, "partitions": named})
 
@@ -199,7 +199,7 @@ def test_programs_that_measure_end_as_on_kafka(compare: Compare) -> None:
 
 
 def run_program(libs: Path, name: str, *arguments: str) -> list[Any]:
-    """What a program of Kafka's system tests reports before it ends well: an object for each line."""
+    """The report of a program of Kafka's system tests before it ends well: an object for each line."""
     command = [*jvm.command(libs), f"org.apache.kafka.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT * 3, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -207,7 +207,7 @@ def run_program(libs: Path, name: str, *arguments: str) -> list[Any]:
 
 
 def names_of(reports: list[Any]) -> list[str]:
-    """What was reported, without what came again."""
+    """The report without repeated objects."""
     return list(dict.fromkeys(report["name"] for report in reports))
 
 

@@ -1,4 +1,4 @@
-"""What Redpanda Console asks with franz-go is answered as by Kafka; for kafka-ui and AKHQ see `test_java`."""
+"""Requests of Redpanda Console, by franz-go, get Kafka's responses; for kafka-ui and AKHQ see `test_java`."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ _TIMEOUT = 90
 
 
 def answers(bootstrap: str) -> list[Any]:
-    """What the program prints of that broker, without the names of the run."""
+    """The output of the program about that broker, without the names of the run."""
     run = f"run-{uuid.uuid4().hex[:8]}"
     config = {"bootstrap": bootstrap, "topic": f"{run}-topic", "group": f"{run}-group"}
     command = [*go_programs.command("console"), json.dumps(config)]

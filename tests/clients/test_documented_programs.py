@@ -1,4 +1,4 @@
-"""What docs/clients.md shows in other languages than Python runs as it stands, where their tools are."""
+"""The programs of docs/clients.md in other languages than Python run as they stand, where their tools are."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What clients make of faults: each is seen as the client documents it, and is gone when the fault is."""
+"""Clients under faults: each fault is seen as the client documents it, and is gone when the fault is."""
 
 import asyncio
 import time

@@ -93,7 +93,7 @@ class Group:
         self._client.produce(self.topic, messages)
 
     def committed(self) -> dict[Partition, tuple[int, str]]:
-        """What somebody who is no member learns of the group's offsets: (offset, metadata) where there is one."""
+        """The group's offsets for a client that is no member: (offset, metadata) where there is one."""
         # Not with confluent-kafka, which may read beyond the end of a committed offset's metadata.
         admin = KafkaAdminClient(bootstrap_servers=self._client.bootstrap)
         try:
@@ -122,7 +122,7 @@ def group(bootstrap: str) -> Iterator[Group]:
 
 
 def needlessly_revoked(members: Sequence[Member], marks: Sequence[int]) -> set[Partition]:
-    """What members have had revoked since these marks and hold again."""
+    """The partitions that members have had revoked since these marks and hold again."""
     return {
         (topic, partition)
         for member, mark in zip(members, marks, strict=True)

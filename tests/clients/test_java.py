@@ -85,7 +85,7 @@ def noted_for(program: str, version: str) -> Path:
 
 
 def answers(bootstrap: str, program: str, version: str) -> str:
-    """What a program prints of that broker."""
+    """The output of a program about that broker."""
     command = [*client_command(program, version), bootstrap, f"run-{uuid.uuid4().hex[:12]}-"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

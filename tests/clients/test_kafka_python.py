@@ -1,4 +1,4 @@
-"""What a user of kafka-python sees with its defaults, beyond what is asked of all clients."""
+"""kafka-python with its defaults, beyond the contract of all clients."""
 
 from pathlib import Path
 

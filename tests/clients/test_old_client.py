@@ -17,7 +17,7 @@ from tests.kafka.real_kafka import RealKafka
 Version: TypeAlias = tuple[int, ...]
 
 VERSIONS: Final[list[Version]] = [(0, 8, 2), (0, 9), (0, 10, 0), (0, 10, 1), (0, 11), (0, 11, 0)]
-"""What the client is told that the broker is. It writes v2 from (0, 11) on, and reads it from (0, 11, 0) on."""
+"""The broker's version in the client's configuration. It writes v2 from (0, 11) on, and reads it from (0, 11, 0) on."""
 CODECS: Final[list[Compression]] = ["none", "gzip", "snappy", "lz4"]
 FIRST: Final = 1_700_000_000_000
 
@@ -29,7 +29,7 @@ def has_timestamps(version: Version) -> bool:
 
 
 def records_of(version: Version) -> list[OldRecord]:
-    """What a client of this version writes: all that its format can hold."""
+    """The records that a client of this version writes: all that its format can hold."""
     plain = [
         OldRecord(b"key", b"value"),
         OldRecord(None, b"no key"),
@@ -161,7 +161,7 @@ def reading(topics: dict[Compression, str], count: int) -> list[Job]:
 
 @pytest.fixture(scope="module")
 def read_today(broker: Broker, small_topics: dict[Compression, str]) -> Callable[[Version], list[Seen]]:
-    """What a version sees of them, asked once."""
+    """A version's view of them, asked once."""
     return functools.cache(lambda version: run(broker.bootstrap_servers, version, reading(small_topics, 37)))
 
 

@@ -403,7 +403,7 @@ def test_a_hanging_transaction_is_found_and_aborted_as_on_kafka(compare: Compare
 
 
 def records_in(bootstrap: str, topic: str) -> int:
-    """How many records somebody who reads a whole topic gets."""
+    """The number of records that a reader of a whole topic gets."""
     # As the tools read, which do not stop where somebody else's transaction is open.
     settings = {"bootstrap.servers": bootstrap, "group.id": "counts", "isolation.level": "read_uncommitted"}
     reader = Consumer({**settings, "enable.partition.eof": True})

@@ -1,4 +1,4 @@
-"""What clients have been told is stored is there after a restart, however the broker ended."""
+"""Acknowledged records are there after a restart, however the broker ended."""
 
 import functools
 from collections.abc import Callable

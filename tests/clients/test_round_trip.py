@@ -1,4 +1,4 @@
-"""What clients produce comes back: to themselves, to each other, in every codec, with every field."""
+"""Records of clients come back: to themselves, to each other, in every codec, with every field."""
 
 import struct
 from itertools import groupby

@@ -116,7 +116,7 @@ def test_aiokafka(start: Callable[..., Broker], kind: str) -> None:
 def java(
     version: str, directory: Path, properties: Mapping[str, Any], *job: str, jars: Sequence[Path] = ()
 ) -> list[Mapping[str, Any]]:
-    """What the job of Secure.java says, but for its end; `jars` are further ones on the class path."""
+    """The output of the job of Secure.java, but for its end; `jars` are further ones on the class path."""
     path = directory / "client.properties"
     path.write_text("".join(f"{name}={_escaped(str(value))}\n" for name, value in properties.items()))
     command = [*client_command("Secure", version), str(path), *job]

@@ -99,7 +99,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def differences(source: Any, a: list[bytes], b: list[bytes], *, b_partition: int = 1) -> dict[str, int]:
-    """What the verifier says when these lines of a.py and b.py come back."""
+    """The output of the verifier when these lines of a.py and b.py come back."""
     verifier = Verifier(source)
     for offset, value in enumerate(a):
         verifier.take(b"a.py", value, 0, offset)

@@ -1,4 +1,4 @@
-"""What other languages need before a test can run their programs: built once into the user's cache folder.
+"""Other languages' needs before a test can run their programs: built once into the user's cache folder.
 
 Where a toolchain is missing, or cannot fetch what a lock file names, the tests that ask for it are skipped and say why;
 under CI that is a failure, but for the few tools that no registry of packages brings.

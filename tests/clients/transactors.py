@@ -30,7 +30,7 @@ Isolation: TypeAlias = Literal["read_committed", "read_uncommitted"]
 
 
 class TransactorProgram(NamedTuple):
-    """How to start one; `command` is called in a test and may build it, or skip the test."""
+    """The start of one; `command` is called in a test and may build it, or skip the test."""
 
     name: str
     command: Callable[[], Sequence[str]]
@@ -43,7 +43,7 @@ FRANZ_GO = TransactorProgram("franz-go", lambda: go_programs.command("transactor
 
 @dataclass(frozen=True)
 class TransactorOptions:
-    """What it is told. Times are in ms."""
+    """The configuration of one. Times are in ms."""
 
     bootstrap: str
     transactional_id: str
@@ -53,7 +53,7 @@ class TransactorOptions:
 
 
 class TransactionError(Exception):
-    """What the client complains of."""
+    """The complaints of the client."""
 
 
 class Transactor:
@@ -109,7 +109,7 @@ class Transactor:
         self.ask(end)
 
     def values(self, topic: str, until: str, isolation: Isolation = "read_committed") -> list[str]:
-        """What a reader sees of a topic with one partition, up to this value."""
+        """A reader's view of a topic with one partition, up to this value."""
         found: list[str] = self.ask("read", topic=topic, isolation=isolation, until=until)["values"]
         return found
 

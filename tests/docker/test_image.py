@@ -1,4 +1,4 @@
-"""What can be said of the image without a container engine: its Dockerfile, the build context and compose.yaml."""
+"""The image without a container engine: its Dockerfile, the build context and compose.yaml."""
 
 import fnmatch
 import re

@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What a broker says of one partition."""
+    """A broker's answers about one partition."""
 
     beginning: int
     end: int

@@ -18,7 +18,7 @@ class AssignorOracle(LineOracle):
         super().__init__(_SOURCE, libs, heap="256m")
 
     def assign(self, assignor: str, group: GroupSpec) -> dict[str, Partitions] | None:
-        """What Kafka assigns; None where it gives up."""
+        """Kafka's assignment; None where it gives up."""
         fields = [assignor, "same" if group.homogeneous else "mixed"]
         fields.append(",".join(f"{_text(topic)}={count}" for topic, count in group.counts.items()))
         for member_id, member in group.members.items():

@@ -11,7 +11,7 @@ _SOURCE: Final = Path(__file__).with_name("CleanerOracle.java")
 
 
 class Cleaned(NamedTuple):
-    """What Kafka thought of a log, and whether it has cleaned it: `next_dirty_offset` is None if not."""
+    """Kafka's verdict on a log, and its cleaning: `next_dirty_offset` is None without one."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int

@@ -1,4 +1,4 @@
-"""What clients ask of coordinators, and of brokers that are none, as scripts for `ClusterWorld`."""
+"""Requests to coordinators, and to brokers that are none, as scripts for `ClusterWorld`."""
 
 from collections.abc import Iterator
 from typing import Any, Final

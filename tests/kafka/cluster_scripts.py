@@ -1,4 +1,4 @@
-"""What clients ask three brokers that are up, as scripts for `ClusterWorld`."""
+"""Requests of clients to three brokers that are up, as scripts for `ClusterWorld`."""
 
 from collections.abc import Callable
 from typing import Final

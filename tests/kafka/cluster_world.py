@@ -48,7 +48,7 @@ _ZERO_ID: Final = bytes(16)
 
 
 class Brokers(Protocol):
-    """What scripts do to a cluster beside the protocol."""
+    """The changes that scripts make to a cluster beside the protocol."""
 
     def address(self, node_id: int) -> tuple[str, int]:
         """Where clients find a broker."""
@@ -64,7 +64,7 @@ class Brokers(Protocol):
 
 
 class Line(NamedTuple):
-    """What was asked, and what came of it."""
+    """A request and its outcome."""
 
     asked: str
     answer: Any
@@ -96,7 +96,7 @@ class ClusterWorld:
         name: str,
         expected: list[Line] | None = None,
     ) -> list[Line]:
-        """What a cluster answers to a script. It ends where another answer comes than is expected."""
+        """The responses of a cluster to a script. It ends with the first unexpected one."""
         world = cls(brokers, name, expected)
         try:
             script(world)

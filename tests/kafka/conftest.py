@@ -15,7 +15,7 @@ from tests.kafka.real_kafka import RealKafka
 
 @pytest.fixture(scope="module")
 def config() -> Mapping[str, str]:
-    """How both are configured; modules that want it otherwise have a fixture of this name."""
+    """The configuration of both; modules that want another one have a fixture of this name."""
     return {}
 
 

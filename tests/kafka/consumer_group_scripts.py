@@ -1,4 +1,4 @@
-"""What members of groups of the consumer protocol do, as scripts for `ConsumerWorld`."""
+"""Requests of members of groups of the consumer protocol, as scripts for `ConsumerWorld`."""
 
 from collections.abc import Callable
 from typing import Final
@@ -316,7 +316,7 @@ def a_simple_group_becomes_one_of_consumers(world: ConsumerWorld) -> None:
 
 
 def protocols(world: ConsumerWorld, *topics: str) -> tuple[tuple[str, bytes], ...]:
-    """What a consumer of the classic protocol offers."""
+    """The protocol of a classic consumer."""
     return (("range", subscription(*map(world.topic, topics))),)
 
 

@@ -89,7 +89,7 @@ class ConsumerWorld(World):
         self.wait(lambda: self._assigned_to_a_probe(name) == partitions)
 
     def _look(self, name: str) -> int:
-        """How many partitions a topic has."""
+        """The number of a topic's partitions."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic(name))], allow_auto_topic_creation=False)
         (topic,) = self.client("admin").ask(request, 10).topics
         if topic.partitions:
@@ -97,7 +97,7 @@ class ConsumerWorld(World):
         return len(topic.partitions)
 
     def _assigned_to_a_probe(self, name: str) -> int:
-        """How many partitions of a topic there are for the coordinator: Kafka's learns of it later than Metadata."""
+        """The number of partitions that the coordinator knows of: Kafka's learns of them later than Metadata."""
         request = self.request("probe", 0, topics=[name])
         request.group_id = f"{self.group_id}-probe"
         joined = self.client("admin").ask(request, 0)

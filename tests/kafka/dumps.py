@@ -10,7 +10,7 @@ _GAP = "Non-consecutive offsets"
 
 
 def dump(oracle: Oracle, *arguments: str) -> str:
-    """What the tool prints."""
+    """The output of the tool."""
     return "".join(oracle.run("kafka.tools.DumpLogSegments", *arguments))
 
 

@@ -37,7 +37,7 @@ def hand_over(giver: RealKafka | BrokerProcess, taker: RealKafka | BrokerProcess
 
 
 def errors_of(kafka: RealKafka) -> list[str]:
-    """What Kafka has logged as errors, but for those that say no more than that the machine is slow."""
+    """The errors in Kafka's log, but for those that only come from a slow machine."""
     return [line for line in kafka.output().splitlines() if " ERROR " in line and _SLOW not in line]
 
 

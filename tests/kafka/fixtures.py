@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def or_skip(make: Callable[[], T]) -> T:
-    """What `make` returns; the test is skipped, or failed under CI, when Kafka cannot run here."""
+    """The result of `make`; the test is skipped, or failed under CI, when Kafka cannot run here."""
     try:
         return make()
     except jars.NoJarsError as reason:

@@ -19,7 +19,7 @@ _LARGE: Final = 200_000
 
 
 def name_of(choice: tuple[int, CompressionCodec]) -> str:
-    """What a test's id calls a format."""
+    """The name of a format in a test's id."""
     return f"v{choice[0]}-{choice[1].name.lower()}"
 
 

@@ -1,4 +1,4 @@
-"""What members of groups do, as scripts for `World`."""
+"""Requests of members of groups, as scripts for `World`."""
 
 import itertools
 from collections.abc import Callable

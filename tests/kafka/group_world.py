@@ -72,7 +72,7 @@ class World:
     def transcript_of(
         cls, address: tuple[str, int], script: Callable[[Self], None], group_id: str
     ) -> list[tuple[str, Any]]:
-        """What one broker answers to a script."""
+        """The responses of one broker to a script."""
         world = cls(address, group_id)
         try:
             script(world)

@@ -47,6 +47,6 @@ class LineOracle:
         return self._jvm.stdout.readline().rstrip("\n")
 
     def complaints(self) -> str:
-        """What the JVM has said on stderr so far."""
+        """The stderr of the JVM so far."""
         self._complaints.seek(0)
         return self._complaints.read().decode()

@@ -40,7 +40,7 @@ class Messages:
             self._complaints.close()
 
     def rewritten(self, kind: str, key: int, cases: Iterable[tuple[int, bytes]]) -> list[bytes | str]:
-        """What Kafka writes of each (version, bytes) of a "request" or a "response", or why it cannot read it.
+        """Kafka's bytes for each (version, bytes) of a "request" or a "response", or the reason why it cannot read it.
 
         `UNKNOWN` for a version that it does not have.
         """

@@ -1,4 +1,4 @@
-"""What clients do with committed offsets, as scripts for `OffsetWorld`."""
+"""Requests of clients about committed offsets, as scripts for `OffsetWorld`."""
 
 import time
 from collections.abc import Callable

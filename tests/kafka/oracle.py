@@ -60,7 +60,7 @@ class RecordLine(NamedTuple):
 
 
 class Description(NamedTuple):
-    """What Kafka's MemoryRecordsBuilder makes a batch, or a message set, of. `timestamp_type` is -1 for format v0."""
+    """A batch or message set of Kafka's MemoryRecordsBuilder. `timestamp_type` is -1 for format v0."""
 
     magic: int
     records: Sequence[RecordLine]
@@ -78,7 +78,7 @@ class Description(NamedTuple):
 
 
 class BatchLine(NamedTuple):
-    """What Kafka sees of one batch, or of one entry of a message set.
+    """Kafka's view of one batch, or of one entry of a message set.
 
     `timestamp_type` is -1 in format v0. Of an invalid one `base_offset` is -1, and the records are left out.
     """
@@ -126,7 +126,7 @@ class Append(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What Kafka's LogValidator made of them. `log_append_time` is -1 unless the topic stamps its records."""
+    """The output of Kafka's LogValidator. `log_append_time` is -1 unless the topic stamps its records."""
 
     next_offset: int
     max_timestamp: int
@@ -142,7 +142,7 @@ class Tool(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What a tool has printed."""
+    """The output of a tool."""
 
     out: str
     errors: str
@@ -180,7 +180,7 @@ class Oracle:
         return self._ask(Operation.BUILD, map(_encode_description, cases), _Reader.bytes)
 
     def read(self, cases: Iterable[bytes | bytearray | memoryview]) -> list[list[BatchLine] | Refusal]:
-        """What Kafka reads: every whole batch, checked and decompressed."""
+        """Kafka's view of the records: every whole batch, checked and decompressed."""
         return self._ask(Operation.READ, map(_sized, cases), _Reader.batches)
 
     def down_convert(self, cases: Iterable[Conversion]) -> list[bytes | Refusal]:
@@ -189,11 +189,11 @@ class Oracle:
         return self._ask(Operation.DOWN_CONVERT, encoded, _Reader.bytes)
 
     def validate(self, cases: Iterable[Append]) -> list[Appended | Refusal]:
-        """What a log appends of produced records (Kafka's LogValidator)."""
+        """The records that a log appends of produced ones (Kafka's LogValidator)."""
         return self._ask(Operation.VALIDATE, map(_encode_append, cases), _Reader.appended)
 
     def run(self, name: str, *arguments: str) -> Printed:
-        """What a tool of Kafka prints. AssertionError when it fails."""
+        """The output of a tool of Kafka. AssertionError when it fails."""
         (printed,) = self._ask(Operation.RUN_TOOL, [_encode_tool(Tool(name, arguments))], _Reader.printed)
         assert not isinstance(printed, Refusal), f"{name} {' '.join(arguments)}: {printed.text}"
         return printed

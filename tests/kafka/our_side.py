@@ -1,4 +1,4 @@
-"""What we write and read, in the terms in which Kafka is asked about it."""
+"""Our writes and reads, in the terms in which Kafka is asked about them."""
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import (
@@ -56,7 +56,7 @@ def has_right_crc(batch: Batch) -> bool:
 
 
 def lines(data: bytes | bytearray | memoryview) -> list[BatchLine]:
-    """What we read, as Kafka's answer would have it."""
+    """Our result, in the form of Kafka's response."""
     found: list[BatchLine] = []
     for batch in iter_batches(data):
         header = batch.header

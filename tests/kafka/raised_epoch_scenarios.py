@@ -1,4 +1,4 @@
-"""What producers of Kafka 4 ask of a transaction coordinator, whose epochs go up with each end (KIP-890).
+"""Requests of Kafka 4's producers to a transaction coordinator, whose epochs go up with each end (KIP-890).
 
 As in `transaction_scenarios`. Kafka answers before the markers are written: a scenario goes on when they are.
 """

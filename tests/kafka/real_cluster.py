@@ -54,7 +54,7 @@ class _Follower(RealKafka):
         super()._write_properties(port, self._controller.controller_port)
 
     def _format(self) -> None:
-        """What StorageTool makes for a broker that is no controller: a file that says whose the directory is."""
+        """The file that StorageTool makes for a broker that is no controller: it names the directory's owner."""
         text = (self._controller.data_dir / "meta.properties").read_text()
         own_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         text = re.sub(r"(?m)^node\.id=.*$", f"node.id={self._node_id}", text)

@@ -42,7 +42,7 @@ _PROPERTIES = {
     "broker.heartbeat.interval.ms": "250",
     "broker.session.timeout.ms": "9000",  # after a kill the controller waits that long for the broker that was
 }
-"""What makes it small and quick; times of background work are short, so that a test sees it happen."""
+"""Settings that make it small and quick; times of background work are short, so that a test sees it happen."""
 
 _formatted: dict[tuple[Path, str], dict[str, bytes]] = {}
 """The files of an empty data directory, by the jars and the node id that it was formatted for."""

@@ -1,4 +1,4 @@
-"""What static members of groups do, as scripts for `World`: they come back under the name of their instance."""
+"""Requests of static members of groups, as scripts for `World`: they come back under the name of their instance."""
 
 from tests.broker.coordinators.groups.member_requests import BOTH, subscription
 from tests.kafka.group_scripts import SHORT_MS, script

@@ -1,4 +1,4 @@
-"""What Kafka tells who has no rights, and who has one of them, held against what we tell."""
+"""Responses to clients without any right, and with one of them: Kafka's held against ours."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,7 +92,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture(scope="module")
 def there(kafka: SecuredKafka, ours: Harness) -> tuple[Names, Names]:
-    """What is there, by Kafka's ids and by ours."""
+    """The resources, by Kafka's ids and by ours."""
     create = CreateTopicsRequest(
         topics=[CreatableTopic(name="secret", num_partitions=1, replication_factor=1)], timeout_ms=10_000
     )
@@ -172,7 +172,7 @@ def test_who_has_one_right_hears_the_same(
 
 
 def refusals(broker: Any, attempt: Attempt) -> set[tuple[str, int]]:
-    """What was refused for want of rights, and what is authorized; what else went wrong does not matter here."""
+    """The refusals for want of rights, and the authorized requests; other errors do not matter here."""
     response = broker.ask(attempt.request(), attempt.version)
     refused = {(path, code) for path, code in codes_in(response) if code in REFUSALS}
     return refused | set(codes_in(response, ending="authorized_operations"))

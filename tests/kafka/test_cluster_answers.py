@@ -71,7 +71,7 @@ class Question(NamedTuple):
 
 
 def always(request: Any) -> Callable[[str], Any]:
-    """What makes the same request for every run."""
+    """The maker of the same request for every run."""
 
     def make(_: str) -> Any:
         return request

@@ -48,7 +48,7 @@ class Scene:
         return (("range", subscription(world.topic("t"))),)
 
     def look(self, address: Address) -> Any:
-        """What ConsumerGroupDescribe says."""
+        """The response of ConsumerGroupDescribe."""
         world = self._world(address)
         world.look()
         world.close()

@@ -135,7 +135,7 @@ OLDER: Final = ("snappy", "append-time")
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Converted]:
-    """What a broker left; some topics under another codec and in other batches, some in format v1."""
+    """A broker's directory; some topics under another codec and in other batches, some in format v1."""
     home = tmp_path_factory.mktemp("converted")
     (home / "source").mkdir()
     options = ["--set", "log.retention.ms=-1", "--set", "log.cleaner.backoff.ms=100"]
@@ -175,7 +175,7 @@ def test_what_was_converted_is_sound(ours: Converted) -> None:
 
 
 def expected(topic: str, original: Answers) -> Answers:
-    """What a broker has to say of a converted topic: records of format v1 have no headers."""
+    """A broker's view of a converted topic: records of format v1 have no headers."""
     if topic not in OLDER:
         return original
     records, committed = (

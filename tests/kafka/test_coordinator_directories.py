@@ -1,4 +1,4 @@
-"""What the coordinators keep goes from Kafka 3.9.1 to this broker and back: groups, offsets, open transactions.
+"""The coordinators' state goes from Kafka 3.9.1 to this broker and back: groups, offsets, open transactions.
 
 Each broker goes on where the other one was stopped, or killed.
 """
@@ -70,7 +70,7 @@ class Scene:
         self.id, self.epoch = producer.id, producer.epoch
 
     def look(self, address: Address) -> list[Any]:
-        """What OffsetFetch and DescribeGroups say of the groups."""
+        """The groups by OffsetFetch and DescribeGroups."""
         answers: list[Any] = []
         with SocketClient(address) as client:
             for group in (self.name, *(f"{self.name}-{which}" for which in ("gone", "members", "transactions"))):

@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
-    """What we leave when we are stopped; after some more records, when we are killed; and after another start."""
+    """Our directory after a stop; after some more records and a kill; and after another start."""
     copies = tmp_path_factory.mktemp("left")
     with ExitStack() as ends:
         broker = BrokerProcess(tmp_path_factory.mktemp("ours"), OPTIONS)

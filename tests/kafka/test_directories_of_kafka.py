@@ -49,7 +49,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def left(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
-    """What Kafka leaves when it is killed, and then when it is started and stopped."""
+    """Kafka's directory after a kill, and then after a start and a stop."""
     kafka.start()
     create(kafka.bootstrap, {**TOPICS, **TRANSACTIONAL})
     write_all(kafka.bootstrap, kafka.data_dir / "cleaner-offset-checkpoint")

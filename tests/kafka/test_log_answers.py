@@ -115,7 +115,7 @@ class Both(NamedTuple):
             side.create(name, **configs)
 
     def produce(self, name: str, batch: bytes | bytearray, partition: int = 0, version: int = 9) -> tuple[int, int]:
-        """What both answer to the same batch."""
+        """The responses of both to the same batch."""
         answered, expected = (side.produce(name, batch, partition, version) for side in self)
         assert answered == expected
         return answered

@@ -1,4 +1,4 @@
-"""What a log appends of produced records: ours against Kafka's LogValidator, for all formats, codecs and topics."""
+"""Appends of produced records: ours against Kafka's LogValidator, for all formats, codecs and topics."""
 
 import random
 from typing import Final

@@ -93,7 +93,7 @@ def test_a_record_set_of_all_formats_may_end_anywhere(oracle: Oracle) -> None:
 
 
 def description_of(batch: BatchLine) -> Description:
-    """What a batch of format v2 was made of."""
+    """The parts that a batch of format v2 was made of."""
     assert not isinstance(batch.records, Refusal)
     return Description(
         batch.magic,

@@ -1,4 +1,4 @@
-"""What a broker tells that is taken for a release of Kafka, against what the jars of that release say."""
+"""A broker that emulates a release of Kafka, against the jars of that release."""
 
 import subprocess
 from functools import cache

@@ -1,4 +1,4 @@
-"""What clients are told on their way through SASL, by this broker and by Kafka: byte for byte."""
+"""The frames of SASL, of this broker and of Kafka: byte for byte."""
 
 import struct
 from collections.abc import Callable, Iterator

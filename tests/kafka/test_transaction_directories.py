@@ -23,7 +23,7 @@ IDS: Final = ("empty", "opened", "committed", "aborted", "fenced")
 
 
 class Seen(NamedTuple):
-    """What a broker says of all this: each transactional id, the offset before the first open one, committed values."""
+    """A broker's answers: each transactional id, the offset before the first open one, committed values."""
 
     transactions: list[Any]
     stable: int

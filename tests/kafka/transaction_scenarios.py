@@ -1,4 +1,4 @@
-"""What producers ask of a transaction coordinator, rightly and wrongly; the answers are to be Kafka's.
+"""Requests of producers to a transaction coordinator, right and wrong ones; the responses are to be Kafka's.
 
 A scenario asks a broker and returns what it was answered, see `Stage` for what is left out.
 """

@@ -43,11 +43,11 @@ class Stage:
         return self.topic, partition
 
     def state_of(self, producer: Producer) -> tuple[Any, ...]:
-        """What DescribeTransactions says."""
+        """The response of DescribeTransactions."""
         return self.described(producer.transactional_id)[1:]
 
     def described(self, transactional_id: str) -> tuple[Any, ...]:
-        """What DescribeTransactions says, with the error."""
+        """The response of DescribeTransactions, with the error."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         (known,) = self.broker.ask(request, 0).transaction_states
         return (

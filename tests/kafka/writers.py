@@ -33,13 +33,13 @@ TOPICS: Final[dict[str, Mapping[str, str]]] = {
     "moved": SMALL_SEGMENTS,
     "empty": {},
 }
-"""What every broker can write, and the configuration of each topic."""
+"""The records that every broker can write, and the configuration of each topic."""
 
 TRANSACTIONAL: Final[dict[str, Mapping[str, str]]] = {
     "transactions": {**SMALL_SEGMENTS, "segment.bytes": "2500"},
     "ongoing": {},
 }
-"""What takes a broker with transactions."""
+"""The records that need a broker with transactions."""
 
 
 def create(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> None:

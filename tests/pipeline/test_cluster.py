@@ -1,4 +1,4 @@
-"""What docs/spark.md says of clusters, on a standalone one whose workers have packages, but not this distribution."""
+"""The cluster of docs/spark.md: a standalone one whose workers have packages, but not this distribution."""
 
 import os
 import subprocess
@@ -88,7 +88,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def run(site: Site, script: str, python: str | None = None) -> str:
-    """What lines of the page print, with our master in the place of theirs."""
+    """The output of the page's lines, with our master in the place of theirs."""
     assert "spark://host:7077" in script
     script = script.replace("spark://host:7077", site.cluster.url).replace("/var/lib/minibroker", site.logs)
     done = site.cluster.run(script, site.directory, {"PYSPARK_PYTHON": python or site.python})

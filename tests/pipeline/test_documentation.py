@@ -1,4 +1,4 @@
-"""What the pages on Spark and README.md tell to run is run, with directories and addresses of our own."""
+"""The commands of the pages on Spark and of README.md run, with directories and addresses of our own."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def here(logs: Path, home: Path) -> Callable[[str], str]:
-    """What puts our paths in the place of those of a page."""
+    """A function that puts our paths in the place of those of a page."""
     tmp_path = home
     (tmp_path / "orders.json").write_text("".join(json.dumps(order(n)) + "\n" for n in range(RECORDS)))
     ours = {place: str(tmp_path / place.replace("s3:/", "").lstrip("/")) for place in PLACES}

@@ -53,7 +53,7 @@ _RECORDS_SINCE_KAFKA_4: Final = {
 
 
 class Wire(NamedTuple):
-    """What one version of a message has at one place: a path of names and what both sides say of it."""
+    """One place of one version of a message: a path of names, and what both sides have there."""
 
     path: str
     type: str

@@ -1,4 +1,4 @@
-"""How declarations are read: versions, nullability, tags and defaults."""
+"""Declarations: versions, nullability, tags and defaults."""
 
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Annotated, Any

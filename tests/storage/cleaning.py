@@ -1,4 +1,4 @@
-"""What the tests of the cleaner share: segments as files, plans for them, markers, and what is in the files."""
+"""Shared by the tests of the cleaner: segments as files, plans for them, markers, and the contents of the files."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

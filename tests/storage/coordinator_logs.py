@@ -190,7 +190,7 @@ def _assignment(version: int) -> bytes:
 
 
 def transaction_value(status: int, partitions: dict[str, list[int]] | None, version: int = 0) -> bytes:
-    """What `__transaction_state` says of a transaction."""
+    """The state of a transaction in `__transaction_state`."""
     schemas = (
         None if partitions is None else [PartitionsSchema(topic=t, partition_ids=p) for t, p in partitions.items()]
     )

@@ -1,4 +1,4 @@
-"""What the tests of dumps share: a dump as text or JSON, and the files whose dumps Kafka's tool has printed."""
+"""Shared by the tests of dumps: a dump as text or JSON, and the files whose dumps Kafka's tool has printed."""
 
 import io
 import json
@@ -22,7 +22,7 @@ DEEP = DumpOptions(deep_iteration=True)
 
 
 class Dump(NamedTuple):
-    """What went to standard output and to standard error, and whether all was sound."""
+    """Standard output, standard error, and whether all was sound."""
 
     out: str
     errors: str

@@ -1,4 +1,4 @@
-"""What the tests of the storage room share: batches, logs in a directory, what a log holds, failing disks."""
+"""Shared by the tests of storage: batches, logs in a directory, their contents, failing disks."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What a cleaning leaves of single log entries."""
+"""Single log entries after a cleaning."""
 
 import dataclasses
 from collections.abc import Callable, Iterable

@@ -35,7 +35,7 @@ class Kept:
 
 
 class Model:
-    """What a compacted log must hold, by the words of Kafka's documentation."""
+    """The contents of a compacted log, by the words of Kafka's documentation."""
 
     def __init__(self) -> None:
         self.kept: list[Kept] = []
@@ -169,7 +169,7 @@ class Life:
         self.check_lookups(batches)
 
     def check_committed(self, data: Sequence[Batch]) -> None:
-        """What a read_committed consumer sees is what was committed."""
+        """A read_committed consumer sees what was committed."""
         stable = self.log.last_stable_offset
         aborted = self.log.aborted_transactions(0, stable)
         seen = [

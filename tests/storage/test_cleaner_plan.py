@@ -1,4 +1,4 @@
-"""How dirty a log is, what of it can be cleaned, and what the plan says."""
+"""The dirty ratio of a log, its cleanable part, and the plan."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the coordinators' records say, held against what Kafka 3.9.1's DumpLogSegments prints of the same logs."""
+"""The coordinators' records, held against what Kafka 3.9.1's DumpLogSegments prints of the same logs."""
 
 import re
 import struct

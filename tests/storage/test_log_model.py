@@ -20,7 +20,7 @@ Held = tuple[int, int, bytes]  # base offset, last offset, bytes
 
 
 def common_prefix(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+    """The number of bytes that both begin with."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -1,4 +1,4 @@
-"""Whatever moment a writer is killed at, its work has been done, is done by the next who comes, or has never been."""
+"""After a kill of a writer at any moment its work is done, is done by the next writer, or never began."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a crash can leave in a directory, and what the next start makes of it."""
+"""The traces of a crash in a directory, and the next start."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""How much of a log a start has to read: after a kill its end, after a crash what was not flushed."""
+"""The part of a log that a start reads: after a kill its end, after a crash the bytes that were not flushed."""
 
 import os
 import shutil

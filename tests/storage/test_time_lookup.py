@@ -113,7 +113,7 @@ def lying(batch: Batch, time: int) -> Batch:
 
 
 def steps_of(search: Steps[TimestampOffset | None]) -> tuple[TimestampOffset | None, int]:
-    """What is found, and after how many steps."""
+    """The result, and the number of steps."""
     taken = 0
     while True:
         try:

@@ -30,7 +30,7 @@ _TEMPLATES: Final = {
     "log4j.properties": "# none\n",
     "zookeeper.properties": "# none\n",
 }
-"""What a suite that starts Kafka makes its configuration from, in a folder of the version."""
+"""The template of a suite's configuration for Kafka, in a folder of the version."""
 
 
 class SuiteError(Exception):

@@ -1,4 +1,4 @@
-"""What the catalogue of foreign suites says fits what their environments are made from."""
+"""The catalogue of foreign suites agrees with the files that make their environments."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ KILLS_IN_A_ROW = 20
 CRASHES_IN_A_ROW = 40
 
 ALONE = "--kills 0 --crashes 0 --copies 0 --fuzz 0"
-"""What leaves the streams."""
+"""The campaigns without the streams."""
 
 
 def main() -> int:

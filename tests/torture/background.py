@@ -1,4 +1,4 @@
-"""Who writes on a thread of its own, on through all kills."""
+"""Writers on threads of their own, which go on through all kills."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ class BackgroundProducer(ABC):
 
     @abstractmethod
     def standing(self) -> str:
-        """What there is to say when that does not come true."""
+        """The message for a wait that has not ended."""
 
     def start(self) -> None:
         """Start the thread; it waits for `go_on`."""

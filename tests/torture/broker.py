@@ -82,7 +82,7 @@ class Broker:
             self.wait()
 
     def complaints(self) -> list[str]:
-        """What it has written to stderr and is no news of a recovery."""
+        """The lines of stderr that are not about a recovery."""
         return [line for line in self.stderr.read_text().splitlines() if not _HARMLESS.search(line)]
 
     def _running(self) -> subprocess.Popen[bytes]:

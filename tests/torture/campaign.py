@@ -24,7 +24,7 @@ from tests.torture.starvation import STARVES, starved
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
-"""How many of the logs that have unanswered batches get a torn one at their end after a kill."""
+"""The share of logs with unanswered batches that get a torn one at their end after a kill."""
 DISK_EVERY: Final = 3
 """The files are looked at before every so manieth start."""
 

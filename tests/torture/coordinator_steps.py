@@ -271,7 +271,7 @@ class CoordinatorLife:
             assert (described.member_id, bytes(described.member_assignment)) == (self._member[0], b"all")
 
     def _check_states(self) -> None:
-        """Whatever was decided has been done while the logs were read."""
+        """Finish the decisions that were found while the logs were read."""
         for known in self.harness.services.transactions.store.all():
             assert not known.state.is_prepared, f"{known} is still to be ended"
 
@@ -312,7 +312,7 @@ class CoordinatorLife:
         return [value for data in fetched for value in committed_values(data)]
 
     def _fetches(self, topic: str, partition: int, *, isolation_level: int) -> Iterator[PartitionData]:
-        """What a consumer gets, one fetch after the other, until there is nothing more."""
+        """The records that a consumer gets, one fetch after the other, until nothing is left."""
         offset = 0
         while True:
             data = self.harness.fetch_one(offset, topic, partition, isolation_level=isolation_level)

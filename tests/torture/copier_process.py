@@ -73,7 +73,7 @@ PROGRAMS: Final = {program.name: program for program in (librdkafka(), java())}
 
 @dataclass(frozen=True)
 class Errand:
-    """What a copier is to do, in the order of its arguments."""
+    """The task of a copier, in the order of its arguments."""
 
     bootstrap: str
     group: str

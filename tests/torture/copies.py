@@ -1,4 +1,4 @@
-"""What a copy must hold whose every record is written in a transaction: each input once, in order, and nothing else.
+"""The rules for a copy whose every record is written in a transaction: each input once, in order, and nothing else.
 
 Each record of an input partition is copied into the output partition of the same number, as
 `TOPIC-PARTITION@OFFSET VALUE` with the input's topic, partition and offset; ` doomed` ends the value of a copy whose
@@ -15,7 +15,7 @@ from tests.torture.ledger import TortureError
 DOOMED: Final = b" doomed"
 _COPY: Final = re.compile(rb"(.+)-(\d+)@(\d+) (.*)", re.DOTALL)
 _SHOWN: Final = 6
-"""How many records behind a wrong one an error tells of."""
+"""The number of records behind a wrong one that an error shows."""
 
 
 class Read(NamedTuple):
@@ -26,12 +26,12 @@ class Read(NamedTuple):
 
 
 def input_value(partition: int, number: int) -> bytes:
-    """What is fed as the `number`-th record of a partition, from 0 on."""
+    """The `number`-th record of a partition, from 0 on."""
     return b"%d/%d" % (partition, number)
 
 
 def copy_of(topic: str, partition: int, offset: int, value: bytes) -> bytes:
-    """What a copier writes for a record."""
+    """The record that a copier writes for a record."""
     return b"%s-%d@%d %s" % (topic.encode(), partition, offset, value)
 
 
@@ -98,7 +98,7 @@ class CopyLedger:
             self.copied += 1
 
     def check_promises(self) -> None:
-        """Whatever has been acknowledged as committed must have been read by now. `TortureError`."""
+        """Everything that was acknowledged as committed must have been read by now. `TortureError`."""
         if self.copied < self.promised:
             raise self.fail(
                 f"the copies up to input {self.promised - 1} were acknowledged as committed, "
@@ -147,7 +147,7 @@ class CopyLedger:
         return number
 
     def _fault(self, number: int, records: Sequence[Read]) -> str:
-        """What it means that the copy of `number` comes first in `records`."""
+        """The meaning of the copy of `number` as the first in `records`."""
         offset = records[0].offset
         if number < self.copied:
             complaint = f"the copy of input {number} is there twice, at offsets {self._places[number]} and {offset}"
@@ -173,7 +173,7 @@ class Entry(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """What a log says of its transactions.
+    """The transactions of a log.
 
     Attributes:
         committed: the records that a reader of committed ones gets, in order of their offsets.

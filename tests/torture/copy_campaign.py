@@ -45,7 +45,7 @@ _ABANDONED_MS: Final = 1000
 _ZOMBIE_S: Final = 3.0
 """A zombie has this long to find out that it is one."""
 _BUSY_S: Final = 1.5
-"""How long a round waits at most for a transaction that is committed."""
+"""The longest time that a round waits for a committed transaction."""
 _SEGMENTS: Final = "segment.bytes=50000,index.interval.bytes=400"
 _SETTINGS: Final = {
     "group.min.session.timeout.ms": "500",
@@ -306,7 +306,7 @@ class CopyCampaign:
         return CopierProcess(self._program, errand, self.directory / f"copier-{slot}.log", self._ledgers)
 
     def _verify(self) -> None:
-        """What was acknowledged before is there, and nothing else that does not belong there."""
+        """The acknowledged records, and no others."""
         promised = self._promised()
         self._reader.read_until(
             lambda: all(ledger.copied >= least for ledger, least in zip(self._ledgers, promised, strict=True)),

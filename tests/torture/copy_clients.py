@@ -10,7 +10,7 @@ from tests.torture.background import BackgroundProducer, await_that
 from tests.torture.copies import DOOMED, CopyLedger, Read, copy_of
 
 AHEAD: Final = 60
-"""How many records of a partition may wait to be copied."""
+"""The number of records of a partition that may wait for their copies."""
 QUICK: Final[dict[str, Any]] = {
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 100,

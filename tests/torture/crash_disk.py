@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 1 << 24
 
 
 class _Undo(NamedTuple):
-    """How the names were before an operation. `kept` is another link of the file that `name` then lost, if any."""
+    """The names before an operation. `kept` is another link of the file that `name` then lost, if any."""
 
     name: str
     kept: str | None

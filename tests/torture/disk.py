@@ -15,7 +15,7 @@ _SWAPPING: Final = (".cleaned", ".swap")
 
 
 class Batch(NamedTuple):
-    """What an index can be held against."""
+    """A segment to compare an index with."""
 
     position: int
     first_offset: int

@@ -31,7 +31,7 @@ _VALUES: Final = 997
 _HEADERS: Final[list[tuple[str, str | bytes | None]]] = [("trace", b"0123456789abcdef"), ("nothing", None), ("é", b"")]
 _IN_TRANSACTIONS: Final = 500
 _MOST_TRANSACTIONS: Final = 40
-"""How often the two transactional producers begin anew: after this many of the topic's records, but not more often."""
+"""The number of records after which the two transactional producers begin again, at least."""
 _IN_TURN: Final = 3000
 """Records after which it is the first producer's turn again."""
 _SEGMENTS: Final = 12
@@ -51,7 +51,7 @@ class Contents(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """What can be counted of some records, whoever reads them."""
+    """The counts of some records, whoever reads them."""
 
     rows: int = 0
     values: int = 0
@@ -65,7 +65,7 @@ class Totals(NamedTuple):
 
 
 class Fingerprint(NamedTuple):
-    """What a partition's rows come to: two sums of unlike hashes, an exclusive or, and what tells where they differ."""
+    """The digest of a partition's rows: two sums of unlike hashes, an exclusive or, and the totals."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""What is known of each partition, and what its log must therefore hold after a crash.
+"""The ledger of a partition: the records that its log must hold after a crash.
 
 A batch is pending from the moment it is sent until its place is known: from the broker's answer, or because someone
 has read it. From then on it has to be there after every crash, at that offset, byte for byte or record for record. A
@@ -23,7 +23,7 @@ class TortureError(AssertionError):
 
 
 class View:
-    """What was read of a log: the bytes from its start offset to its end."""
+    """The bytes of a log from its start offset to its end."""
 
     def __init__(self, start: int, end: int, chunks: list[bytes]) -> None:
         self.start = start

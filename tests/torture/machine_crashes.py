@@ -76,7 +76,7 @@ None: there is none.
 
 
 class Promises:
-    """What may be found for each key: the acknowledged state, and those that were asked for since."""
+    """The possible values of each key: the acknowledged state, and the states that were requested since."""
 
     def __init__(self) -> None:
         self._possible: dict[str, list[State]] = {}
@@ -103,7 +103,7 @@ class Promises:
         self._note_id(state)
 
     def latest(self, key: str) -> State:
-        """What the broker now has."""
+        """The state of the broker."""
         return self._possible.get(key, [None])[-1]
 
     def check(self, key: str, found: State) -> None:
@@ -213,7 +213,7 @@ class MachineCrashes:
             self._sync(harness)
 
     def _actions(self) -> list[tuple[Callable[[Harness], None], int]]:
-        """What a turn may do, each as often as its number says, of a hundred."""
+        """The steps of a turn, each with its share of a hundred."""
         rng = self._rng
         name, user = rng.choice(_NAMES), rng.choice(_USERS)
         return [

@@ -36,7 +36,7 @@ _REFUSALS: Final = frozenset((45, 56))
 """OUT_OF_ORDER_SEQUENCE_NUMBER, of what is behind a batch that was refused, and KAFKA_STORAGE_ERROR."""
 _GLANCE: Final = 0.05
 _TRIMS: Final = 0.03
-"""How many turns of the load a trimmer uses."""
+"""The number of turns of the load that a trimmer uses."""
 
 
 class Work(NamedTuple):

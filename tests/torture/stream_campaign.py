@@ -30,7 +30,7 @@ PARTITIONS: Final = 3
 REST_EVERY: Final = 10
 """Rounds from one rest to the next."""
 _BUSY_S: Final = 20.0
-"""How long a round waits at most for a micro-batch that is committed."""
+"""The longest time that a round waits for a committed micro-batch."""
 _TOPIC: Final = "segment.bytes=50000,index.interval.bytes=400"
 _SETTINGS: Final = {
     "log.initial.task.delay.ms": "0",

@@ -1,4 +1,4 @@
-"""Who writes what a stream reads: transactions, some of them aborted, and plain records between them."""
+"""The feeder of a stream: transactions, some of them aborted, and plain records between them."""
 
 import random
 import time
@@ -47,7 +47,7 @@ class StreamFeeder(BackgroundProducer):
         return self._is_idle
 
     def standing(self) -> str:
-        """How many records were written, and how many transactions were aborted."""
+        """The numbers of written records and of aborted transactions."""
         return f"{self.written} written, {self.aborted} aborted"
 
     def step(self) -> None:

@@ -1,4 +1,4 @@
-"""What a stream to Parquet must hold: each committed record of its topic, once. Nothing here talks to a broker."""
+"""The ledger of a stream to Parquet: each committed record of its topic, once. Nothing here talks to a broker."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.torture.copies import DOOMED, Read
 from tests.torture.ledger import TortureError
 
 _SHOWN: Final = 6
-"""How many records an error tells of."""
+"""The number of records that an error shows."""
 
 
 class StreamLedger:
@@ -30,7 +30,7 @@ class StreamLedger:
 
     @property
     def files(self) -> int:
-        """How many of them count, as far as they were looked at."""
+        """The number of records that count, as far as they were looked at."""
         return len(self._seen)
 
     def look(self) -> int:

@@ -25,7 +25,7 @@ FAILED: Final = "failed "
 
 @dataclass(frozen=True)
 class StreamErrand:
-    """What a stream is to do, in the order of its program's arguments."""
+    """The task of a stream, in the order of its program's arguments."""
 
     bootstrap: str
     topic: str

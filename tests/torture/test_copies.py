@@ -25,7 +25,7 @@ def copies(*numbers: int, first: int = 0, step: int = 1) -> list[Read]:
 
 
 def inputs(*numbers: int) -> list[Read]:
-    """What a reader of the input gets if it holds these."""
+    """The copy that a reader of the input gets if it holds these."""
     return [Read(offset, input_value(1, number)) for offset, number in enumerate(numbers)]
 
 
@@ -150,7 +150,7 @@ def data(offset: int, value: bytes, producer_id: int = 1, epoch: int = 0) -> Ent
 
 
 def marker(offset: int, *, commit: bool, producer_id: int = 1, epoch: int = 0) -> Entry:
-    """What ends a transaction."""
+    """The marker at the end of a transaction."""
     return Entry(offset, producer_id, epoch, is_transactional=True, records=None, is_commit=commit)
 
 

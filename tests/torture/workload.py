@@ -1,4 +1,4 @@
-"""What the torture produces: topics whose logs never rest, and batches each of which can be told from all others."""
+"""The load of the torture: topics whose logs never rest, and batches that differ from each other."""
 
 import random
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Topic:
 
     @property
     def retention_bytes(self) -> int | None:
-        """How much of each partition stays at least."""
+        """The least part of each partition that stays."""
         given = self.configs.get("retention.bytes")
         return None if given is None else int(given)
 
@@ -236,11 +236,11 @@ class Mint:
 
 
 def _facts(record: NewRecord, sent: int, stored: int) -> Facts:
-    """What is left of a record that is sent in one format and stored in another."""
+    """The rest of a record that is sent in one format and stored in another."""
     timestamp = NO_TIMESTAMP if MAGIC_V0 in {sent, stored} else record.timestamp
     return Facts(record.key, record.value, timestamp, record.headers)
 
 
 def facts_of(record: Any) -> Facts:
-    """What a reader sees of a decoded record."""
+    """A reader's view of a decoded record."""
     return Facts(record.key, record.value, record.timestamp, tuple(record.headers))

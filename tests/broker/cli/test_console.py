@@ -1,4 +1,4 @@
-"""What a broker says on stderr: requests, advice, a banner."""
+"""The stderr of a broker: requests, advice, a banner."""
 
 import json
 import logging

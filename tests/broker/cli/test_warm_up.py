@@ -77,7 +77,7 @@ _MOST_MODULES: Final = 10
 
 
 def lines_of(program: str) -> list[list[str]]:
-    """What a new process prints, line by line and word by word."""
+    """The output of a new process, line by line and word by word."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )

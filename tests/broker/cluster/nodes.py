@@ -57,13 +57,13 @@ def partition(cluster: Harness, index: int = 0, topic: str = "t") -> Partition:
 
 
 def leader(cluster: Harness, index: int = 0, topic: str = "t") -> int:
-    """Who leads a partition; -1 for nobody."""
+    """The leader of a partition; -1 for none."""
     node = partition(cluster, index, topic).leader
     return -1 if node is None else node.id
 
 
 def metadata(cluster: Harness, *topics: str, version: int = 12) -> MetadataResponse:
-    """What a client is told of the cluster."""
+    """The metadata of the cluster that a client gets."""
     named = [MetadataRequestTopic(name=name) for name in topics]
     response = cluster.ask(MetadataRequest(topics=named), version)
     assert isinstance(response, MetadataResponse)

@@ -1,4 +1,4 @@
-"""What was altered at run time outlives the run, and goes back where it was."""
+"""Metadata that was altered at run time outlives the run, and goes back where it was."""
 
 from pathlib import Path
 

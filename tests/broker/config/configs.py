@@ -26,7 +26,7 @@ def describe_request(kind: int, name: str, *keys: str, **fields: Any) -> Describ
 def describe(
     harness: Harness, kind: int, name: str, *keys: str, version: int = 4, **fields: Any
 ) -> DescribeConfigsResult:
-    """What the broker says of one resource."""
+    """The configuration of one resource."""
     (result,) = harness.ask(describe_request(kind, name, *keys, **fields), version).results
     assert isinstance(result, DescribeConfigsResult)
     assert (result.resource_type, result.resource_name) == (kind, name)

@@ -1,4 +1,4 @@
-"""What docs/control-plane.md shows runs as it stands, in every language whose tools are there."""
+"""The examples of docs/control-plane.md run as they stand, in every language whose tools are there."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who may use the control plane, and where it listens."""
+"""Access to the control plane, and the addresses that it listens on."""
 
 import asyncio
 import socket

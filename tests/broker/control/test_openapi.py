@@ -1,4 +1,4 @@
-"""What the control plane tells of itself, held against what Python offers and what the documentation says."""
+"""The description of the control plane, held against what Python offers and what the documentation says."""
 
 import inspect
 from pathlib import Path

@@ -55,7 +55,7 @@ class Asking:
 
     @property
     def response(self) -> Any:
-        """What the client reads, None while it has nothing whole."""
+        """The client's next frame, None until it is whole."""
         for event in self.events:
             if isinstance(event, bytes):
                 return response_of(self._request, self._version, event)
@@ -67,7 +67,7 @@ class Asking:
 
     @property
     def verbs(self) -> list[str]:
-        """What was done but for the bytes."""
+        """The outcomes without the bytes."""
         return [event for event in self.events if isinstance(event, str)]
 
     def take(self, outcome: AnyOutcome) -> None:

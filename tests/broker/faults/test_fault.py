@@ -1,4 +1,4 @@
-"""What a fault can be, and which requests it hits."""
+"""The kinds of faults, and the requests that they hit."""
 
 from pathlib import Path
 from typing import Any

@@ -18,7 +18,7 @@ from tests.broker.socket_client import SocketClient
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 MOMENT_S = 0.05
-"""How long nothing must come."""
+"""The time for which nothing must come."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What goes between brokers is refused when a client sends it, in words of the protocol."""
+"""Requests between brokers are refused when a client sends them, in words of the protocol."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is altered for one broker of several is that broker's own, and what is altered for all is everyone's."""
+"""Configuration for one broker of several is that broker's own; configuration for all is everyone's."""
 
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import BROKER, OK, put, synonyms, value

@@ -1,4 +1,4 @@
-"""How much one request may ask for, and how many replicas; codes and sentences as in Kafka's controller."""
+"""Limits of one request: partitions and replicas; codes and sentences as in Kafka's controller."""
 
 from collections.abc import Callable
 

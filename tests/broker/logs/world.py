@@ -1,4 +1,4 @@
-"""What tests of the logs beside requests need: logs to fill, files to look at, time that passes, crashes."""
+"""Logs beside requests: logs to fill, files to look at, time that passes, crashes."""
 
 import os
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def is_marked_clean(harness: Harness) -> bool:
 
 
 class Openings(list[tuple[str, LastStop, int, int]]):
-    """What logs were opened with: directory, last stop, recovery point, log start offset."""
+    """The arguments of each opened log: directory, last stop, recovery point, log start offset."""
 
     def __init__(self) -> None:
         self._real = Log.open

@@ -89,7 +89,7 @@ def test_a_password_that_is_altered_is_not_in_the_journal() -> None:
 
 
 def pushed(broker: Broker) -> list[TelemetryPush]:
-    """What is known after a client has sent a gauge."""
+    """The state after a client has sent a gauge."""
     with SocketClient(broker.address) as client:
         subscription_id = client.ask(GetTelemetrySubscriptionsRequest(client_instance_id=CLIENT), 0).subscription_id
         request = PushTelemetryRequest(

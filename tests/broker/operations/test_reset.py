@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 
 
 def consumed(broker: Broker, topic: str, count: int, group: str = "g") -> list[bytes | None]:
-    """What a new member of a group reads and commits."""
+    """The records that a new member of a group reads and commits."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = Consumer({**config, "enable.auto.commit": False})
     consumer.subscribe([topic])

@@ -17,7 +17,7 @@ RECORDS = batch(b"x" * 20_000)
 
 
 def produced_by(harness: Harness, client_id: str = "c", user: str = "ANONYMOUS") -> int:
-    """How long a client is muted after 20 KB."""
+    """The time for which a client is muted after 20 KB."""
     response, muted = Metered(harness, client_id, user).ask(produce_request(RECORDS), 9)
     assert response.throttle_time_ms == muted
     return muted

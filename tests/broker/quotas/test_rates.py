@@ -1,4 +1,4 @@
-"""How fast something goes, as Kafka works it out."""
+"""Rates, as Kafka works them out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What handlers declare that their requests name."""
+"""The targets that handlers declare for their requests."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a broker that asks who its clients are does with those that will not say: the table of docs/security.md.
+"""Clients without a login at a broker that wants one: the table of docs/security.md.
 
 Each attack is run, and the page has to say what came of it. Those that go around access control lists are in
 test_bypass.py.

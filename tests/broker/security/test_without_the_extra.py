@@ -1,4 +1,4 @@
-"""What is said, and what works, where the packages of the extra `security` are not installed."""
+"""Messages and working parts without the packages of the extra `security`."""
 
 import subprocess
 import sys

@@ -27,7 +27,7 @@ class LimitedBroker:
         self.stderr = stderr
 
     def descriptors(self) -> list[str]:
-        """What its descriptors refer to."""
+        """The targets of its descriptors."""
         folder = f"/proc/{self.child.pid}/fd"
         found: list[str] = []
         for name in os.listdir(folder):
@@ -38,7 +38,7 @@ class LimitedBroker:
         return found
 
     def sockets(self) -> int:
-        """How many sockets it holds."""
+        """The number of its sockets."""
         return sum(each.startswith("socket:") for each in self.descriptors())
 
     def limit(self, count: int) -> None:

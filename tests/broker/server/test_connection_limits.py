@@ -1,4 +1,4 @@
-"""What is configured of connections, as Kafka 3.9.1 reads it."""
+"""The configuration of connections, as Kafka 3.9.1 reads it."""
 
 from collections.abc import Callable
 

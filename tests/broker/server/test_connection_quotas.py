@@ -1,4 +1,4 @@
-"""How many connections a broker takes, how fast, and who has to go (KIP-402, KIP-612)."""
+"""Connection quotas: the number of connections, their rate, and the ones that have to go (KIP-402, KIP-612)."""
 
 import logging
 import ssl

@@ -51,7 +51,7 @@ def served(tmp_path: Path) -> Iterator[LimitedBroker]:
 
 
 def produced(client: SocketClient) -> Counter[int]:
-    """How often each error code came from producing to all partitions."""
+    """The number of times that each error code came from producing to all partitions."""
     codes = Counter[int]()
     data = [PartitionProduceData(index=each, records=batch(b"x" * SIZE)) for each in range(PARTITIONS)]
     for first in range(0, PARTITIONS, 100):

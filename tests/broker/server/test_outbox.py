@@ -42,7 +42,7 @@ def sendfile(out: int, source: int, offset: int, count: int) -> int:
 
 
 class Whims:
-    """What a kernel may do with `sendfile`, by name."""
+    """The `sendfile` of a kernel, by name."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -110,7 +110,7 @@ def served() -> Iterator[Broker]:
 
 @pytest.fixture
 def stored(served: Broker) -> list[bytes]:
-    """What the partitions hold, from the broker's files."""
+    """The contents of the partitions, from the broker's files."""
     dice = random.Random(3)
     with SocketClient(served.address) as client:
         for partition in range(PARTITIONS):

@@ -1,4 +1,4 @@
-"""What is left in the folder for temporary files when a program ends without stopping its broker."""
+"""The folder for temporary files when a program ends without stopping its broker."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ ENDINGS = {
 
 
 def run(program: str, folder: Path) -> str:
-    """What a program says that starts a broker, and then does this."""
+    """The output of a program that starts a broker, and then does this."""
     start = (
         "import os, sys\nfrom minibroker import AsyncBroker, Broker\nbroker = Broker(topics=['a'])\nbroker.start()\n"
     )

@@ -1,4 +1,4 @@
-"""What the drivers in other languages need, built once into the user's cache folder."""
+"""Builds for the drivers in other languages, made once in the user's cache folder."""
 
 import functools
 import os

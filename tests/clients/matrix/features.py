@@ -1,4 +1,4 @@
-"""What the drivers check: the rows of the tables, in their order, each by the name that drivers give it."""
+"""The checks of the drivers: the rows of the tables, in their order, each by the name that drivers give it."""
 
 from typing import Final
 

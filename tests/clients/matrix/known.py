@@ -1,4 +1,4 @@
-"""What is known to fail, with its reason."""
+"""Known failures, with their reasons."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What passed where: recorded runs, in files beside this one, and the page that is made of them."""
+"""The recorded runs, in files beside this one, and the page that is made of them."""
 
 import json
 from collections.abc import Mapping

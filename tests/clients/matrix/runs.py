@@ -20,7 +20,7 @@ Results: TypeAlias = dict[str, str]
 
 
 Prepared: TypeAlias = Start | BaseException
-"""How a driver is started, or what keeps it from that: the words of pytest that skip or fail a test, too."""
+"""The command that starts a driver, or the reason that skips or fails a test, in pytest's words."""
 
 
 def prepare(driver: Driver) -> Prepared:
@@ -51,7 +51,7 @@ class Run:
             self._thread.start()
 
     def results(self) -> Results:
-        """What came of its checks, once it has ended; what kept it from starting is raised."""
+        """The outcome of its checks, once it has ended; an error at its start is raised."""
         if self._thread is not None:
             self._thread.join()
         if self._failure is not None:

@@ -79,7 +79,7 @@ async def commit(consumer: Any, offsets: Any) -> str | None:
 
 
 async def committed(consumer: Any, topic: str, partition: int) -> list[Any]:
-    """What the broker has of this partition; this client shows no metadata."""
+    """The committed offset of this partition; this client shows no metadata."""
     return [topic, partition, await consumer.committed(TopicPartition(topic, partition)), None]
 
 

@@ -1,4 +1,4 @@
-"""How a member that is written in Python talks to its test: events on stdout, commands on stdin."""
+"""The talk between a member that is written in Python and its test: events on stdout, commands on stdin."""
 
 import json
 import queue
@@ -32,7 +32,7 @@ class Talk:
         self.say(event, partitions=sorted([each.topic, each.partition] for each in partitions))
 
     def commands(self) -> Iterator[dict[str, Any]]:
-        """What the test has asked for since the last time."""
+        """The test's commands since the last time."""
         while not self._commands.empty():
             yield self._commands.get()
 

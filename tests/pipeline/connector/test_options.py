@@ -1,4 +1,4 @@
-"""What is asked of Spark's connector, without Spark."""
+"""The options of Spark's connector, without Spark."""
 
 from datetime import UTC, datetime
 from typing import Any

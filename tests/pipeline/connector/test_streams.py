@@ -44,7 +44,7 @@ def numbers(first: int, end: int) -> Iterable[Message]:
 
 
 def values_in(folder: Path) -> Counter[bytes]:
-    """How often each value is in the files that count."""
+    """The number of times that each value is in the files that count."""
     found: Counter[bytes] = Counter()
     for file in committed_files(str(folder)):
         found.update(pq.ParquetFile(file).read(["value"]).column("value").to_pylist())
@@ -62,7 +62,7 @@ def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
     source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic, max_offsets_per_trigger=4)
 
     def run() -> list[str]:
-        """What was said of it, without times."""
+        """The messages about it, without times."""
         stream = io.StringIO()
         with show_progress(spark, stream):
             frame = stream_topics(spark, source)
@@ -90,7 +90,7 @@ def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
 def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    """What a kill between the sink's commit and the checkpoint's leaves."""
+    """The state that a kill between the sink's commit and the checkpoint's leaves."""
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     create(broker.bootstrap_servers, topic, 2)
     source = TopicSource(bootstrap=broker.bootstrap_servers, topics=topic)
@@ -108,7 +108,7 @@ def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
 def test_files_that_were_written_but_not_committed_do_not_count(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
-    """What a kill before the sink's commit leaves."""
+    """The state that a kill before the sink's commit leaves."""
     out, checkpoint = tmp_path / "out", tmp_path / "checkpoint"
     create(broker.bootstrap_servers, topic, 2)
     produce(broker.bootstrap_servers, topic, numbers(0, 6))

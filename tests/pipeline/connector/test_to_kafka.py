@@ -44,7 +44,7 @@ class Move(NamedTuple):
     directory: Path
 
     def run(self, script: str) -> str:
-        """What lines of the page print."""
+        """The output of the page's lines."""
         for there, here in (
             ("localhost:9092", self.kafka.bootstrap),
             ("/var/lib/minibroker", str(self.ours.data_dir)),
@@ -85,7 +85,7 @@ def move(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def fill(bootstrap: str) -> None:
-    """What the page promises: records, a topic that is compacted, a group, transactions."""
+    """The promises of the page: records, a compacted topic, a group, transactions."""
     create(bootstrap, "orders", 2)
     create(bootstrap, "users", 1, {"cleanup.policy": "compact"})
     produce(bootstrap, "orders", [Message(b"%d" % n, b"key", n % 2, headers=[("n", b"1")]) for n in range(ORDERS)])

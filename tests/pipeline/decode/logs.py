@@ -49,7 +49,7 @@ def stamped(batch: bytearray, **changes: int) -> bytes:
 
 
 def emptied(base_offset: int, last_offset_delta: int, **changes: int) -> bytes:
-    """What compaction leaves of a batch whose sequence numbers must be remembered."""
+    """The batch that compaction leaves when its sequence numbers must be remembered."""
     batch = build_batch([NewRecord(None, None, 5)], base_offset=base_offset)[:RECORD_BATCH_OVERHEAD]
     length = RECORD_BATCH_OVERHEAD - 12
     return stamped(batch, record_count=0, last_offset_delta=last_offset_delta, batch_length=length, **changes)

@@ -1,4 +1,4 @@
-"""What rows a log decodes to, spelt out; `test_parity` then holds all engines to the same over generated logs."""
+"""The rows of a log, spelt out; `test_parity` then holds all engines to the same over generated logs."""
 
 import pickle
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What keeps Spark's workers quick: no search for garbage among modules, and memory that is used again."""
+"""The speed of Spark's workers: no search for garbage among modules, and memory that is used again."""
 
 import gc
 from pathlib import Path

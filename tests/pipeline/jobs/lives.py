@@ -162,7 +162,7 @@ class Life:
 
 
 def files_of(data: Path) -> dict[str, tuple[object, ...]]:
-    """What is in the files of the log by name, with the modification times that later cleanings go by."""
+    """The files of the log by name, with the modification times that later cleanings go by."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (data / "users-0").iterdir():
         content = path.read_bytes()

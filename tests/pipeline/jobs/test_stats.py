@@ -1,4 +1,4 @@
-"""What formats and codecs take, held against the formats' own reader and writer."""
+"""The sizes of formats and codecs, held against the formats' own reader and writer."""
 
 import re
 import tempfile

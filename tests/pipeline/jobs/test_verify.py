@@ -1,4 +1,4 @@
-"""What is wrong in a directory is named; what a broker leaves in the course of its life is not."""
+"""The faults of a directory are named; the normal traces of a broker's life are none."""
 
 import struct
 from collections.abc import Callable

@@ -36,7 +36,7 @@ OLD: Final = {
     for magic, version in ((0, "0.9.0"), (1, "0.10.2"))
     for codec in ("uncompressed", "gzip")
 }
-"""What Kafka 3.9.1 can no longer be told to write."""
+"""The files that Kafka 3.9.1 no longer writes."""
 TOPICS_TO_DAMAGE: Final = (
     "plain",
     "zstd",
@@ -53,14 +53,14 @@ WAYS: Final = (flip_a_bit, cut)
 
 
 def settings_of(topic: str) -> VerifySettings:
-    """What is known of a topic."""
+    """The description of a topic."""
     config = {**TOPICS, **TRANSACTIONAL, **OLD}[topic]
     return VerifySettings(topics=(topic,), index_interval_bytes=int(config.get("index.interval.bytes", 4096)))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What minibroker's directory holds while it runs, and once it has stopped."""
+    """The files of minibroker's directory while it runs, and once it has stopped."""
     data, copies = tmp_path_factory.mktemp("ours"), tmp_path_factory.mktemp("copies")
     with Broker(data_dir=str(data), config={"log.retention.ms": "-1", "log.cleaner.backoff.ms": "100"}) as broker:
         create(broker.bootstrap_servers, {**TOPICS, **TRANSACTIONAL, **OLD})

@@ -34,7 +34,7 @@ def numbers(first: int, end: int) -> list[bytes]:
 
 
 def left(directory: Path) -> list[str]:
-    """What should not be there."""
+    """The names that should not exist."""
     return [path.name for path in directory.iterdir() if "minibroker-write" in path.name or path.name == UNFINISHED]
 
 

@@ -39,7 +39,7 @@ def new_writer(target: Path | str, names: Iterable[str], *, overwrite: bool = Fa
 
 
 def run_tasks(writer: LogWriter, tasks: Sequence[Sequence[Row]]) -> list[WriterCommitMessage | None]:
-    """What the tasks report; each gets its rows in batches of two."""
+    """The reports of the tasks; each gets its rows in batches of two."""
     names = [name for name in SCHEMA.names if any(name in row for rows in tasks for row in rows)]
     return [
         writer.write(batch_of(rows[first : first + 2], names) for first in range(0, len(rows), 2)) for rows in tasks
@@ -58,7 +58,7 @@ def write(target: Path | str, *tasks: Sequence[Row], overwrite: bool = False, **
 
 
 def values(target: Path | str, **options: Any) -> dict[tuple[str, int], list[bytes | None]]:
-    """What the logs hold, by partition, in the order of their offsets."""
+    """The records of the logs, by partition, in the order of their offsets."""
     found: dict[tuple[str, int], list[bytes | None]] = {}
     for row in read(target, ("topic", "partition", "offset", "value"), **options):
         place = found.setdefault((row["topic"], row["partition"]), [])

@@ -1,4 +1,4 @@
-"""What Spark's Kafka connector reads from the broker, the source reads from the broker's files: the same rows."""
+"""Rows of Spark's Kafka connector from the broker, and of the source from the broker's files: they are the same."""
 
 import json
 from collections.abc import Iterator

@@ -106,7 +106,7 @@ def test_several_kinds_of_damage_at_once_are_a_clear_error_or_passed_over(tmp_pa
 
 
 def outcome(data_dir: Path, **options: str) -> tuple[str, list[dict[str, Any]]]:
-    """What is said, and the rows; without an error the directory is."""
+    """The warnings and the rows; without an error the directory is sound."""
     try:
         return str(data_dir / "orders-0"), read(data_dir, **options)
     except CLEAR as error:

@@ -1,4 +1,4 @@
-"""How what a query asks for becomes tasks: counted, never timed."""
+"""Queries become tasks: counted, never timed."""
 
 import os
 import shutil

@@ -82,7 +82,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rename(path: Path, rolls: random.Random) -> None:
-    """What people and tools do to names."""
+    """The things that people and tools do to names."""
     stem, suffix = path.name[:20], path.suffix
     names = [
         f"{stem[1:]}{suffix}",
@@ -137,7 +137,7 @@ def test_damage_anywhere_is_told_or_does_no_harm(whole: Path, tmp_path: Path, se
 
 
 def outcome(data: Path, level: str, mode: str, *more: str) -> tuple[str, list[dict[str, Any]]]:
-    """What is said, and the rows; without an error the directory is."""
+    """The warnings and the rows; without an error the directory is sound."""
     try:
         return str(data), read(data, (*COLUMNS, *more), isolation=level, mode=mode)
     except CLEAR as error:

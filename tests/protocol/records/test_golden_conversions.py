@@ -1,4 +1,4 @@
-"""What Kafka 3.9.1 makes of produced sets and of fetched ones: bytes from its `LogValidator` and its `downConvert`.
+"""Conversions of Kafka 3.9.1, of produced and fetched sets: bytes from its `LogValidator` and its `downConvert`.
 
 The broker's time is 1000 throughout, the first offset of an append 2**33 + 5.
 """

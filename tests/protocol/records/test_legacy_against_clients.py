@@ -33,7 +33,7 @@ Fields = tuple[int, int | None, bytes | None, bytes | None]
 
 
 def expected(records: list[NewRecord], magic: int, base_offset: int = 0) -> list[Fields]:
-    """What a client makes of the records; a v0 record has no timestamp there."""
+    """A client's view of the records; a v0 record has no timestamp there."""
     return [
         (base_offset + index, record.timestamp if magic else None, record.key, record.value)
         for index, record in enumerate(records)

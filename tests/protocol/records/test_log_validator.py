@@ -1,4 +1,4 @@
-"""What becomes of produced records. Compared with Kafka 3.9.1's `LogValidator`; see the golden ones too."""
+"""Validation of produced records. Compared with Kafka 3.9.1's `LogValidator`; see the golden ones too."""
 
 from typing import Any
 
@@ -317,7 +317,7 @@ def test_records_are_opened_only_as_far_as_the_policy_asks() -> None:
 
 
 def outcome(batch: bytearray) -> tuple[type[DecodeError] | None, type[DecodeError] | None]:
-    """What the hot path says of a batch, and what `prepare` says."""
+    """The outcomes of the hot path and of `prepare` for a batch."""
     hot = general = None
     try:
         check_produced_batch(memoryview(batch), opened_records=-1)

@@ -1,4 +1,4 @@
-"""What a topic refuses, apart from all else that happens to an append."""
+"""Refusals of a topic, apart from all else that happens to an append."""
 
 import pytest
 

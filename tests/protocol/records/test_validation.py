@@ -1,4 +1,4 @@
-"""What a produced batch is refused for. The outcomes were compared with Kafka 3.9.1's own validator."""
+"""Reasons to refuse a produced batch. The outcomes were compared with Kafka 3.9.1's own validator."""
 
 import random
 import struct

@@ -29,7 +29,7 @@ _UNITS: Final = {">b": 8, ">h": 16, ">i": 32, ">q": 64}
 
 
 def hostile_records(rng: random.Random, known: Callable[[str], Sequence[Any]]) -> bytes | None:
-    """What stands in a records field; `known` gives values that fields of a name have had."""
+    """A records field; `known` gives values that fields of a name have had."""
     kind = rng.randrange(10)
     if kind == 0:
         return rng.choice([None, b"", b"\0", rng.randbytes(61), bytes(200)])

@@ -27,7 +27,7 @@ _SECURITY: Final = {
 
 @dataclass(frozen=True)
 class Configuration:
-    """What a broker is like, and where it is attacked.
+    """The configuration of a broker, and its weak points.
 
     Attributes:
         is_secured: there is an authorizer; the attack goes to a listener that asks for SASL. Who comes to the other one

@@ -57,7 +57,7 @@ _MOST_BYTES: Final = 2_000_000
 
 
 class Case(NamedTuple):
-    """What was sent: the name of the API, its version, and the whole frame with its length."""
+    """A sent request: the name of the API, its version, and the whole frame with its length."""
 
     api: str
     version: int
@@ -74,7 +74,7 @@ class Hold(NamedTuple):
 
 @dataclass
 class Findings:
-    """What the rounds have seen.
+    """The findings and counts of the rounds.
 
     Attributes:
         directory: for the requests that have led to a fault, a file each.
@@ -239,7 +239,7 @@ class Round:
         return client
 
     def _ask(self, client: SocketClient, case: Case) -> str:
-        """How the request ended: answered, closed, or waits."""
+        """The outcome of the request: answered, closed, or waits."""
         try:
             client.socket.sendall(case.frame)
             for _ in range(_PROBES):
@@ -260,7 +260,7 @@ class Round:
         return "answered"
 
     def _learn(self, case: Case, data: bytes) -> None:
-        """What an answer tells is used later. A spoilt frame may have been answered in another version."""
+        """Remember the values of a response. A spoilt frame may have been answered in another version."""
         kind = _REQUESTS[case.api]
         with suppress(DecodeError, AssertionError, struct.error):
             self._pool.learn(response_of(object.__new__(kind), case.version, data))
@@ -386,7 +386,7 @@ def _as_json(case: Case) -> list[Any]:
 
 
 def cases_in(path: Path) -> list[Case]:
-    """What a round has kept."""
+    """The findings of a round."""
     with path.open() as lines:
         return [Case(api, version, bytes.fromhex(frame)) for api, version, frame in map(json.loads, lines)]
 

@@ -1,4 +1,4 @@
-"""What a hostile request must not do, or the rounds would say nothing: shut the others out, or fill the disk.
+"""Limits of hostile requests: they must not shut the others out or fill the disk, or the rounds would show nothing.
 
 All of it is what Kafka lets clients do, too.
 """

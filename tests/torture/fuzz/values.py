@@ -94,7 +94,7 @@ _TOPIC_KEYS: Final = (
 
 
 class Pool:
-    """What answers have told, by the name of the field: ids, epochs and names that exist."""
+    """The values of earlier responses, by the name of the field: ids, epochs and names that exist."""
 
     def __init__(self) -> None:
         self._kept: dict[str, deque[Any]] = defaultdict(lambda: deque(maxlen=_KEPT))

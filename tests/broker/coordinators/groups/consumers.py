@@ -70,7 +70,7 @@ class Consumers:
         return group
 
     def assigned(self) -> dict[str, dict[str, list[int]]]:
-        """What each member reads."""
+        """The partitions of each member."""
         return {each.member_id: self.named(each.assignment.topic_partitions) for each in self.describe().members}
 
     def settle(self, *members: str) -> dict[str, dict[str, list[int]]]:

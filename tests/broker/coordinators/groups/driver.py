@@ -18,7 +18,7 @@ from tests.broker.harness import Harness, Pending
 
 
 class Members:
-    """What the members of a group do, and what they are told."""
+    """The requests of a group's members, and the responses to them."""
 
     def __init__(self, harness: Harness, group_id: str = "g") -> None:
         self.harness = harness
@@ -111,7 +111,7 @@ class Members:
 
 
 def answered(pending: Pending) -> Any:
-    """What a waiting request was answered."""
+    """The response to a waiting request."""
     assert pending.is_answered
     return pending.response
 

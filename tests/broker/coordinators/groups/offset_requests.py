@@ -31,9 +31,9 @@ from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 
 NOTHING: Final = (-1, -1, "", 0)
-"""What OffsetFetch says of a partition without a committed offset: offset, leader epoch, metadata, error code."""
+"""The response of OffsetFetch without a committed offset: offset, leader epoch, metadata, error code."""
 MEMBER: Final[dict[str, Any]] = {"member_id": "m", "generation_id_or_member_epoch": 3}
-"""How the member of `with_members` commits."""
+"""The commits of the member of `with_members`."""
 FIRST_WITH_TOPIC_IDS: Final = 10
 """The version of OffsetCommit and OffsetFetch that names topics by their ids."""
 Place = tuple[str, int]
@@ -87,7 +87,7 @@ def commit(
 def fetch(
     broker: Asks, *places: Place, group_id: str = "g", version: int = 9, stable: bool = False
 ) -> dict[Place, Found]:
-    """What is committed for some partitions, or without any for all; asserts that the group has no error."""
+    """The committed offsets of some partitions, or without any of all; asserts that the group has no error."""
     code, found = fetch_with_error(broker, *places, group_id=group_id, version=version, stable=stable)
     assert code == 0
     return found

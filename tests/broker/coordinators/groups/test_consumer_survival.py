@@ -1,4 +1,4 @@
-"""What becomes of groups of the consumer protocol when brokers start again, the disk refuses, or leaders move."""
+"""Groups of the consumer protocol after starts of brokers, failures of the disk, and moves of leaders."""
 
 from collections.abc import Callable
 

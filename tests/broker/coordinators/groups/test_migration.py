@@ -23,7 +23,7 @@ REBALANCE_IN_PROGRESS = ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def offers(*owned: int) -> tuple[tuple[str, bytes], ...]:
-    """What a classic consumer of the topic "four" offers that reads some of it."""
+    """The protocol of a classic consumer of the topic "four" that reads some of it."""
     has = [TopicPartition(topic="four", partitions=list(owned))]
     return (("range", encode_versioned(ConsumerProtocolSubscription(topics=["four"], owned_partitions=has), 1)),)
 

@@ -26,13 +26,13 @@ CLIENTS: Final = 5
 LONGEST_MS: Final = 60_000
 OFFERS: Final[tuple[Offers, ...]] = (RANGE, CHANGED, BOTH, (("sticky", b"?"), ("range", b"?")))
 CODES: Final = {0, 16, 22, 23, 25, 27, 79, 81, 82}
-"""What members may be told; no fault of the broker's is among it."""
+"""The errors that members may get; no fault of the broker's is among them."""
 
 clients = st.integers(0, CLIENTS - 1)
 
 
 class Client:
-    """What a client remembers; the last two are static members."""
+    """The state of a client; the last two are static members."""
 
     def __init__(self, number: int) -> None:
         self.instance = f"static-{number}" if number >= CLIENTS - 2 else None
@@ -55,7 +55,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.generation = 0
 
     def teardown(self) -> None:
-        """Whoever waits is answered in the end, and nobody stays."""
+        """Every waiting member gets a response in the end, and nobody stays."""
         for _ in range(6):
             self.harness.clock.advance(LONGEST_MS)
             self.harness.run_soon()
@@ -84,7 +84,7 @@ class GroupMachine(RuleBasedStateMachine):
             self.learn(client, response)
 
     def learn(self, client: Client, response: Any) -> None:
-        """What an answer tells a client."""
+        """Take a response into the state of a client."""
         assert response.error_code in CODES, response
         if type(response).__name__ == "JoinGroupResponse":
             if response.error_code in {0, 79}:
@@ -159,7 +159,7 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 def check(group: Group) -> None:
-    """What holds of a group whenever no request is being handled."""
+    """The invariants of a group while no request is being handled."""
     members = group.members
     joining = [member for member in members.values() if member.join is not None]
     syncing = [member for member in members.values() if member.sync is not None]

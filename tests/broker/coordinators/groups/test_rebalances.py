@@ -1,4 +1,4 @@
-"""What waiting members are told, and when; `tests/kafka/test_groups.py` holds the same against Kafka."""
+"""Responses to waiting members, and their moments; `tests/kafka/test_groups.py` holds the same against Kafka."""
 
 from collections.abc import Callable
 from typing import Any

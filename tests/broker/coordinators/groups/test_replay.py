@@ -1,4 +1,4 @@
-"""What is read back from `__consumer_offsets`, whatever is in it; held against what Kafka makes of it."""
+"""The replay of `__consumer_offsets`, whatever is in it; held against Kafka's."""
 
 import logging
 import struct
@@ -69,7 +69,7 @@ class Partition:
         self.end += 1
 
     def replayed(self) -> Replay:
-        """What is left of it."""
+        """The rest of it."""
         replay = Replay("__consumer_offsets-0")
         replay.read(iter_batches(self.log))
         for _ in replay.finish():

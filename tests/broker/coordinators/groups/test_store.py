@@ -446,7 +446,7 @@ class TestLoading:
 
 
 def readiness(harness: Harness) -> int:
-    """What a request would be told now, without what the event loop does after it."""
+    """The immediate response to a request, without what the event loop does after it."""
     return int(harness.services.groups.store.readiness("g"))
 
 

@@ -1,4 +1,4 @@
-"""What becomes of groups when the broker starts again, when the disk refuses and when their topic is deleted."""
+"""Groups after a start of the broker, a failure of the disk and the deletion of their topic."""
 
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager

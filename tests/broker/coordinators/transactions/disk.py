@@ -17,7 +17,7 @@ class Disk:
         self.attempts = 0
 
     def commit(self, segment: LogSegment) -> None:
-        """What a segment's commit does instead."""
+        """The replacement of a segment's commit."""
         if segment.log.path.split("/")[-2] in self.refused:
             self.attempts += 1
             raise OSError(errno.ENOSPC, "No space left on device")

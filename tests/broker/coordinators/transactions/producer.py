@@ -209,7 +209,7 @@ def produce_in(
 
 
 def committed_values(data: PartitionData) -> list[bytes | None]:
-    """What a consumer with isolation.level=read_committed makes of a fetched partition (Kafka's `CompletedFetch`)."""
+    """The records that a read_committed consumer takes from a fetched partition (Kafka's `CompletedFetch`)."""
     aborted = sorted(data.aborted_transactions or [], key=lambda each: each.first_offset)
     ignored: set[int] = set()
     values: list[bytes | None] = []

@@ -25,7 +25,7 @@ EITHER_END = pytest.mark.parametrize("commit", [True, False], ids=["commit", "ab
 
 
 def known(harness: Harness, transactional_id: str = "mine") -> Transaction:
-    """What the coordinator knows."""
+    """The state of the coordinator."""
     found = harness.services.transactions.store.get(transactional_id)
     assert found is not None
     return found

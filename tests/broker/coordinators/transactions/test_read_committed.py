@@ -1,4 +1,4 @@
-"""What readers of committed data see, and when: never what was aborted, and nothing behind what is undecided."""
+"""Readers of committed data: they never see aborted records, and nothing behind undecided ones."""
 
 import random
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the coordinator keeps in `__transaction_state`: written, replayed, compacted, damaged, deleted."""
+"""The records of the coordinator in `__transaction_state`: written, replayed, compacted, damaged, deleted."""
 
 from collections.abc import Callable
 from typing import Any

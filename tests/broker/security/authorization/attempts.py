@@ -26,7 +26,7 @@ _ROUTES: Final = {route.message: route for route in ROUTES}
 
 
 class Names(NamedTuple):
-    """What is asked about; it may be there or not."""
+    """The resource of a request; it may exist or not."""
 
     topic: str
     topic_id: bytes
@@ -44,7 +44,7 @@ class Attempt(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What a test calls it."""
+        """The name of a case in a test."""
         return f"{self.api}-{self.version}" + (f"-{self.note}" if self.note else "")
 
     @property
@@ -330,7 +330,7 @@ def codes_in(message: Any, path: str = "", ending: str = "error_code") -> list[t
 
 
 def visible(message: Any, names: Names) -> Any:
-    """What a response says, without the names that the client has brought itself."""
+    """The content of a response, without the names that the client has brought itself."""
     own = {name: f"<{index}>" for index, name in enumerate(names)}
     if isinstance(message, list):
         return [visible(each, names) for each in message]

@@ -1,4 +1,4 @@
-"""What follows from rules; `tests/kafka/test_authorizer.py` holds it against Kafka's."""
+"""The decisions that follow from rules; `tests/kafka/test_authorizer.py` holds them against Kafka's."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ REFUSALS = {
 IDS_ARE_NO_SECRET = {"Fetch-13-by-id", "Metadata-12-by-id", "DeleteTopics-6-by-id"}
 """Kafka says of an id that no topic has it, to everybody."""
 HIDDEN = {"Metadata-12-all", "ListGroups-4", "ListTransactions-0", "DescribeTopicPartitions-0-all"}
-"""What may not be seen is left out, without an error."""
+"""Hidden resources are left out, without an error."""
 FOR_EVERYBODY = {"DescribeCluster-1"}
 
 
@@ -44,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 
 @pytest.fixture(scope="module")
 def present(broker: Harness) -> Names:
-    """What is there."""
+    """The existing resources."""
     topic = broker.services.core.topics.get("secret")
     assert topic is not None
     return Names("secret", topic.id, "readers", "sender")

@@ -38,7 +38,7 @@ def first(token: str, authorization_id: str = "", more: str = "") -> bytes:
 
 
 def refusal(validate: Validate, token: str) -> bytes:
-    """What a client is told whose token is no good; the next message of the exchange ends it."""
+    """The response to a client whose token is invalid; the next message of the exchange ends it."""
     server = OAuthBearerServer(validate)
     challenge = server.evaluate(first(token))
     assert not server.is_complete

@@ -1,4 +1,4 @@
-"""What `minibroker certificates` writes, and key stores as the broker reads them."""
+"""The files of `minibroker certificates`, and key stores as the broker reads them."""
 
 import ipaddress
 import os

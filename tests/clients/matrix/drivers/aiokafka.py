@@ -404,7 +404,7 @@ OF_ADMIN = {
 
 
 def lacking() -> set[str]:
-    """What this version of the client does not offer."""
+    """The features that this version of the client does not have."""
     return {*OF_ADMIN, "static-member", "zstd"} if AIOKafkaAdminClient is None else set()
 
 

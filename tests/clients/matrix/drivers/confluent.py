@@ -289,7 +289,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 
 def lacking() -> set[str]:
-    """What this version of the client does not offer."""
+    """The features that this version of the client does not have."""
     if confluent_kafka.libversion()[1] >= 0x02_00_00_00:
         return set()
     return {"consumer-protocol", "zstd"}  # the one that is built for this is built without zstd

@@ -167,7 +167,7 @@ class Workers:
 
 
 def standalone(directory: Path) -> None:
-    """What the source has read comes again in the sink's file, also what is added later and in a second run."""
+    """The source's records come again in the sink's file, also those added later and in a second run."""
     files = Files(directory, "standalone")
     worker = {**_WORKER, "listeners": "http://127.0.0.1:0", "offset.storage.file.filename": directory / "offsets"}
     arguments = [written(directory / "worker.properties", worker)]

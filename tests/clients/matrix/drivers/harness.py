@@ -1,4 +1,4 @@
-"""What the drivers in Python share: checks that run one after another, each with a line of JSON.
+"""Shared by the drivers in Python: checks that run one after another, each with a line of JSON.
 
 A driver first prints {"checks": [names]}, so that a check that never ends is known by its name, and then one line for
 each: {"check": name, "ok": bool, "error": text}. It takes the bootstrap address and a prefix for everything it creates.

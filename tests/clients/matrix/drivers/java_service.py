@@ -1,4 +1,4 @@
-"""What the drivers of Connect share: a Java program that runs beside them, its properties, and what they ask for."""
+"""Shared by the drivers of Connect: a Java program that runs beside them, its properties, and requests to it."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from tests.clients.matrix.drivers import harness
 TIMEOUT = harness.PATIENCE
 _CONFLICT = 409
 _NOT_READY = (404, _CONFLICT, 500, 503)
-"""What Connect answers while it starts or its members join."""
+"""The responses of Connect while it starts or its members join."""
 
 _KINDS: Any = import_module("confluent_kafka.admin")
 """Its types do not say that what it offers is exported."""
@@ -44,7 +44,7 @@ class JavaService:
         return True
 
     def output(self) -> str:
-        """What it has logged."""
+        """The log of the program."""
         return self._log.read_text(errors="replace")
 
     def end(self) -> None:

@@ -351,7 +351,7 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 
 def lacking() -> set[str]:
-    """What this version of the client does not offer, or not with a broker of the version that it is told."""
+    """The features that this version of the client does not have, or not with a broker of the configured version."""
     no: set[str] = set()
     if MAJOR == 1:
         no |= {"zstd"}

@@ -14,7 +14,7 @@ PROGRAM, BOOTSTRAP, PREFIX = sys.argv[1:]
 
 
 def kcat(*options: str, stdin: bytes = b"") -> str:
-    """What it writes; AssertionError when it fails."""
+    """The output; AssertionError when it fails."""
     command = [PROGRAM, "-b", BOOTSTRAP, *options]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=harness.PATIENCE, check=False)
     assert done.returncode == 0, (options, done.stdout[-200:], done.stderr[-400:])

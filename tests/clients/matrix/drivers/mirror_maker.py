@@ -34,7 +34,7 @@ _ROWS = {(GIVEN, OURS): "mirror-to-minibroker", (GIVEN, KAFKA): "mirror-to-kafka
 
 
 class Record(NamedTuple):
-    """What has to be the same on both sides."""
+    """The details that have to be the same on both sides."""
 
     partition: int
     offset: int
