@@ -26,6 +26,7 @@ RUN_ELSEWHERE: Final = {
     "docs/testcontainers.md": "tests/docker/test_testcontainers.py",
     "docs/testing.md": "tests/test_documented.py",
     "docs/tools.md": "tests/command_line_tools/test_documented_tools.py",
+    "docs/trace.md": "tests/broker/trace/test_command.py",
 }
 """The tests that take a page's blocks from it."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import shlex
 import signal
 import socket
 import struct
@@ -27,6 +28,7 @@ from tests.broker.harness import batch, produce_request
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import environment
 from tests.clients.trace_process import TraceProcess
+from tests.documented import code
 from tests.kafka.real_kafka import free_ports
 from tests.patience import PATIENCE_S
 
@@ -90,8 +92,11 @@ def test_signals_end_it_with_status_0(behind: Broker, tmp_path: Path, number: si
     assert trace.complaints() == ""
 
 
-def test_the_list_has_a_line_for_each_request(behind: Broker) -> None:
-    command = [sys.executable, "-m", "minibroker", "trace", "--to", behind.bootstrap_servers, "--listen", "127.0.0.1:0"]
+def test_the_documented_command_has_a_line_for_each_request(behind: Broker) -> None:
+    (shown,) = code("docs/trace.md", "Requests on their way", "sh")
+    assert "--to 127.0.0.1:9092" in shown
+    documented = shlex.split(shown.replace("127.0.0.1:9092", behind.bootstrap_servers))
+    command = [sys.executable, "-m", *documented, "--listen", "127.0.0.1:0"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
     try:
         assert child.stdout is not None
@@ -107,7 +112,8 @@ def test_the_list_has_a_line_for_each_request(behind: Broker) -> None:
         child.kill()
         child.communicate()
     heading, first, second = lines.splitlines()
-    assert heading.split() == ["time", "client", "request", "about", "outcome", "ms", "bytes"]
+    (listed,) = code("docs/trace.md", "Requests on their way", "text")
+    assert heading.split() == listed.splitlines()[0].split()
     assert f"Produce v9                  t-0 (2 records, {len(batch(b'a', b'b'))} bytes)" in first
     assert "none-0 (1 record, " in second
     assert " UNKNOWN_TOPIC_OR_PARTITION " in second
