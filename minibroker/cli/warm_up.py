@@ -31,6 +31,7 @@ _SHARED: Final = (
     "minibroker.requests.authorized_operations",
     "minibroker_protocol.records.log_validator",
     "minibroker.coordinators.coordinator_log",
+    "minibroker.support.shares",
     "minibroker.coordinators.groups.consumer.assignors.uniform_mixed",
     "minibroker_protocol.coordinator_records.consumer_protocol",
     "minibroker_protocol.coordinator_records.consumer_groups",
