@@ -375,7 +375,7 @@ LARGE = TEXT * 6 + random.Random(3).randbytes(2 * STEP_SIZE) + bytes(8 * STEP_SI
 
 
 def taken(steps: Steps[Any]) -> tuple[bytes, int]:
-    """What the steps return, and how many they were."""
+    """The result of the steps, and their number."""
     number = 0
     while True:
         try:
