@@ -128,11 +128,15 @@ def may_keep_bytes(cls: type[Any]) -> bool:
     """Whether the bytes of a message hold neither records nor secrets."""
     known = _MAY_KEEP.get(cls)
     if known is None:
-        known = _MAY_KEEP[cls] = not any(
-            field.kind is p.RECORDS or field.name in SECRETS or holder.__name__ == SETTING
-            for holder, field in _all_fields(cls)
+        known = _MAY_KEEP[cls] = not (
+            holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls))
         )
     return known
+
+
+def holds_secrets(cls: type[Any]) -> bool:
+    """Whether a message has fields for secrets, in any version."""
+    return any(field.name in SECRETS or holder.__name__ == SETTING for holder, field in _all_fields(cls))
 
 
 def _has_topic_ids(cls: type[Any], version: int) -> bool:

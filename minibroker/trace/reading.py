@@ -6,9 +6,11 @@ whole, and of messages with more than 20,000 elements. Bytes that may hold a sec
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.inspection.journal import error_codes_of
+from minibroker.inspection.kept import holds_secrets
 from minibroker.inspection.message_json import detached
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import targets_by_name
@@ -32,20 +34,6 @@ if TYPE_CHECKING:
 MOST_ELEMENTS: Final = 20_000
 MOST_SHOWN: Final = 1024
 """Bytes that are shown of a message that cannot be read."""
-SECRET_APIS: Final = frozenset(
-    {
-        ApiKey.SASL_AUTHENTICATE,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.ENVELOPE,
-    }
-)
-"""APIs whose bytes are never shown: a version that is not known may have the secret anywhere."""
 
 _PREFIX: Final = 4
 _RESPONSE_BODY: Final = 8
@@ -133,7 +121,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
             (),
         )
     served = _endpoint(exchange.api_key)
-    hides = exchange.api_key in SECRET_APIS
+    hides = _has_secrets(exchange.api_key)
     client_id, request = _request(exchange, served)
     version, response = _response(exchange, served)
     if response is not None:
@@ -152,6 +140,15 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
         sorted(set(map(_error, error_codes_of(response)))),
     )
+
+
+@cache
+def _has_secrets(api_key: int) -> bool:
+    """Whether the bytes of an API are never shown: a version that is not known may have the secret anywhere."""
+    if api_key == ApiKey.ENVELOPE:
+        return True
+    served = _endpoint(api_key)
+    return served is not None and (holds_secrets(served.request) or holds_secrets(served.response))
 
 
 def _name(api_key: int) -> str:
