@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 
 
 def write(text: str) -> None:
@@ -39,6 +39,16 @@ def _stamped(level: str, message: str, logger: str) -> str:
 def flush() -> None:
     """Hand what was written to the operating system."""
     sys.stdout.flush()
+
+
+def joined(values: Iterable[object]) -> str:
+    """Values with commas between them."""
+    return ",".join(map(str, values))
+
+
+def plural_s(things: Sized) -> str:
+    """The end of a noun for so many things: "s", but for one of them."""
+    return "" if len(things) == 1 else "s"
 
 
 def row(cells: Sequence[object], widths: Sequence[int]) -> str:

@@ -1,7 +1,7 @@
 """kafka-log-dirs: sizes of replicas in the log directories of brokers (`org.apache.kafka.tools.LogDirsCommand`)."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from minibroker_protocol.messages import describe_log_dirs as api
@@ -9,7 +9,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ApiError, ToolError, check
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out
+from minibroker_tools.output import joined, out
 
 
 def options(tool: str) -> Options:
@@ -36,23 +36,19 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         missing = set(asked) - set(present)
         if missing:
             raise ToolError(
-                f"ERROR: The given brokers do not exist from --broker-list: {_joined(missing)}. Current existent "
-                f"brokers: {_joined(present)}"
+                f"ERROR: The given brokers do not exist from --broker-list: {joined(sorted(missing))}. Current "
+                f"existent brokers: {joined(sorted(present))}"
             )
         ids = sorted(set(asked or present))
         out("Querying brokers for log directories information")
         brokers = [{"broker": node_id, "logDirs": _directories(cluster, node_id, topics)} for node_id in ids]
-    out(f"Received log directory information from brokers {_joined(ids)}")
+    out(f"Received log directory information from brokers {joined(sorted(ids))}")
     out(json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":")))
     return 0
 
 
 def _parts(values: Values, name: str) -> list[str]:
     return [part for part in (values.text(name) or "").split(",") if part]
-
-
-def _joined(ids: Iterable[int]) -> str:
-    return ",".join(map(str, sorted(ids)))
 
 
 def _directories(cluster: Cluster, node_id: int, topics: Sequence[str]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from minibroker_tools.commands.replica_assignment import propose
 from minibroker_tools.commands.replica_throttles import clear_throttles, throttle_brokers, throttle_directories
 from minibroker_tools.failures import ApiError, ToolError, UsageError, error_code
 from minibroker_tools.options import Options, Values
-from minibroker_tools.output import out, write
+from minibroker_tools.output import joined, out, plural_s, write
 
 _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 _ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -125,9 +125,9 @@ def _list(cluster: Cluster) -> None:
         return
     out("Current partition reassignments:")
     for partition, move in sorted(moves.items()):
-        adding = f" adding: {_joined(move.adding)}." if move.adding else ""
-        removing = f" removing: {_joined(move.removing)}." if move.removing else ""
-        out(f"{named(partition)}: replicas: {_joined(move.replicas)}.{adding}{removing}")
+        adding = f" adding: {joined(move.adding)}." if move.adding else ""
+        removing = f" removing: {joined(move.removing)}." if move.removing else ""
+        out(f"{named(partition)}: replicas: {joined(move.replicas)}.{adding}{removing}")
 
 
 def _generate(cluster: Cluster, values: Values) -> None:
@@ -189,7 +189,7 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
     if errors:
         lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
         raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))
-    out(f"Successfully started partition reassignment{_s(targets)} for {_names(targets)}")
+    out(f"Successfully started partition reassignment{plural_s(targets)} for {_names(targets)}")
     if plan.directories:
         _move(cluster, plan.directories, values)
 
@@ -251,7 +251,7 @@ def _move(cluster: Cluster, targets: Mapping[Replica, str], values: Values) -> N
             return
         if time.monotonic() > deadline:
             names = ",".join(map(str, sorted(pending)))
-            raise _TerseError(f"Timed out before log directory move{_s(pending)} could be started for: {names}")
+            raise _TerseError(f"Timed out before log directory move{plural_s(pending)} could be started for: {names}")
         time.sleep(_PAUSE_S)
 
 
@@ -267,7 +267,7 @@ def _verify(cluster: Cluster, plan: Plan, values: Values) -> None:
         else:
             out(
                 f"There is no active reassignment of partition {named(partition)}, but replica set is "
-                f"{_joined(here[partition])} rather than {_joined(replicas)}."
+                f"{joined(here[partition])} rather than {joined(replicas)}."
             )
     are_moving = _verify_directories(cluster, plan.directories)
     if not moves and not are_moving and not values.has("preserve-throttles"):
@@ -320,8 +320,8 @@ def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
         errors = alter_reassignments(cluster, dict.fromkeys(active))
         if errors:
             lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
-            raise _TerseError("\n".join([f"Error cancelling partition reassignment{_s(errors)} for:", *lines]))
-        out(f"Successfully cancelled partition reassignment{_s(active)} for: {_names(active)}")
+            raise _TerseError("\n".join([f"Error cancelling partition reassignment{plural_s(errors)} for:", *lines]))
+        out(f"Successfully cancelled partition reassignment{plural_s(active)} for: {_names(active)}")
     else:
         out("None of the specified partition reassignments are active.")
     places = replica_directories(cluster, plan.directories)
@@ -336,11 +336,3 @@ def _cancel(cluster: Cluster, plan: Plan, values: Values) -> None:
 
 def _names(partitions: Iterable[TopicPartition]) -> str:
     return ",".join(map(named, sorted(partitions)))
-
-
-def _joined(nodes: Iterable[int]) -> str:
-    return ",".join(map(str, nodes))
-
-
-def _s(things: Sequence[object] | Mapping[TopicPartition, object] | Mapping[Replica, object]) -> str:
-    return "" if len(things) == 1 else "s"

@@ -8,6 +8,7 @@ from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Replica
 from minibroker_tools.commands.json_files import named
 from minibroker_tools.failures import ToolError
+from minibroker_tools.output import joined
 
 T = TypeVar("T")
 Name = TypeVar("Name", int, str)
@@ -63,7 +64,7 @@ def check_executable(plan: Plan) -> None:
     if double:
         raise ToolError(f"Partition reassignment contains duplicate topic partitions: {','.join(double)}")
     repeated = [(named(partition), _duplicates(replicas)) for partition, replicas in plan.partitions]
-    problems = [f"{name} contains multiple entries for {_joined(nodes)}" for name, nodes in repeated if nodes]
+    problems = [f"{name} contains multiple entries for {joined(nodes)}" for name, nodes in repeated if nodes]
     if problems:
         raise ToolError(f"Partition replica lists may not contain duplicate entries: {'. '.join(problems)}")
 
@@ -141,10 +142,6 @@ def _as_text(value: Any) -> str:
 def _duplicates(values: Iterable[Name]) -> list[Name]:
     found = list(values)
     return sorted({each for each in found if found.count(each) > 1})
-
-
-def _joined(values: Iterable[object]) -> str:
-    return ",".join(map(str, values))
 
 
 def _shown(values: Iterable[object]) -> str:

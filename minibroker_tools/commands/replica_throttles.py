@@ -7,7 +7,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import BROKER, TOPIC, alter_configs
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Reassignment, Replica
-from minibroker_tools.output import out
+from minibroker_tools.output import joined, out, plural_s
 
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -58,19 +58,15 @@ def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition,
     """End the throttles of all brokers and of the topics. ApiError."""
     nodes = {broker.node_id for broker in cluster.brokers()}
     nodes |= {node for _, replicas in partitions for node in replicas}
-    out(f"Clearing broker-level throttles on broker{_s(nodes)} {','.join(map(str, sorted(nodes)))}")
+    out(f"Clearing broker-level throttles on broker{plural_s(nodes)} {joined(sorted(nodes))}")
     alter_configs(
         cluster, {(BROKER, str(node)): [(key, None) for key in (*_RATES, _DIRECTORY_RATE)] for node in sorted(nodes)}
     )
     topics = sorted({topic for (topic, _), _ in partitions})
-    out(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    out(f"Clearing topic-level throttles on topic{plural_s(topics)} {joined(topics)}")
     alter_configs(cluster, {(TOPIC, topic): [(_LEADERS, None), (_FOLLOWERS, None)] for topic in topics})
 
 
 def _listed(topic: str, replicas: Mapping[TopicPartition, set[int]]) -> str:
     entries = {f"{index}:{node}" for (name, index), nodes in replicas.items() if name == topic for node in nodes}
     return ",".join(sorted(entries))
-
-
-def _s(things: Sequence[str] | set[int]) -> str:
-    return "" if len(things) == 1 else "s"
