@@ -378,8 +378,7 @@ def wrap(
 ) -> bytearray:
     """The wrapper of a message set; `attributes` are those of its messages. `EncodeError` as above."""
     value = compress(codec, message_set, magic=magic, level=level)
-    attributes |= codec
-    return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))
+    return _wrapper(value, codec, magic, last_offset, timestamp, attributes)
 
 
 def wrap_in_steps(
@@ -387,5 +386,11 @@ def wrap_in_steps(
 ) -> Steps[bytearray]:
     """`wrap` at the codec's default level, in steps."""
     value = yield from compress_in_steps(codec, message_set, magic=magic)
+    return _wrapper(value, codec, magic, last_offset, timestamp, attributes)
+
+
+def _wrapper(
+    value: bytes | bytearray, codec: CompressionCodec, magic: int, last_offset: int, timestamp: int, attributes: int
+) -> bytearray:
     attributes |= codec
     return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))
