@@ -13,7 +13,7 @@ LOCKED := $(PIP) --require-hashes
 PROCESSES := 2
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
-LOCKS := core build test lint bench spark s3 control security containers docs lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
+LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
 APART := old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7
 # And this one is built by the tests, which have its librdkafka.
@@ -52,7 +52,7 @@ check test:
 	echo "== pytest"; $(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || exit; \
 	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
-torture: $(VENV)/.dev ## Kill brokers, clients and streams 750 times and look what is left (ARGS=--help lists what can be chosen)
+torture: $(VENV)/.dev ## Kill brokers, clients and streams 950 times and look what is left (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)
 
 suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)
@@ -60,7 +60,7 @@ suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged 
 
 # Pyright takes as long as all the others, so it runs beside them; it speaks when they are done.
 # The newest commits' subjects are read where there is a history; an archive has none.
-lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter, check commit subjects; report all that fail
+lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, check commit subjects; report all that fail
 	@failed=; output=$$(mktemp) || exit; pyright=; \
 	trap 'kill $$pyright 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
 	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python >"$$output" 2>&1 & pyright=$$!; \
@@ -69,6 +69,7 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright and import-linter, check commit su
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
 	check mypy $(VENV)/bin/mypy; \
 	check import-linter $(VENV)/bin/lint-imports; \
+	check proselint $(VENV)/bin/proselint check --config .proselintrc.json $(filter-out CHANGELOG.md,$(wildcard *.md)) docs/*.md docs/lessons/*.md; \
 	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
 	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
 	check "commit subjects" subjects; \
@@ -89,11 +90,13 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --clean
 
-# The wheel is made from the source archive, as whoever has only that would make it.
-dist: $(VENV)/.core ## Build wheel and source archive into dist, and try both in empty environments
+# The wheel is made from the source archive, as a user who has only that would make it. SIGNING_KEY=FILE, a private key of
+# ssh-keygen, signs the checksums.
+dist: $(VENV)/.release ## Build wheel and source archive into dist, check them as a package index does, and try both
 	@rm -rf dist
 	@$(VENV)/bin/python -m build --no-isolation --outdir dist . >/dev/null
-	@$(VENV)/bin/python -m tests.distribution dist
+	@$(VENV)/bin/twine check --strict dist/*
+	@$(VENV)/bin/python -m tests.distribution dist $(SIGNING_KEY)
 
 image: $(VENV)/.core ## Build the container image into build/image without an engine, for the tests that run it (as root)
 	@$(VENV)/bin/python -m tests.docker.building
@@ -130,10 +133,12 @@ $(VENV)/.core: $(MADE) requirements/core.txt requirements/build.txt pyproject.to
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security containers $(APART))
+$(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spark s3 control security tools lab containers browser $(APART))
 	@echo "setup: what tests, lint and benchmarks need; PySpark is large" >&2
 	@$(LOCKED) -r requirements/test.txt -r requirements/lint.txt -r requirements/bench.txt -r requirements/spark.txt \
-	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt -r requirements/containers.txt
+	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt -r requirements/tools.txt \
+	  -r requirements/lab.txt -r requirements/containers.txt \
+	  -r requirements/browser.txt
 	@set -e; for name in $(APART); do \
 	  rm -rf $(VENV)/$$name; $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt; \
 	done
@@ -142,6 +147,11 @@ $(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spar
 $(VENV)/.docs: $(MADE) requirements/docs.txt
 	@echo "setup: what the documentation needs" >&2
 	@$(LOCKED) -r requirements/docs.txt
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.core requirements/release.txt
+	@echo "setup: what checks archives before they are published" >&2
+	@$(LOCKED) -r requirements/release.txt
 	@touch $@
 
 $(VENV)/.lock: $(MADE) requirements/lock.txt

@@ -9,6 +9,8 @@ are for a machine that has nothing else to do.
 - `with Broker()`: from the call to a broker that accepts connections, in a process that has imported the package.
 - `minibroker serve`: from the spawn to its ready line.
 - reset: 50 topics with records; each reset meets topics that were made and filled anew.
+- first group: FindCoordinator and one OffsetCommit of a group, the first since the last reset; the reset after it.
+- imports: what `import minibroker` and the pytest plugin add to a process that has imported pytest.
 - tests: each produces to a topic of its own, consumes it, and resets. Memory is the resident set of the whole process.
 - first test: a wheel in an empty environment, and a test with a real client. The figures: pytest's, the process's.
 """
@@ -27,6 +29,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
 
+from benchmarks import wire
+from benchmarks.clients.groups import await_coordinator, commit
 from minibroker import Broker
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +46,36 @@ def test_the_broker_acknowledges_a_record(kafka):
 """
 
 
+def groups(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """The first group after a reset, and the reset of a broker that has one."""
+    first: list[tuple[float, float]] = []
+    resets_behind: list[tuple[float, float]] = []
+    with Broker() as broker:
+        for _ in range(rounds + 1):
+            broker.create_topic("topic", 1)
+            with wire.Connection(broker.address) as connection:
+
+                def begin(connection: wire.Connection = connection) -> None:
+                    await_coordinator(connection, "group")
+                    commit(connection, "group", "topic", range(1))
+
+                first.append(timed(begin))
+            resets_behind.append(timed(broker.reset))
+    return first[1:], resets_behind[1:]
+
+
+def imports() -> tuple[float, float]:
+    """In a new process: the time of ours alone."""
+    program = (
+        "import time, pytest; wall, cpu = time.perf_counter(), time.process_time();"
+        "import minibroker, minibroker.pytest_plugin;"
+        "print(time.perf_counter() - wall, time.process_time() - cpu)"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    wall, cpu = map(float, printed.split())
+    return wall * 1000, cpu * 1000
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
@@ -52,6 +86,10 @@ def main() -> None:
     report("with Broker(), ready", repeated(start_in_process, options.rounds), target=30)
     report("minibroker serve, ready", repeated(start_process, options.rounds), target=150)
     report(f"reset of {TOPICS} topics", resets(options.rounds), target=2)
+    first, resets_behind = groups(options.rounds)
+    report("first group of a test", first, target=3)
+    report("reset with a group", resets_behind, target=2)
+    report("import, pytest plugin", repeated(imports, options.rounds), target=30)
     if options.tests:
         memory(options.tests)
     if not options.no_first_test:

@@ -86,6 +86,8 @@ class Runner:
             self.step(f"{measure.name}: {kind.name}")
             if reason := measure.left_out.get(kind.name):
                 self.results.outcomes[measure.name][kind.name] = f"not asked, {reason}"
+                if not measure.title:
+                    self.results.notes[f"{measure.name}: {kind.name} left out, {reason}"] = None
             else:
                 self._on_new_peer(measure, kind, self.results)
 
@@ -123,7 +125,7 @@ class Runner:
             bench.outcome = f"not asked, {reason}"
             if not measure.title:
                 results.notes[f"{measure.name}: {peer.name} left out, {reason}"] = None
-        except (ClientError, WireError, OSError) as error:
+        except (ClientError, PeerError, WireError, OSError) as error:
             bench.outcome = "FAILED"
             _failed(results, measure, peer.name, error)
         if bench.outcome:

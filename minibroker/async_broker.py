@@ -42,6 +42,14 @@ class Companion(Protocol):
         ...
 
 
+class WatchingCompanion(Companion, Protocol):
+    """A companion that sees the bytes of clients: the page."""
+
+    def watch(self, services: Services) -> None:
+        """See the connections of a broker. Before it listens."""
+        ...
+
+
 class AsyncBroker(AsyncOperations):
     """A broker on the running event loop, for as long as an `async with` block lasts.
 
@@ -63,6 +71,7 @@ class AsyncBroker(AsyncOperations):
         self._data_dir = self._options.data_dir
         self._server: Server | None = None
         self._plane: Companion | None = None
+        self._page: WatchingCompanion | None = None
         self._watch: LoopWatch | None = None
         self.owns_loop = False
 
@@ -121,6 +130,13 @@ class AsyncBroker(AsyncOperations):
         return self._plane.url
 
     @property
+    def page_url(self) -> str:
+        """Where the lab's web page is. RuntimeError unless there is one, and the broker runs."""
+        if self._page is None:
+            raise RuntimeError("there is no page")
+        return self._page.url
+
+    @property
     def services(self) -> Services:
         """The services that the handlers share. RuntimeError unless the broker runs."""
         return self._running.services
@@ -150,8 +166,11 @@ class AsyncBroker(AsyncOperations):
             self._data_dir = temporary.make()
         server: Server | None = None
         try:
-            self._plane = options.open_control_plane()
+            plane = self._plane = options.open_control_plane()
+            self._page = options.open_page(plane)
             server = Server(options.config, self.data_dir, options.listeners, options.clock, brokers=options.brokers)
+            if self._page is not None:
+                self._page.watch(server.services)
             self._make_topics(server.services)
             self._keep_journal(server.services)
             await server.start()
@@ -160,8 +179,9 @@ class AsyncBroker(AsyncOperations):
             await self.stop()
             raise
         self._server = server
-        if self._plane is not None:
-            self._plane.start(self, asyncio.get_running_loop())
+        for companion in (self._plane, self._page):
+            if companion is not None:
+                companion.start(self, asyncio.get_running_loop())
         if not self.owns_loop:
             from minibroker.server.loop_watch import LoopWatch  # noqa: PLC0415 - most brokers have a loop of their own
 
@@ -194,9 +214,11 @@ class AsyncBroker(AsyncOperations):
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
-        plane, self._plane = self._plane, None
-        if plane is not None:
-            await plane.stop()
+        companions = self._page, self._plane  # the page may serve the control plane's address
+        self._plane = self._page = None
+        for companion in companions:
+            if companion is not None:
+                await companion.stop()
         server, self._server = self._server, None
         if server is not None:
             await server.stop(keep=self._options.data_dir is not None)

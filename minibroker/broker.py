@@ -48,10 +48,10 @@ class Broker(BlockingOperations):
         with Broker() as broker:
             producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
 
-    It runs on a thread of its own, from `with` or `start` on. `async with` runs it on the caller's event loop, and
-    gives the `AsyncBroker`, whose methods are the same, to be awaited.
+    It runs on its own thread, from `with` or `start` on. `async with` runs it on your event loop and returns the
+    `AsyncBroker`, which has the same methods as coroutines.
 
-    Its options, all by name, are those of `BrokerOptions`; TypeError, ValueError or ConfigError names a wrong one.
+    Its options, all by name, are those of `BrokerOptions`; TypeError, ValueError or ConfigError names an invalid one.
     """
 
     @by_name
@@ -65,11 +65,11 @@ class Broker(BlockingOperations):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
+        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
         return self._twin.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The same for those who come by another listener than the first. ValueError for one that there is not."""
+        """The addresses of another listener than the first. ValueError for an unknown one."""
         return self._twin.bootstrap_servers_of(listener)
 
     @property
@@ -86,6 +86,11 @@ class Broker(BlockingOperations):
     def control_url(self) -> str:
         """Where the HTTP control plane is. RuntimeError unless there is one, and the broker runs."""
         return self._twin.control_url
+
+    @property
+    def page_url(self) -> str:
+        """Where the lab's web page is. RuntimeError unless there is one, and the broker runs."""
+        return self._twin.page_url
 
     @property
     def data_dir(self) -> str:

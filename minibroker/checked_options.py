@@ -17,12 +17,13 @@ from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
 from minibroker.operations.topic_spec import TopicSpec
 from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
-from minibroker.support.addresses import is_loopback, parse_address, parse_advertised, with_room
+from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, with_room
 
 if TYPE_CHECKING:
-    # Most brokers have neither.
+    # Most brokers have none of these.
     from minibroker.control.plane import ControlPlane
     from minibroker.operations.seeding.seeds import Seeds
+    from minibroker.page.plane import PagePlane
 
 
 class CheckedOptions:
@@ -52,8 +53,9 @@ class CheckedOptions:
         self.journal = options.get("journal", False)
         if self.journal is not True and self.journal < 0:
             raise ValueError(f"journal: {self.journal} is below 0")
-        self._control = _control_address(options)
         self._control_token = options.get("control_token")
+        self._control = _address_of_plane("control", options.get("control"), self._control_token)
+        self._page = _address_of_plane("page", _page(options), self._control_token)
         self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
         if not self.timeout >= 0:  # nor is "not a number"
             raise ValueError(f"timeout: {self.timeout} s is below 0")
@@ -75,6 +77,21 @@ class CheckedOptions:
         from minibroker.control import open_plane  # noqa: PLC0415 - most brokers have none
 
         return open_plane(self._control, self._control_token)
+
+    def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
+        """The page, which has its address but is not served yet; None without `page`.
+
+        It also serves the address of the control plane, if there is one. ValueError without the extra; OSError if the
+        address is in use.
+        """
+        if self._page is None:
+            return None
+        from minibroker.page import open_page  # noqa: PLC0415 - most brokers have none
+
+        page = open_page(self._page, self._control_token)
+        if control is not None:
+            page.adopt(control)
+        return page
 
 
 def _topics(options: BrokerOptions) -> list[TopicSpec]:
@@ -159,23 +176,15 @@ def _seeds(options: BrokerOptions) -> "Seeds | None":
     return read_seeds(os.fspath(path))
 
 
-def _control_address(options: BrokerOptions) -> tuple[str, int] | None:
-    """The address of the control plane. ValueError for one that is none, and for a token that no header can carry.
+def _page(options: BrokerOptions) -> str | None:
+    given = options.get("page")
+    return DEFAULT_LISTEN if given is True else given or None
 
-    ValueError also for an address that others can reach without a token.
-    """
-    text, token = options.get("control"), options.get("control_token")
-    if text is None:
-        return None
-    address = parse_address(text, "control")
-    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise ValueError("control_token: a token is one word of ASCII characters")
-    if token is None and not is_loopback(address[0]):
-        raise ValueError(
-            f"control: {address[0]}:{address[1]} can be reached from other machines, so a token is needed: "
-            "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
-        )
-    return address
+
+def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
+    """The address of the control plane or the page; None for none. ValueError as `guarded_address` has it."""
+    sources = "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
+    return None if text is None else guarded_address(option, text, token, sources)
 
 
 def _text(name: str, value: object) -> str:

@@ -106,6 +106,7 @@ class Core:
                 run_cleaning=given["run_cleaning"],
             )
             self.topics = self.cluster.topics = Topics(data_dir, config, self.logs, self.cluster, self.durability)
+            self.logs.on_cleaned, self.logs.on_shortened = self.hooks.log_cleaned, self.hooks.log_shortened
             self.logs.start(self.topics)
         except BaseException:
             self._data_dir.release()

@@ -77,7 +77,15 @@ class BrokerOptions(TypedDict, total=False):
     Port 0 picks a free one, which `control_url` names.
     """
     control_token: str | None
-    """The token that requests to the control plane need; required unless `control` is a loopback address."""
+    """The token that requests to the control plane need; required unless `control` is a loopback address.
+
+    The page needs the same one.
+    """
+    page: bool | str | None
+    """Whether the lab's web page is served (docs/lab.md), or HOST:PORT for it. It takes the extra `lab`.
+
+    True, and port 0, pick a free port of the loopback interface, which `page_url` names. `control_token` is its token.
+    """
     timeout: float
     """Seconds that methods such as `expect` wait without a `timeout` of their own. Default: 10. ValueError below 0."""
 
@@ -113,6 +121,7 @@ _EXAMPLES: Final = {
     "listen": "'127.0.0.1:9092'",
     "listeners": "'PLAINTEXT://127.0.0.1:9092'",
     "seed_data": "'seeds.json'",
+    "page": "True",
     "timeout": "10",
     "topics": "['orders']",
 }
@@ -128,6 +137,7 @@ _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
     "journal": (int,),
     "listen": (str,),
     "listeners": _TEXT,
+    "page": (bool, str, NoneType),
     "seed_data": _PATH,
     "timeout": (int, float),
     "topics": (Iterable,),

@@ -7,20 +7,23 @@ from typing import TYPE_CHECKING, Unpack
 from minibroker.clock import Clock
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic
+from minibroker.cluster.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Topic
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
+from minibroker.support.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers
     from minibroker.cluster.releases import Release
     from minibroker.coordinators.groups.coordinator import GroupCoordinator
+    from minibroker.coordinators.share_partitions.manager import SharePartitions
+    from minibroker.coordinators.share_state.coordinator import ShareCoordinator
     from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
-    from minibroker.routing.interceptors import Observer
+    from minibroker.routing.interceptors import Observer, Tape
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
     from minibroker.support.background import Background
@@ -42,6 +45,7 @@ class Services:
         authorizer: decides who may do what; None where everybody may do everything.
         quotas: holds clients against their quotas; None while there are none.
         observer: the interceptor of the journal and the faults (`minibroker.faults.observer`); None without them.
+        tape: sees the bytes of connections that begin from now on; None without a page.
         chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain anew.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         started_ms: when that was, on the clock's monotonic time.
@@ -57,6 +61,7 @@ class Services:
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
         self.observer: Observer | None = None
+        self.tape: Tape | None = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.started_ms = core.clock.monotonic_ms()
@@ -87,6 +92,12 @@ class Services:
         if self._has("transactions"):
             self.transactions.close()
             del self.transactions
+        if self._has("share_partitions"):
+            self.share_partitions.close()
+            del self.share_partitions
+        if self._has("share_states"):
+            self.share_states.close()
+            del self.share_states
 
     def close_coordinators(self) -> None:
         """Let nothing happen any more in groups and transactions."""
@@ -94,6 +105,10 @@ class Services:
             self.groups.close()
         if self._has("transactions"):
             self.transactions.close()
+        if self._has("share_partitions"):
+            self.share_partitions.close()
+        if self._has("share_states"):
+            self.share_states.close()
 
     def resume_coordinators(self) -> None:
         """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
@@ -104,6 +119,8 @@ class Services:
             self.transactions.load_all()
         if topics.get(CONSUMER_OFFSETS) is not None:
             self.groups.load_all()
+        if topics.get(SHARE_GROUP_STATE) is not None:
+            self.share_states.store.load_all()
 
     def create_topic(self, name: str) -> Topic:
         """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
@@ -113,6 +130,8 @@ class Services:
             return self.groups.store.log.ensure()
         if name == TRANSACTION_STATE:
             return self.transactions.store.log.ensure()
+        if name == SHARE_GROUP_STATE:
+            return self.share_states.store.log.ensure()
         return create_topics(self.core, [plan_topic(self.core, name)])[0]
 
     @cached_property
@@ -136,12 +155,17 @@ class Services:
         """Consumer groups and committed offsets; made when the first request asks for them."""
         from minibroker.coordinators.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
 
-        return GroupCoordinator(self.core, self.authorizer, self._forgotten_groups)
+        return GroupCoordinator(self.core, self.authorizer, lambda: self.share_states, self._forgotten_groups)
 
     @property
     def made_groups(self) -> "GroupCoordinator | None":
         """The group coordinator, if a request has asked for it."""
         return self.groups if self._has("groups") else None
+
+    @property
+    def made_share_partitions(self) -> "SharePartitions | None":
+        """The share-partitions in use, if a request has asked for them."""
+        return self.share_partitions if self._has("share_partitions") else None
 
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
@@ -149,6 +173,20 @@ class Services:
         from minibroker.coordinators.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
 
         return TransactionCoordinator(self.core)
+
+    @cached_property
+    def share_states(self) -> "ShareCoordinator":
+        """The states of share-partitions; made when the first request asks for them."""
+        from minibroker.coordinators.share_state.coordinator import ShareCoordinator  # noqa: PLC0415 - a start needs none
+
+        return ShareCoordinator(self.core)
+
+    @cached_property
+    def share_partitions(self) -> "SharePartitions":
+        """The share-partitions in use, and share sessions; made when the first request asks for them."""
+        from minibroker.coordinators.share_partitions.manager import SharePartitions  # noqa: PLC0415 - a start needs none
+
+        return SharePartitions(self.core, self.share_states)
 
     @cached_property
     def loggers(self) -> "BrokerLoggers":
@@ -210,11 +248,15 @@ class Services:
             self.telemetry.resubscribe()
 
     def _on_leader_moved(self, partition: Partition) -> None:
-        """Another node coordinates what is in the partition."""
+        """Another node coordinates what is in the partition, or serves the share groups that read it."""
+        if self._has("share_partitions"):
+            self.share_partitions.leader_moved(partition)
         if partition.topic.name == CONSUMER_OFFSETS and self._has("groups"):
             self.groups.leader_moved(partition.index)
         elif partition.topic.name == TRANSACTION_STATE and self._has("transactions"):
             self.transactions.leader_moved(partition.index)
+        elif partition.topic.name == SHARE_GROUP_STATE and self._has("share_states"):
+            self.share_states.store.leader_moved(partition.index)
 
     def _on_marker_written(self, partition: tuple[str, int], producer_id: int, commit: bool) -> None:  # noqa: FBT001 - the hook's arguments
         self.transactions.verifier.forget(partition, producer_id)
@@ -222,10 +264,14 @@ class Services:
         if topic == CONSUMER_OFFSETS:
             self.groups.store.complete_transaction(index, producer_id, commit=commit)
 
-    def _on_topics_deleted(self, names: Collection[str]) -> None:
+    def _on_topics_deleted(self, names: Collection[str]) -> Steps[None]:
         """Forget what groups have committed for them."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
-            self.groups.topics_deleted(names)
+            yield from self.groups.topics_deleted(names)
+        if self._has("share_partitions"):
+            self.share_partitions.topics_deleted()
+        if self.core.topics.get(SHARE_GROUP_STATE) is not None:
+            self.share_states.topics_deleted()
 
 
 def open_services(

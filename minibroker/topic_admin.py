@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.replicas import Replicas
-from minibroker.cluster.topics import CONSUMER_OFFSETS, METADATA_TOPIC, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.cluster.topics import METADATA_TOPIC, Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.core import Core
 from minibroker.support.slices import Steps, drain
@@ -20,9 +20,6 @@ MAX_RECORDS: Final = 10_000
 """Nor may a request change more than would make so many records (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 """The controller's words about a request that would make more."""
-
-COORDINATORS_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
-"""Made by the coordinators, which know how."""
 
 
 class TopicError(ValueError):

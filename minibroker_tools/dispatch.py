@@ -38,6 +38,7 @@ TOOLS: Final = {
     "dub": "confluent",
     "kcat": "kcat",
     "kafkacat": "kcat",
+    "rpk": "rpk",
     "kafka-server-start": "server",
     "kafka-server-stop": "server",
     "zookeeper-server-start": "zookeeper_server",

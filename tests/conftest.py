@@ -2,18 +2,23 @@
 
 import gc
 import os
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from minibroker import Broker
+from minibroker import Broker, checked_options
+from minibroker.operations import groups
 from tests import memory_folder, tools
 from tests.clients.broker_process import BrokerProcess
+from tests.kafka import jars
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
 from tests.patience import NO_RETENTION, PATIENCE_S
 from tests.shares import place, scheduler
@@ -24,6 +29,8 @@ __all__ = ["kafka_libs", "oracle", "real_kafka"]
 settings.register_profile("patient", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
+WATCH = pytest.StashKey[tools.Watch]()
+"""The watch on the programs that tests start, in a run of all tests."""
 STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""
 FAILED = pytest.StashKey[bool]()
@@ -54,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="minibroker-check-")
         config.add_cleanup(folder.cleanup)
         tools.hide(Path(folder.name), os.environ)
+    if not config.getoption("--python-alone"):
+        watch = config.stash[WATCH] = tools.Watch(jars.cache_dir().parent)
+        watch.install()
 
 
 def use_memory(config: pytest.Config) -> None:
@@ -109,6 +119,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    watch = item.config.stash.get(WATCH, None)
+    if watch is None:
+        return (yield)
+    watch.running = (item.nodeid, fixtures_of(item))
+    try:
+        return (yield)
+    finally:
+        watch.running = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before a test runs once more, free what its first failure has left open: those warnings would fail it again."""
+    if getattr(item, "execution_count", 1) > 1:  # the plugin that repeats tests counts from 1
+        for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+            vars(sys).pop(name, None)  # its frames keep the clients of the test alive
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+
 def fixtures_of(item: pytest.Item) -> list[str]:
     """The fixtures of a test, and those that they ask for."""
     return cast("list[str]", getattr(item, "fixturenames", []))
@@ -130,6 +163,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("tools that tests without tools have started", red=True)
         for line in begun:
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_brokers() -> Iterator[None]:
+    """Brokers inside this process wait as long as a busy machine needs, where a test does not say how long."""
+    with ExitStack() as patched:
+        for module in (checked_options, groups):
+            patched.enter_context(patch.object(module, "DEFAULT_TIMEOUT", PATIENCE_S))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
 """Tries what `make dist` has built as its users will: each archive in an empty environment, away from the checkout.
 
-    python -m tests.distribution DIST
+    python -m tests.distribution DIST [KEY]
 
 The packages that the broker needs come as requirements/core.txt pins them; the source archive is built in its
-environment, with those of requirements/build.txt.
+environment, with those of requirements/build.txt. At the end DIST has SHA256SUMS, as sha256sum checks it, and with the
+private key of an ssh-keygen its signature, SHA256SUMS.sig.
 """
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -17,6 +19,8 @@ from typing import Final
 from tests.patience import PATIENCE_S
 
 ROOT: Final = Path(__file__).parents[1]
+NAMESPACE: Final = "minibroker"
+"""The purpose of a signature (`ssh-keygen -n`): one of ours proves nothing about other files."""
 _PROGRAM: Final = """
 from minibroker import Broker
 
@@ -26,8 +30,8 @@ with Broker(topics=["orders:2"]) as broker:
 """
 
 
-def main(directory: str) -> int:
-    """Try the archives in a directory; returns the exit status."""
+def main(directory: str, key: str | None = None) -> int:
+    """Try the archives in a directory and write their checksums; returns the exit status."""
     archives = sorted(Path(directory).resolve().iterdir())
     suffixes = sorted(path.suffix for path in archives)
     if suffixes != [".gz", ".whl"]:
@@ -37,7 +41,18 @@ def main(directory: str) -> int:
         with tempfile.TemporaryDirectory() as place:
             version = _try(archive, Path(place))
         print(f"{archive.name}: {version}, as installed into an empty environment")  # noqa: T201 - as above
+    sums = write_checksums(archives)
+    if key is not None:
+        _run(sums.parent, "ssh-keygen", "-Y", "sign", "-q", "-f", str(Path(key).resolve()), "-n", NAMESPACE, sums.name)
     return 0
+
+
+def write_checksums(archives: list[Path]) -> Path:
+    """Write SHA256SUMS beside the archives; returns its path."""
+    lines = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}\n" for each in archives]
+    path = archives[0].parent / "SHA256SUMS"
+    path.write_text("".join(lines))
+    return path
 
 
 def _try(archive: Path, place: Path) -> str:
@@ -63,4 +78,4 @@ def _run(place: Path, *command: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:3]))

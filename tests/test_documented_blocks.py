@@ -10,33 +10,51 @@ import pytest
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 
-PAGES: Final = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+PAGES: Final = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 
 RUN_ELSEWHERE: Final = {
     "README.md": "tests/pipeline/test_documentation.py",
     "docs/control-plane.md": "tests/broker/control/test_documented.py",
     "docs/faults.md": "tests/broker/faults/test_docs.py",
+    "docs/lessons/answers.md": "tests/broker/page/test_lessons.py",
     "docs/serve.md": "tests/pipeline/test_documentation.py",
+    "docs/service.md": "tests/test_guides.py",
     "docs/spark-example.md": "tests/pipeline/test_documentation.py",
     "docs/spark-jobs.md": "tests/pipeline/test_documentation.py",
     "docs/spark-source.md": "tests/pipeline/test_documentation.py",
     "docs/spark-to-kafka.md": "tests/pipeline/test_documentation.py",
     "docs/spark.md": "tests/pipeline/test_documentation.py",
+    "docs/test-go.md": "tests/clients/test_language_pages.py",
+    "docs/test-jest.md": "tests/clients/test_language_pages.py",
+    "docs/test-junit.md": "tests/clients/test_language_pages.py",
+    "docs/test-rust.md": "tests/clients/test_language_pages.py",
+    "docs/test-spring.md": "tests/clients/test_language_pages.py",
+    "docs/test-vitest.md": "tests/clients/test_language_pages.py",
     "docs/testcontainers.md": "tests/docker/test_testcontainers.py",
     "docs/testing.md": "tests/test_documented.py",
     "docs/tools.md": "tests/command_line_tools/test_documented_tools.py",
     "docs/trace.md": "tests/broker/trace/test_command.py",
+    "docs/grade.md": "tests/broker/grade/test_command.py",
 }
 """The tests that take a page's blocks from it."""
 
-RUN_HERE: Final = {"docs/clients.md", "docs/quotas.md", "docs/releases.md", "docs/security.md", "docs/tutorial.md"}
+RUN_HERE: Final = {
+    "docs/clients.md",
+    "docs/lab.md",
+    "docs/quotas.md",
+    "docs/releases.md",
+    "docs/security.md",
+    "docs/tutorial.md",
+}
 
 PROGRAMS_OF_CLIENTS: Final = {"go", "java", "js", "rust"}
 """Languages in docs/clients.md; tests/clients/test_documented_programs.py runs them."""
 
 NOT_RUN: Final = {
     ("docs/clients.md", ".NET"): "takes the .NET SDK; the page says that it is not run",
+    ("docs/test-dotnet.md", "Without a container"): "takes the .NET SDK; the page says that it is not run",
+    ("docs/test-dotnet.md", "With Testcontainers"): "as above",
     ("docs/docker.md", "In a container"): "takes a container engine",
     ("docs/tutorial.md", "Install"): "what it installs is installed where the tests run",
 }

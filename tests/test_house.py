@@ -177,6 +177,8 @@ def test_every_exception_from_ruff_in_pyproject_has_its_reason_beside_it() -> No
 def test_every_waiver_in_the_code_names_its_rule_and_its_reason() -> None:
     bare: list[str] = []
     for path in python_files():
+        if not WAIVER.search(path.read_text()):
+            continue  # tokens take long
         with path.open("rb") as file:
             bare += [
                 f"{path.relative_to(ROOT)}:{token.start[0]}: {token.string}"

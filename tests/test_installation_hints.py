@@ -19,7 +19,7 @@ EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").re
 ROOMS: Final = ("minibroker", "storage", "protocol", "pipeline", "docs")
 
 
-@pytest.mark.parametrize("extra", ["control", "security", "spark"])
+@pytest.mark.parametrize("extra", ["control", "lab", "security", "spark"])
 def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
     pip, install, *packages = shlex.split(pip_install(extra))
     assert (pip, install) == ("pip", "install")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import minibroker
+from minibroker.page.lessons.catalogue import LESSONS
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -28,8 +29,8 @@ CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "zstandard"]
 OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
 """The others need the extra `spark`."""
 
-# What begins so is loaded by pytest, which is there by then, or needs the extra `control`.
-NEEDS_AN_EXTRA = ["minibroker.pytest_plugin", "minibroker.control."]
+# What begins so is loaded by pytest, which is there by then, or needs the extra `control` or `lab`.
+NEEDS_AN_EXTRA = ["minibroker.pytest_plugin", "minibroker.control.", "minibroker.page.", "minibroker.terminal."]
 
 IMPORT_EVERYTHING = """
 import importlib, json, pkgutil, sys
@@ -122,6 +123,19 @@ def test_each_package_says_that_it_is_typed_and_has_all_of_its_modules(package: 
     sources = {path.relative_to(room) for path in (room / package).rglob("*.py")}
     assert {path.relative_to(unpacked) for path in (unpacked / package).rglob("*.py")} == sources
     assert sources
+
+
+def test_all_that_the_lab_loads_is_in_the_wheel(unpacked: Path) -> None:
+    folder = "minibroker/page/static"
+    files = {path.relative_to(ROOT): path.read_bytes() for path in (ROOT / folder).rglob("*") if path.is_file()}
+    assert {Path(folder) / name for name in ("index.html", "app.js", "vendor/preact.js")} <= set(files)
+    assert {name: (unpacked / name).read_bytes() for name in files} == files
+
+
+def test_the_texts_of_the_lessons_are_in_the_wheel(unpacked: Path) -> None:
+    texts = {path.name: path.read_bytes() for path in (ROOT / "docs" / "lessons").iterdir()}
+    assert {f"{lesson.slug}.md" for lesson in LESSONS} | {"answers.md"} <= set(texts)
+    assert {path.name: path.read_bytes() for path in (unpacked / "minibroker/page/lessons/texts").iterdir()} == texts
 
 
 def test_the_metadata_names_licence_version_and_pythons(distribution: importlib.metadata.Distribution) -> None:

@@ -1,4 +1,4 @@
-"""The modules of the four packages form no large circle, and the core of the broker stays small."""
+"""The modules of the packages form no large circle, and the core of the broker stays small."""
 
 import ast
 import os
@@ -15,6 +15,7 @@ from tests.broker.harness import Harness
 _ROOT: Final = Path(__file__).parent.parent
 _PACKAGES: Final = {
     "minibroker": ".",
+    "minibroker_tools": ".",
     "minibroker_protocol": "protocol",
     "minibroker_storage": "storage",
     "minibroker_pipeline": "pipeline",

@@ -9,6 +9,7 @@ from benchmarks.wire import WireError
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -18,6 +19,11 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -57,11 +63,49 @@ def offset_commit_unknown(target: Target, size: int) -> Attack:
     return sent((_commit(target.tag, target.tag, size), 6))
 
 
-@case("OffsetCommit of 5,000 partitions", 5_000)
+@case("OffsetCommit of 9,000 partitions", 9_000)
 def offset_commit(target: Target, size: int) -> Attack:
     name = target.topic(size)
     _groups_ready(target)
     return sent((_commit(target.tag, name, size), 6))
+
+
+def _group_of(target: Target, size: int) -> str:
+    """A group, called as the target's tag, that has committed for all partitions of a topic; the topic."""
+    name = target.topic(size)
+    _groups_ready(target)
+    (topic,) = target.ask(_commit(target.tag, name, size), 6).topics
+    if codes := {each.error_code for each in topic.partitions} - {0}:
+        raise WireError(f"OffsetCommit: {codes}")
+    return name
+
+
+@case("OffsetDelete of 9,000 partitions", 9_000)
+def offset_delete(target: Target, size: int) -> Attack:
+    partitions = [OffsetDeleteRequestPartition(partition_index=number) for number in range(size)]
+    topic = OffsetDeleteRequestTopic(name=_group_of(target, size), partitions=partitions)
+    return sent((OffsetDeleteRequest(group_id=target.tag, topics=[topic]), 0))
+
+
+@case("OffsetDelete of 100,000 unknown partitions", 100_000)
+def offset_delete_unknown(target: Target, size: int) -> Attack:
+    _group_of(target, 1)
+    partitions = [OffsetDeleteRequestPartition(partition_index=number) for number in range(size)]
+    topic = OffsetDeleteRequestTopic(name=f"{target.tag}-unknown", partitions=partitions)
+    return sent((OffsetDeleteRequest(group_id=target.tag, topics=[topic]), 0))
+
+
+@case("DeleteGroups of a group with 9,000 offsets", 9_000)
+def delete_wide_group(target: Target, size: int) -> Attack:
+    _group_of(target, size)
+    return sent((DeleteGroupsRequest(groups_names=[target.tag]), 1))
+
+
+@case("DeleteTopics of one topic, whose offset 5,000 groups have committed", 5_000)
+def delete_read_topic(target: Target, size: int) -> Attack:
+    _groups_ready(target)
+    _groups(target, size)
+    return sent((DeleteTopicsRequest(topic_names=[f"{target.tag}-00000"], timeout_ms=60_000), 3))
 
 
 def _groups_ready(target: Target) -> None:

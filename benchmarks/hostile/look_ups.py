@@ -42,6 +42,12 @@ def metadata_all(target: Target, size: int) -> Attack:
     return sent((MetadataRequest(topics=None), 9))
 
 
+@case("50 requests for Metadata of a topic with 9,000 partitions", 9_000)
+def metadata_wide(target: Target, size: int) -> Attack:
+    name = target.topic(size)
+    return sent(*((_named([name, f"{name}-{number}"], create=False), 9) for number in range(50)))
+
+
 @case("Metadata of 4,000,000 empty names (8 MB)", 4_000_000)
 def metadata_empty_names(target: Target, size: int) -> Attack:
     del target

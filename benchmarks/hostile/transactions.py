@@ -1,9 +1,12 @@
 """Requests of transactional producers, and of those who look at transactions."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
 from benchmarks.wire import WireError
+from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.end_txn import EndTxnRequest
@@ -23,7 +26,8 @@ from minibroker_protocol.messages.write_txn_markers import (
 
 _CASES = Cases()
 case = _CASES.case
-_COORDINATOR_LOADING, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR = 14, 15, 16
+_NOT_YET = (3, 14, 15, 16, 51)
+"""There is no such topic yet, or no coordinator, or it still loads, or works on the request before."""
 _EXPRESSION = "(?:.?){1000}" * 9
 
 
@@ -40,8 +44,7 @@ def _producer(target: Target, name: str) -> InitProducerIdResponse:
         response: InitProducerIdResponse = target.ask(ask.request, ask.version)
         if response.error_code == 0:
             return response
-        loading = (_COORDINATOR_LOADING, _COORDINATOR_NOT_AVAILABLE, _NOT_COORDINATOR)
-        if response.error_code not in loading or time.monotonic() > deadline:
+        if response.error_code not in _NOT_YET or time.monotonic() > deadline:
             raise WireError(f"InitProducerId: {response.error_code}")
         time.sleep(0.1)
 
@@ -86,21 +89,69 @@ def end_transaction(target: Target, size: int) -> Attack:
     return sent((request, 3))
 
 
-@case("TxnOffsetCommit of 100,000 unknown partitions", 100_000)
-def commit_offsets(target: Target, size: int) -> Attack:
+def _offsets(target: Target, topic: str, size: int) -> TxnOffsetCommitRequest:
+    """Offsets of a new transactional id for a group that is called alike."""
     producer = _producer(target, target.tag)
     partitions = [
         TxnOffsetCommitRequestPartition(partition_index=number, committed_offset=1, committed_metadata="")
         for number in range(size)
     ]
-    request = TxnOffsetCommitRequest(
+    return TxnOffsetCommitRequest(
         transactional_id=target.tag,
         group_id=target.tag,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        topics=[TxnOffsetCommitRequestTopic(name=target.tag, partitions=partitions)],
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=partitions)],
     )
-    return sent((request, 3))
+
+
+@case("TxnOffsetCommit of 100,000 unknown partitions", 100_000)
+def commit_unknown_offsets(target: Target, size: int) -> Attack:
+    return sent((_offsets(target, target.tag, size), 3))
+
+
+def _commit_in_transaction(target: Target, size: int) -> TxnOffsetCommitRequest:
+    """A TxnOffsetCommit whose transaction has the group's partition."""
+    request = _offsets(target, target.topic(size), size)
+    add = AddOffsetsToTxnRequest(
+        transactional_id=target.tag,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        group_id=target.tag,
+    )
+    _await(target, add, lambda response: response.error_code)
+    return request
+
+
+def _await(target: Target, request: object, code_of: Callable[[Any], int]) -> None:
+    """Ask until the coordinator of the group is there; a Kafka makes the topic of its groups for the first of them."""
+    target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
+    deadline = time.monotonic() + 60
+    while code := code_of(target.ask(request, 3)):
+        if code not in _NOT_YET or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    else:
+        return
+    raise WireError(f"{type(request).__name__}: {code}")
+
+
+@case("TxnOffsetCommit of 9,000 partitions", 9_000)
+def commit_offsets(target: Target, size: int) -> Attack:
+    return sent((_commit_in_transaction(target, size), 3))
+
+
+@case("EndTxn with 9,000 offsets", 9_000)
+def end_commit(target: Target, size: int) -> Attack:
+    request = _commit_in_transaction(target, size)
+    _await(target, request, lambda response: response.topics[0].partitions[0].error_code)
+    end = EndTxnRequest(
+        transactional_id=target.tag,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        committed=True,
+    )
+    return sent((end, 3))
 
 
 def _markers(topic: str, producers: int, partitions: int) -> WriteTxnMarkersRequest:

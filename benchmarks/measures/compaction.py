@@ -39,5 +39,6 @@ MEASURES = (
         ),
         run=_run,
         when="once",
+        left_out={"kfake": "it has no directory for each partition, which would show when it cleans"},
     ),
 )

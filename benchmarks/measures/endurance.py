@@ -24,7 +24,7 @@ MEASURES = (
     Measure(
         name="endurance",
         figures=(
-            Figure("endurance.rss", "RSS after the load", "MB", value=60),
+            Figure("endurance.rss", "RSS after the load", "MB", value=40),
             Figure("endurance.peak", "largest RSS while producing", "MB"),
         ),
         run=_run,

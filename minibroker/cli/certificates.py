@@ -19,12 +19,12 @@ def add_parser(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("directory", metavar="DIR", help="where they are to be; made if it is not there")
+    parser.add_argument("directory", metavar="DIR", help="directory to write them to; created if missing")
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="a name or address of the broker, beside localhost"
     )
     parser.add_argument("--client", default="client", metavar="NAME", help="the client's common name (default client)")
-    parser.add_argument("--password", metavar="TEXT", help="of the PKCS12 files (default minibroker)")
+    parser.add_argument("--password", metavar="TEXT", help="password of the PKCS12 files (default minibroker)")
     parser.set_defaults(run=_run, parser=parser)
 
 

@@ -6,11 +6,14 @@ Everything goes through `logging`. A message is one line, whatever clients have 
 (`Entry.to_json`).
 """
 
+import contextlib
 import json
 import logging
 import sys
 import threading
 import time
+from collections import deque
+from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("text", "json")
 _OURS: Final = "minibroker"
+_MOST_HELD: Final = 1000
 _requests: Final = logging.getLogger("minibroker.requests")
 
 
@@ -56,9 +60,25 @@ class Console:
         for logger, level in self._before:
             logger.setLevel(level)
 
+    @contextlib.contextmanager
+    def held(self) -> Generator[None]:
+        """Hold lines back while another program has the terminal; the newest are written when the block ends."""
+        self._handler.held = deque(maxlen=_MOST_HELD)
+        try:
+            yield
+        finally:
+            held, self._handler.held = self._handler.held, None
+            for record in held:
+                self._handler.emit(record)
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether people read stderr at a terminal, not programs."""
+        return self._has_banner and sys.stderr.isatty()
+
     def greet(self, rows: dict[str, str]) -> None:
         """Tell people at a terminal what to connect to; programs that read stderr are told nothing."""
-        if self._has_banner and sys.stderr.isatty():
+        if self.has_reader:
             sys.stderr.write(banner(rows))
 
     def check_advertised(self, host: str) -> None:
@@ -86,9 +106,14 @@ def tell_request(entry: "Entry") -> None:
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
-    """Writes to what `sys.stderr` is at the moment."""
+    """Writes to what `sys.stderr` is at the moment; into `held` while that is there."""
+
+    held: deque[logging.LogRecord] | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self.held is not None:
+            self.held.append(record)
+            return
         self.stream = sys.stderr
         super().emit(record)
 

@@ -11,6 +11,12 @@ from typing import Any, Final, TextIO
 _SOUND: Final = 0
 _FAULTY: Final = 1
 _INTERRUPTED: Final = 130
+_DECODERS: Final = {
+    "offsets_decoder": "decode_group_record",
+    "transaction_log_decoder": "decode_transaction_record",
+    "share_group_state_decoder": "decode_share_state_record",
+}
+"""The functions of `minibroker_storage.dump.decoders` by the options that ask for them."""
 
 _DESCRIPTION: Final = """\
 Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .index, .timeindex, .txnindex, .snapshot,
@@ -23,15 +29,15 @@ _EPILOG: Final = "Exit status: 0 when everything was read and is sound, 1 when s
 def add_parser(subparsers: Any) -> None:
     """Add the sub-command to an argparse parser; its options carry `run`."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "dump", help="show what is in log files", description=_DESCRIPTION, epilog=_EPILOG
+        "dump", help="print the content of log files", description=_DESCRIPTION, epilog=_EPILOG
     )
     option = parser.add_argument
     option("files", nargs="+", metavar="FILE", help="a file, a partition's or a data directory, or -")
     option("--print-data-log", action="store_true", help="print records with their keys and values")
     option("--deep-iteration", action="store_true", help="print records, also those in compressed batches")
-    option("--skip-record-metadata", action="store_true", help="of records, print keys and values alone")
+    option("--skip-record-metadata", action="store_true", help="print only keys and values of records")
     option("--max-bytes", type=size, metavar="N", help="read no more than the first N bytes of each log")
-    option("--index-sanity-check", action="store_true", help="say whether a starting broker would keep the indexes")
+    option("--index-sanity-check", action="store_true", help="check whether a starting broker would keep the indexes")
     option("--verify-index-only", action="store_true", help="check the indexes against the log; print mismatches only")
     option("--format", choices=["auto", "0.7"], default="auto", help="0.7: the log is from before Kafka 0.8")
     topic = parser.add_mutually_exclusive_group()
@@ -40,6 +46,9 @@ def add_parser(subparsers: Any) -> None:
     )
     topic.add_argument(
         "--transaction-log-decoder", action="store_true", help="the log is of __transaction_state: print its records"
+    )
+    topic.add_argument(
+        "--share-group-state-decoder", action="store_true", help="the log is of __share_group_state: print its records"
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -61,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
     from minibroker_storage.dump.options import DumpOptions  # noqa: PLC0415 - `serve` needs none of it
 
-    options.print_data_log |= options.offsets_decoder or options.transaction_log_decoder
+    options.print_data_log |= any(getattr(options, name) for name in _DECODERS)
     dump_options = DumpOptions(
         deep_iteration=options.deep_iteration or options.print_data_log,
         max_bytes=options.max_bytes,
@@ -121,13 +130,12 @@ def _dump(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:
 
 def _decoder(options: argparse.Namespace) -> Any:
     """The decoder of a coordinator's topic, None unless the options name one."""
-    if not options.offsets_decoder and not options.transaction_log_decoder:
+    function = next((function for name, function in _DECODERS.items() if getattr(options, name)), None)
+    if function is None:
         return None
     from minibroker_storage.dump import decoders  # noqa: PLC0415 - only where it is asked for
 
-    return decoders.Decoder(
-        decoders.decode_group_record if options.offsets_decoder else decoders.decode_transaction_record
-    )
+    return decoders.Decoder(getattr(decoders, function))
 
 
 def _explain(options: argparse.Namespace, dump_options: Any, out: TextIO) -> bool:

@@ -31,6 +31,15 @@ def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> No
     )
 
 
+def write_redpanda_lines(listeners: Iterable[tuple[str, str]]) -> None:
+    """Write the lines by which programs recognise a Redpanda that has started."""
+    addresses = ", ".join(f"{{{name}:{address}}}" for name, address in listeners)
+    _write(
+        f"INFO  redpanda::main - application.cc - Started Kafka API server listening at {addresses}",
+        "INFO  redpanda::main - application.cc - Successfully started Redpanda!",
+    )
+
+
 def write_controller_lines(node_id: int) -> None:
     """Write the lines of a controller without a broker to stdout."""
     _write(

@@ -1,4 +1,4 @@
-"""The command line: `minibroker serve`, `minibroker dump`, `minibroker trace` and `minibroker certificates`."""
+"""The command line: `minibroker serve`, `lab`, `dump`, `trace`, `grade` and `certificates`."""
 
 import argparse
 import asyncio
@@ -8,12 +8,16 @@ import logging
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cli.certificates import add_parser as add_certificates_parser
 from minibroker.cli.dump import add_parser as add_dump_parser
+from minibroker.cli.grade import add_parser as add_grade_parser
+from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
+from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.trace import add_parser as add_trace_parser
 from minibroker.config import parse_properties
 from minibroker.support.suggestions import suggestion
@@ -26,14 +30,14 @@ if TYPE_CHECKING:
     from minibroker.faults.fault import Fault
     from minibroker.services import Services
 
-_DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 _TOLD_TOPICS: Final = 10
 _logger: Final = logging.getLogger("minibroker")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    options, unknown = _parser().parse_known_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options, unknown = make_parser(arguments).parse_known_args(arguments)
     if unknown:
         known = [f"--{name.replace('_', '-')}" for name in vars(options)]
         hint = suggestion(unknown[0].partition("=")[0], known)
@@ -46,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of these arguments: the many options of a command that they do not name are left out."""
     parser = argparse.ArgumentParser(
         prog="minibroker",
         description="A Kafka-protocol broker emulator: real clients, real segment files, one small process.",
@@ -54,70 +59,40 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"minibroker {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     serve = commands.add_parser("serve", help="run a broker until SIGTERM or SIGINT")
-    option = serve.add_argument
-    option("--listen", metavar="HOST:PORT", help=f"default {_DEFAULT_LISTEN}, or `listeners`; port 0 picks one")
-    option(
-        "--brokers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="brokers of one cluster, in this process; each listens on the port behind the last one's (default 1)",
-    )
-    option(
-        "--also-listen",
-        action="append",
-        default=[],
-        metavar="HOST:PORT[=ADVERTISED]",
-        help="at a further address; who comes there is told ADVERTISED, HOST:PORT",
-    )
-    option(
-        "--silent-port",
-        action="append",
-        default=[],
-        metavar="HOST:PORT",
-        help="accept connections there and say nothing, as a stand-in for Kafka's controller or JMX port",
-    )
-    option("--data-dir", metavar="DIR", help="default: `log.dirs`, or a temporary directory, removed at exit")
-    option(
-        "--advertise", metavar="HOST:PORT", help="where clients find it; default: `advertised.listeners`, or as dialled"
-    )
-    option(
-        "--config",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a server.properties with Kafka's own names; of several files the last one wins",
-    )
-    option(
-        "--set", action="append", default=[], metavar="KEY=VALUE", dest="settings", help="one of them; wins over FILE"
-    )
-    option("--emulate", metavar="RELEASE", help="serve what that release of Kafka serves: 0.8.2, 0.9, ... 4.4")
-    option("--topic", action="append", default=[], metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]", help="unless it exists")
-    option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
-    option("--ready-file", metavar="PATH", help="write the bootstrap address there once clients can connect")
-    option(
-        "--faults", metavar="FILE", help="what is to go wrong, for whom and how often: JSON or YAML, see docs/faults.md"
-    )
-    option(
-        "--journal",
-        nargs="?",
-        const=True,
-        default=False,
-        type=int,
-        metavar="N",
-        help="keep the newest N requests (10000)",
-    )
-    option("--control", metavar="HOST:PORT", help="the HTTP control plane, see docs/control-plane.md; port 0 picks one")
-    option(
-        "--control-token",
-        metavar="TOKEN",
-        help="what its clients have to know, else MINIBROKER_CONTROL_TOKEN; needed where others can reach it",
-    )
-    option("--log-format", choices=("text", "json"), default="text", help="of what is written to stderr (default text)")
-    option("-v", "--verbose", action="store_true", help="a line on stderr for each request")
-    serve.set_defaults(run=_run_serve, parser=serve)
+    if "serve" in arguments:
+        add_options(serve)
+        serve.add_argument(
+            "--page",
+            metavar="HOST:PORT",
+            help="address of the lab's web page: see docs/lab.md; port 0 takes a free port",
+        )
+    serve.set_defaults(run=_run_serve, parser=serve, browser=False, lesson=None, answers=False, terminal=False)
+    lab = commands.add_parser("lab", help="run a broker and show it in a web page")
+    if "lab" in arguments:
+        add_options(lab)
+        lab.add_argument(
+            "--page",
+            metavar="HOST:PORT",
+            default=DEFAULT_PAGE,
+            help=f"address of the page; port 0 takes a free port (default {DEFAULT_PAGE})",
+        )
+        lab.add_argument(
+            "--no-browser",
+            action="store_false",
+            dest="browser",
+            help="do not open a browser (it opens only at a terminal)",
+        )
+        lab.add_argument(
+            "--lesson", type=int, choices=range(1, 11), metavar="N", help="open lesson N of the course, 1 to 10"
+        )
+        lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
+        lab.add_argument(
+            "--terminal", action="store_true", help="show it in this terminal, with keys, and in no browser"
+        )
+    lab.set_defaults(run=_run_serve, parser=lab)
     add_dump_parser(commands)
     add_trace_parser(commands)
+    add_grade_parser(commands)
     add_certificates_parser(commands)
     return parser
 
@@ -145,10 +120,12 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
         raise ValueError("--data-dir is empty")
+    if options.terminal:
+        check_terminal()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         broker = Broker(
-            listen=options.listen or _DEFAULT_LISTEN,
+            listen=options.listen or DEFAULT_LISTEN,
             data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
             advertise=options.advertise,
             config=properties,
@@ -159,43 +136,76 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             listeners=listeners,
             journal=options.journal,
             control=options.control,
-            control_token=options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None,
+            page=options.page,
+            control_token=_token(options),
         )
     for each in caught:
         _logger.warning("%s", each.message)
     faults = _faults(options.faults) if options.faults else []
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop = _stop_event(with_stdin=options.stop_with_stdin)
     ready_file = options.ready_file
     if ready_file:
         _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
     broker.twin.owns_loop = True
     try:
-        async with broker, _silent_ports(options.silent_port):
+        async with broker, _silent_ports(options.silent_port), _admin_ports(options.admin_api, broker):
             if faults:
                 _install(broker.services, faults)
             if options.verbose:
                 _watch(broker.services)
             if ready_file:
                 write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
-            where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
-            if options.control:
-                where += f" control={broker.control_url}"
-            if len(broker.twin.listener_names) > 1:
-                where += f" listeners={_listeners(broker)}"
-            print(f"minibroker ready: {where}", flush=True)  # noqa: T201 - the one line that others wait for
+            print(f"minibroker ready: {_where(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
-            console.greet(_summary(broker, control=options.control))
+            console.greet(_summary(broker, options))
             for host in {host for host, _ in broker.twin.advertised}:
                 console.check_advertised(host)
+            _open_browser(broker, options, console)
             _warm_up(broker.services.core)
+            if options.terminal:
+                with console.held():
+                    await show(broker.page_url, _token(options), stop)
             await stop.wait()
     finally:
         if ready_file:
             _remove(ready_file)
     return 0
+
+
+def _stop_event(*, with_stdin: bool) -> asyncio.Event:
+    """An event that is set by SIGTERM, by SIGINT, and by the end of stdin if that counts."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if with_stdin:
+        threading.Thread(target=_read_stdin, args=(loop, stop), daemon=True).start()
+    return stop
+
+
+def _read_stdin(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Read stdin to its end, which sets the event. On a thread: the loop watches pipes, but not files and terminals."""
+    with contextlib.suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    with contextlib.suppress(RuntimeError):  # the loop has ended first
+        loop.call_soon_threadsafe(stop.set)
+
+
+def _where(broker: "Broker", options: argparse.Namespace) -> str:
+    """The addresses and the directory of a broker, for programs."""
+    where = f"bootstrap={broker.bootstrap_servers} data-dir={broker.data_dir} pid={os.getpid()}"
+    if options.control:
+        where += f" control={broker.control_url}"
+    if options.page:
+        where += f" page={broker.page_url}"
+    if len(broker.twin.listener_names) > 1:
+        where += f" listeners={_listeners(broker)}"
+    return where
+
+
+def _token(options: argparse.Namespace) -> str | None:
+    return options.control_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
 
 
 @contextlib.asynccontextmanager
@@ -214,17 +224,50 @@ async def _silent_ports(addresses: Sequence[str]) -> AsyncGenerator[None]:
         ports.close()
 
 
-def _write_kafka_lines(broker: "Broker") -> None:
-    """Write the lines that MINIBROKER_LOG_LINES=kafka asks for."""
-    if os.environ.get("MINIBROKER_LOG_LINES") != "kafka":
-        return
-    from minibroker.cli.kafka_lines import write_broker_lines  # noqa: PLC0415 - containers want them
+def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
+    """Show the page to whoever sits at a terminal."""
+    if options.browser and not options.terminal and console.has_reader:
+        from minibroker.cli.browser import open_browser  # noqa: PLC0415 - only `lab` opens one
 
-    found = (
+        open_browser(broker.page_url + lesson_path(options), _token(options))
+
+
+def lesson_path(options: argparse.Namespace) -> str:
+    """The path of the lesson that was asked for, behind the page's address."""
+    path = "" if options.lesson is None else f"/lessons/{options.lesson}"
+    return f"{path or '/lessons'}?answers=1" if options.answers else path
+
+
+@contextlib.asynccontextmanager
+async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
+    """Keep ports open that answer questions over HTTP."""
+    if not given:
+        yield
+        return
+    from minibroker.control import admin_ports  # noqa: PLC0415 - most runs have none
+
+    ports = admin_ports(given)
+    await ports.open(broker.services)
+    try:
+        yield
+    finally:
+        ports.close()
+
+
+def _write_kafka_lines(broker: "Broker") -> None:
+    """Write the lines that MINIBROKER_LOG_LINES asks for: those of kafka, or of redpanda, too."""
+    kind = os.environ.get("MINIBROKER_LOG_LINES")
+    if kind not in {"kafka", "redpanda"}:
+        return
+    from minibroker.cli.kafka_lines import write_broker_lines, write_redpanda_lines  # noqa: PLC0415 - containers want them
+
+    found = [
         (name, address)
         for name in broker.twin.listener_names
         for address in broker.twin.bootstrap_servers_of(name).split(",")
-    )
+    ]
+    if kind == "redpanda":
+        write_redpanda_lines(found)
     write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
 
 
@@ -255,7 +298,7 @@ def _warm_up(core: "Core") -> None:
     warm_up(core)
 
 
-def _summary(broker: "Broker", *, control: str | None) -> dict[str, str]:
+def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     """The rows of the banner of a broker that has just started."""
     topics = [topic.name for topic in broker.twin.services.core.topics if not topic.is_internal]
     release = broker.twin.services.release
@@ -268,8 +311,10 @@ def _summary(broker: "Broker", *, control: str | None) -> dict[str, str]:
     }
     if len(broker.twin.listener_names) > 1:
         rows["listeners"] = _listeners(broker).replace(",", ", ")
-    if control:
+    if options.control:
         rows["control plane"] = broker.control_url
+    if options.page:
+        rows["page"] = broker.page_url + lesson_path(options)
     rows["to stop it"] = "Ctrl-C"
     return rows
 

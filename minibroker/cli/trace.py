@@ -10,10 +10,11 @@ import sys
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from minibroker.support.addresses import parse_address, parse_advertised, written
+from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, written
 from minibroker.support.properties import PropertiesError, parse_properties
 
 if TYPE_CHECKING:
+    from minibroker.page.trace_plane import TracePlane
     from minibroker.trace.reading import Reading
     from minibroker.trace.recorder import Output
 
@@ -30,7 +31,7 @@ are, but for the addresses of brokers, so that clients stay on the proxy.
 def add_parser(subparsers: Any) -> None:
     """Add the sub-command to an argparse parser; its options carry `run`."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "trace", help="show what passes between clients and brokers", description=_DESCRIPTION
+        "trace", help="show the requests and responses between clients and brokers", description=_DESCRIPTION
     )
     option = parser.add_argument
     option("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster")
@@ -38,11 +39,17 @@ def add_parser(subparsers: Any) -> None:
         "--listen",
         default=_DEFAULT_LISTEN,
         metavar="HOST:PORT",
-        help=f"default {_DEFAULT_LISTEN}; further brokers get the ports behind it, or any ports if it is 0",
+        help=f"default {_DEFAULT_LISTEN}; further brokers get the next ports, or free ports if it is 0",
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", metavar="FILE", help="write JSON lines there instead of the list; - is stdout")
-    shown.add_argument("--quiet", action="store_true", help="show nothing")
+    shown.add_argument("--quiet", action="store_true", help="show nothing in the terminal")
+    option("--page", metavar="HOST:PORT", help="show the requests in a web page there, too; port 0 takes a free port")
+    option(
+        "--page-token",
+        metavar="TOKEN",
+        help="token for the page; needed if others can reach its address (default MINIBROKER_CONTROL_TOKEN)",
+    )
     option("--to-tls", action="store_true", help="connect to brokers with TLS")
     option("--to-config", metavar="FILE", help="client properties with Kafka's own names, for TLS towards brokers")
     parser.set_defaults(run=run, parser=parser)
@@ -53,8 +60,20 @@ def run(options: argparse.Namespace) -> int:
     to = parse_advertised(options.to, "--to")
     listen = parse_address(options.listen, "--listen")
     context = _context(options)
+    page = _page(options)
     with _opened(options) as file:
-        return asyncio.run(_run(options, to, listen, context, file))
+        return asyncio.run(_run(options, to, listen, context, file, page))
+
+
+def _page(options: argparse.Namespace) -> "TracePlane | None":
+    """The page, whose address is taken; None for none."""
+    if not options.page:
+        return None
+    from minibroker.page import open_trace_page  # noqa: PLC0415 - most runs have none
+
+    token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
+    sources = "--page-token or MINIBROKER_CONTROL_TOKEN"
+    return open_trace_page(guarded_address("--page", options.page, token, sources), token)
 
 
 def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
@@ -97,6 +116,7 @@ async def _run(
     listen: tuple[str, int],
     context: ssl.SSLContext | None,
     file: TextIO | None,
+    page: "TracePlane | None",
 ) -> int:
     from minibroker.clock import SystemClock  # noqa: PLC0415 - other commands need none of these
     from minibroker.trace.proxy import Proxy  # noqa: PLC0415 - the same
@@ -111,11 +131,15 @@ async def _run(
     if file is not None:
         output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
     line, left_out = _forms(json=options.json is not None)
-    recorder = Recorder(SystemClock(loop), output, line, left_out, _complain)
-    proxy = Proxy(to, listen, context, recorder)
+    clock = SystemClock(loop)
+    recorder = Recorder(clock, output, line, left_out, _complain)
+    proxy = Proxy(to, listen, context, recorder if page is None else page.watch(clock, recorder))
     try:
         await proxy.start()
         where = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
+        if page is not None:
+            page.serve({"bootstrap_servers": written(proxy.address), "to": written(to)})
+            where += f" page={page.url}"
         # Others wait for that line; where stdout is for JSON it goes to stderr.
         print(f"minibroker trace ready: {where}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
         if output is not None:
@@ -124,6 +148,8 @@ async def _run(
     finally:
         proxy.close()
         recorder.close()
+        if page is not None:
+            await page.stop()
     return 0
 
 

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
 _SHARED: Final = (
+    "minibroker_protocol.records.record",
+    "minibroker_protocol.records.batch",
+    "minibroker_storage.producer_state",
+    "minibroker_storage.segment",
+    "minibroker_storage.recovery",
+    "minibroker_storage.log",
     "minibroker.security.authorization.acls",
     "minibroker.requests.requirements",
     "minibroker.requests.declarations",
@@ -40,6 +46,12 @@ _SHARED: Final = (
     "minibroker.coordinators.groups.classic.group",
     "minibroker.coordinators.groups.consumer.changes",
     "minibroker.coordinators.groups.group_records",
+    "minibroker_protocol.coordinator_records.share_groups",
+    "minibroker.coordinators.groups.share.group",
+    "minibroker.coordinators.groups.share.changes",
+    "minibroker_protocol.coordinator_records.streams_groups",
+    "minibroker.coordinators.groups.streams.group",
+    "minibroker.coordinators.groups.streams.changes",
     "minibroker.coordinators.groups.store",
     "minibroker.coordinators.groups.commits",
     "minibroker.config.group",

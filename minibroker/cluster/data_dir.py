@@ -24,7 +24,7 @@ from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, ma
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES
 from minibroker_storage.data_directory.publication import finish
-from minibroker_storage.recovery import LastStop
+from minibroker_storage.last_stop import LastStop
 
 DEFAULT_NODE_ID: Final = 1
 

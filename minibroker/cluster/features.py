@@ -18,6 +18,8 @@ METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 GROUP_VERSION: Final = "group.version"
+SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 _SECTION: Final = "features"
 _FIRST_EPOCH: Final = 1
@@ -42,8 +44,10 @@ FEATURES: Final[Mapping[str, Feature]] = {
     METADATA_VERSION: Feature(7, 33, 33),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
+    SHARE_VERSION: Feature(0, 1, 1),
+    STREAMS_VERSION: Feature(0, 1, 1),
 }
-"""What Kafka 4.4 has (`Feature`, `MetadataVersion`), without share.version and streams.version, which nobody serves."""
+"""The features of Kafka 4.4 (`Feature`, `MetadataVersion`)."""
 
 
 class Features:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker.support.slices import Steps
@@ -187,6 +187,10 @@ class FetchSessionCache:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def __iter__(self) -> Iterator[FetchSession]:
+        """The sessions, the least recently used first."""
+        return iter(tuple(self._sessions.values()))
 
     def get(self, session_id: int) -> FetchSession | None:
         """The session with this id."""

@@ -1,7 +1,9 @@
 """Hooks: events of the lower floors that upper floors subscribe to."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Generic, ParamSpec
+
+from minibroker.support.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
@@ -28,21 +30,56 @@ class Hook(Generic[P]):
             each(*args, **kwargs)
 
 
+class SteppedHook(Generic[P]):
+    """An event whose subscribers act in steps, one subscriber after the other."""
+
+    __slots__ = ("_subscribers",)
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[P, Steps[None]]] = []
+
+    def subscribe(self, function: Callable[P, Steps[None]]) -> None:
+        """As that of `Hook`."""
+        self._subscribers.append(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Steps[None]:
+        """Tell all subscribers."""
+        for each in self._subscribers:
+            yield from each(*args, **kwargs)
+
+
 class Hooks:
     """The events of one broker.
 
     Attributes:
         config_changed: what resources of this type are configured with has changed.
+        fault_hit: a fault has hit a request; the arguments are the API, the client id, and a function that gives the
+            fault's fields.
         leader_moved: the partition has another leader, or none any more.
+        log_cleaned: the log of a partition was compacted; the arguments are the partition and the bytes that it had
+            before.
+        log_shortened: retention has removed segments; the arguments are the partition, the log start offset before, and
+            the number of segments.
         marker_written: a marker is in a log; the arguments are (topic, partition), the producer's id, and whether
             the transaction was committed.
-        topics_deleted: the topics of these names are gone.
+        topics_deleted: the topics of these names are gone; a subscriber returns its work in steps.
     """
 
-    __slots__ = ("config_changed", "leader_moved", "marker_written", "topics_deleted")
+    __slots__ = (
+        "config_changed",
+        "fault_hit",
+        "leader_moved",
+        "log_cleaned",
+        "log_shortened",
+        "marker_written",
+        "topics_deleted",
+    )
 
     def __init__(self) -> None:
         self.config_changed: Hook[[ConfigResourceType]] = Hook()
+        self.fault_hit: Hook[[str, str | None, Callable[[], Mapping[str, object]]]] = Hook()
         self.leader_moved: Hook[[Partition]] = Hook()
+        self.log_cleaned: Hook[[Partition, int]] = Hook()
+        self.log_shortened: Hook[[Partition, int, int]] = Hook()
         self.marker_written: Hook[[tuple[str, int], int, bool]] = Hook()
-        self.topics_deleted: Hook[[Collection[str]]] = Hook()
+        self.topics_deleted: SteppedHook[[Collection[str]]] = SteppedHook()

@@ -4,29 +4,35 @@ There is one copy of each log, which all replicas share. So a replica that is up
 has taken are those of its followers.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import os
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from minibroker.cluster.adoption import is_unfinished
+from minibroker.cluster.node import NO_NODE
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
-from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.node import Node
     from minibroker.cluster.topics import Topic
     from minibroker_storage.data_directory.names import TopicPartition
+    from minibroker_storage.log import Log
 
 
 class LogKeeper(Protocol):
     """The interface of the log manager, as far as topics need it."""
 
-    def open_log(self, partition: "Partition") -> Log:
+    def open_log(self, partition: Partition) -> Log:
         """Open a partition's log. StorageError or OSError when that fails."""
         ...
 
@@ -34,11 +40,11 @@ class LogKeeper(Protocol):
         """Let a log act on a new configuration."""
         ...
 
-    def forget_partition(self, partition: "Partition") -> None:
+    def forget_partition(self, partition: Partition) -> None:
         """The partition is going to be deleted."""
         ...
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Iterable[str]) -> Steps[None]:
         """New topics take these names: what is known of older ones is not theirs. OSError."""
         ...
 
@@ -67,7 +73,7 @@ class Partition:
         "topic",
     )
 
-    def __init__(self, topic: "Topic", index: int, directory: str, keeper: LogKeeper) -> None:
+    def __init__(self, topic: Topic, index: int, directory: str, keeper: LogKeeper) -> None:
         self.topic = topic
         self.index = index
         self.directory = directory
@@ -80,7 +86,7 @@ class Partition:
         self.is_under_min_isr = False
 
     @property
-    def key(self) -> "TopicPartition":
+    def key(self) -> TopicPartition:
         """As checkpoints name it."""
         return self.topic.name, self.index
 
@@ -146,6 +152,19 @@ class Partition:
         self.isr = isr
         self._count_isr()
 
+    def describe(self, cluster: Cluster) -> MetadataResponsePartition:
+        """The partition as Metadata tells it."""
+        leader = self.leader
+        return MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,
+            partition_index=self.index,
+            leader_id=NO_NODE if leader is None else leader.id,
+            leader_epoch=self.leader_epoch,
+            replica_nodes=list(self.replicas),
+            isr_nodes=list(self.isr),
+            offline_replicas=[node_id for node_id in self.replicas if not cluster.nodes[node_id].is_up],
+        )
+
     def _count_isr(self) -> None:
         # Kafka asks for no more replicas than there are (`Partition.effectiveMinIsr`).
         self.is_under_min_isr = len(self.isr) < min(self.topic.min_insync_replicas, len(self.replicas))
@@ -156,7 +175,7 @@ class Partition:
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 
-    def access_error(self, node: "Node", epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
+    def access_error(self, node: Node, epoch: int = -1, *, leader_only: bool = True) -> ErrorCode:
         """The error for a client of `node` with this leader epoch, or NONE (`Partition.getLocalLog`).
 
         NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH. Without `leader_only` any replica may serve.

@@ -5,7 +5,7 @@
 
 Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The
 histories of the routes are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its
-`RequestKeys`. Share groups and streams
+`RequestKeys`. Streams
 groups, of which 4.1 and later tell, are not served here, and so not told. Client metrics (71 and 72) are told as long
 as somebody wants any.
 """
@@ -18,6 +18,8 @@ from minibroker.cluster.features import (
     GROUP_VERSION,
     KRAFT_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
     Feature,
 )
@@ -41,9 +43,12 @@ _FEATURES: Final[Mapping[str, str]] = {
     TRANSACTION_VERSION: "4.0: 0-2",
     GROUP_VERSION: "4.0: 0-1",
     ELIGIBLE_LEADER_REPLICAS_VERSION: "4.0: 0-1",
+    SHARE_VERSION: "4.1: 0-1",
+    STREAMS_VERSION: "4.2: 0-1",
 }
 # fmt: on
-_FIRST_WITH_FRESH_REPLICAS: Final = "4.1"
+_FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
+"""Features that were off in new clusters at first, and the first release with them on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
 """It tells its clients that it serves Produce from version 0 on, without which some would not start, but does not."""
 
@@ -94,7 +99,7 @@ def release(text: str) -> Release:
 
 def _fresh(feature: str, last: int, at: int) -> int:
     """The level that a new cluster of a release begins with."""
-    begins_at_zero = feature == ELIGIBLE_LEADER_REPLICAS_VERSION and at < RELEASES.index(_FIRST_WITH_FRESH_REPLICAS)
+    begins_at_zero = feature in _FIRST_FRESH and at < RELEASES.index(_FIRST_FRESH[feature])
     return 0 if feature == KRAFT_VERSION or begins_at_zero else last
 
 

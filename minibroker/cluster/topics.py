@@ -21,14 +21,12 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.deletion import mark, marked, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
-from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.partition import LogKeeper, Partition, claim_directories
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker.support.slices import Steps, drain
-from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.uuids import uuid_text
@@ -38,6 +36,7 @@ from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
 from minibroker_storage.layout import purge_contents
 
+_DESCRIBED_AT_ONCE: Final = 256
 _MOST_REMEMBERED: Final = 10_000
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
@@ -45,8 +44,8 @@ _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 """No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
-_CONFIGS_OF_ADOPTED_INTERNAL: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
-"""But Kafka's own topics are always compacted, and must be or they grow without end."""
+_CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
+"""But two of Kafka's own topics are always compacted, and must be or they grow without end."""
 _logger = logging.getLogger(__name__)
 METADATA_TOPIC: Final = "__cluster_metadata"
 """What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
@@ -54,7 +53,11 @@ CONSUMER_OFFSETS: Final = "__consumer_offsets"
 """What the group coordinator keeps: groups and their committed offsets."""
 TRANSACTION_STATE: Final = "__transaction_state"
 """What the transaction coordinator keeps: transactional ids and their transactions."""
-_INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
+SHARE_GROUP_STATE: Final = "__share_group_state"
+"""The topic of the share coordinator: the states of share-partitions."""
+INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+"""The topics of the coordinators, which make them: they know how."""
+_COMPACTED: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 
 def topic_name_error(name: str) -> str | None:
@@ -122,7 +125,7 @@ class Topic:
     @property
     def is_internal(self) -> bool:
         """Is it one of Kafka's own topics?"""
-        return self.name in _INTERNAL_TOPICS
+        return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition | None:
         """The partition with this index, if it exists."""
@@ -133,22 +136,23 @@ class Topic:
         self._described = []
         self.line = None
 
-    def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
+    @property
+    def undescribed(self) -> int:
+        """The number of partitions that `describing` would have to look at."""
+        return 0 if len(self._described) == len(self.partitions) else len(self.partitions)
+
+    def describing(self, cluster: Cluster) -> Steps[list[MetadataResponsePartition]]:
         """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
-        if len(self._described) != len(self.partitions):
-            self._described = [
-                MetadataResponsePartition(
-                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if each.leader is None else ErrorCode.NONE,
-                    partition_index=each.index,
-                    leader_id=NO_NODE if each.leader is None else each.leader.id,
-                    leader_epoch=each.leader_epoch,
-                    replica_nodes=list(each.replicas),
-                    isr_nodes=list(each.isr),
-                    offline_replicas=[node_id for node_id in each.replicas if not cluster.nodes[node_id].is_up],
-                )
-                for each in self.partitions
-            ]
-        return self._described
+        if not self.undescribed:
+            return self._described
+        before = self._described
+        described: list[MetadataResponsePartition] = []
+        for start in range(0, len(self.partitions), _DESCRIBED_AT_ONCE):
+            described += [each.describe(cluster) for each in self.partitions[start : start + _DESCRIBED_AT_ONCE]]
+            yield
+        if self._described is before:  # nothing has changed meanwhile
+            self._described = described
+        return described
 
     def placement(self) -> dict[str, list[Any]]:
         """The replicas and leaders of all partitions, as the topics file keeps them."""
@@ -230,13 +234,13 @@ class Topics:
         topics are not there. A partition gets its directory with its first record. `placements` has the replicas of
         each topic's partitions; None for one each.
         """
-        self._keeper.forget(name for name, _, _ in specs)
         created = [Topic(name, new_uuid(), config) for name, _, config in specs]
         replicas = placements or [None] * len(created)
         for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True):
             self._begin_partitions(topic, partitions, placed)
         self._coming.update((topic.name, topic) for topic in created)
         try:
+            yield from self._keeper.forget(topic.name for topic in created)
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
@@ -485,7 +489,7 @@ class Topics:
         known[METADATA_TOPIC] = 1
         found = [each for each in find_topics(self.data_dir, known) if topic_name_error(each.name) is None]
         for name, topic_id, epochs in found:
-            configs = _CONFIGS_OF_ADOPTED_INTERNAL if name in _INTERNAL_TOPICS else _CONFIGS_OF_ADOPTED
+            configs = _CONFIGS_OF_ADOPTED_COMPACTED if name in _COMPACTED else _CONFIGS_OF_ADOPTED
             self._restore(name, topic_id, len(epochs), configs, {"leader_epochs": epochs})
         return bool(found)
 

@@ -104,6 +104,13 @@ _RULES: tuple[Rule, ...] = (
     ),
     *bounded("group.consumer", "heartbeat.interval.ms"),
     *bounded("group.consumer", "session.timeout.ms"),
+    *bounded("group.share", "assignment.interval.ms"),
+    *bounded("group.share", "heartbeat.interval.ms"),
+    *bounded("group.share", "session.timeout.ms"),
+    *bounded("group.streams", "assignment.interval.ms"),
+    *bounded("group.streams", "heartbeat.interval.ms"),
+    *bounded("group.streams", "session.timeout.ms"),
+    at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )
 
 

@@ -1,29 +1,123 @@
-"""The configuration keys of a consumer group (KIP-848), and what they are for a group.
+"""The configuration keys of a group, and what they are for a group.
 
-Kafka has had them since 4.0 (`org.apache.kafka.coordinator.group.GroupConfig`); the keys of share and streams groups,
-which are not served, are unknown. A group that does not set a key takes the broker's `group.` key of the same name.
+Those of consumer groups (KIP-848) have been Kafka's since 4.0, those of share groups (KIP-932) since 4.1
+and so have those of streams groups (KIP-1071, `org.apache.kafka.coordinator.group.GroupConfig`). A group that does not
+set a key takes the broker's `group.` key of the same name, or the default.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker import BrokerConfig
-from minibroker.config.keys import HONOURED, INT, MEDIUM, POSITIVE, ConfigError, ConfigKey, by_name
+from minibroker.config.keys import (
+    BOOLEAN,
+    HONOURED,
+    INT,
+    MEDIUM,
+    NOT_NEGATIVE,
+    POSITIVE,
+    STRING,
+    ConfigError,
+    ConfigKey,
+    ConfigValue,
+    OneOf,
+    Range,
+    by_name,
+)
+from minibroker.config.offset_reset import LATEST, OffsetResetStrategy
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 _SESSION: Final = "consumer.session.timeout.ms"
+_SHARE_HEARTBEAT: Final = "share.heartbeat.interval.ms"
+_SHARE_SESSION: Final = "share.session.timeout.ms"
+_SHARE_ASSIGNMENT: Final = "share.assignment.interval.ms"
+_STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
+_STREAMS_SESSION: Final = "streams.session.timeout.ms"
+_STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
+_STREAMS_ASSIGNMENT: Final = "streams.assignment.interval.ms"
+_LIMITED: Final = (
+    _HEARTBEAT,
+    _SESSION,
+    _SHARE_HEARTBEAT,
+    _SHARE_SESSION,
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    _SHARE_ASSIGNMENT,
+    _STREAMS_HEARTBEAT,
+    _STREAMS_SESSION,
+    _STREAMS_STANDBYS,
+    _STREAMS_ASSIGNMENT,
+)
+"""The keys that the broker limits, in the order in which Kafka looks at them."""
+_LIMITED_IF_SET: Final = frozenset({_SHARE_ASSIGNMENT, _STREAMS_ASSIGNMENT})
+_ONLY_MOST: Final = {_STREAMS_STANDBYS: "group.streams.max.standby.replicas"}
+"""Keys that have no least value but the one of their own."""
 
 # fmt: off
 GROUP_KEYS = by_name((
     ConfigKey(_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONOURED,
-              "How often members of the group are told to send a heartbeat.",
+              "How often members of the group send a heartbeat.",
               (("group.consumer.heartbeat.interval.ms", 1),)),
     ConfigKey(_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONOURED,
               "After how long a silence a member of the group is dropped.",
               (("group.consumer.session.timeout.ms", 1),)),
+    ConfigKey(_SHARE_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONOURED,
+              "How long a share group keeps an assignment before it gets another.",
+              (("group.share.assignment.interval.ms", 1),)),
+    ConfigKey("share.auto.offset.reset", STRING, LATEST, OffsetResetStrategy(), MEDIUM, HONOURED,
+              "Where a share group begins in a partition that it has not read before."),
+    ConfigKey("share.delivery.count.limit", INT, 5, Range(2), MEDIUM, HONOURED,
+              "How often a record is delivered to the share group at most.",
+              (("group.share.delivery.count.limit", 1),)),
+    ConfigKey(_SHARE_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONOURED,
+              "How often members of the share group send a heartbeat.",
+              (("group.share.heartbeat.interval.ms", 1),)),
+    ConfigKey("share.isolation.level", STRING, "read_uncommitted", OneOf("read_committed", "read_uncommitted"), MEDIUM,
+              HONOURED, "Whether the share group gets records of transactions that are not committed."),
+    ConfigKey("share.partition.max.record.locks", INT, 2_000, Range(100), MEDIUM, HONOURED,
+              "How many records of a partition the share group may have in hand at once.",
+              (("group.share.partition.max.record.locks", 1),)),
+    ConfigKey("share.record.lock.duration.ms", INT, 30_000, Range(1_000), MEDIUM, HONOURED,
+              "How long a record is locked for the member of the share group that got it.",
+              (("group.share.record.lock.duration.ms", 1),)),
+    ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, HONOURED,
+              "Whether members of the share group may renew their locks."),
+    ConfigKey(_SHARE_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONOURED,
+              "After how long a silence a member of the share group is dropped.",
+              (("group.share.session.timeout.ms", 1),)),
+    ConfigKey(_STREAMS_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONOURED,
+              "How long a streams group keeps an assignment before it gets another.",
+              (("group.streams.assignment.interval.ms", 1),)),
+    ConfigKey(_STREAMS_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONOURED,
+              "How often members of the streams group send a heartbeat.",
+              (("group.streams.heartbeat.interval.ms", 1),)),
+    ConfigKey("streams.initial.rebalance.delay.ms", INT, 3_000, NOT_NEGATIVE, MEDIUM, HONOURED,
+              "How long the first assignment of the empty streams group waits for more members.",
+              (("group.streams.initial.rebalance.delay.ms", 1),)),
+    ConfigKey(_STREAMS_STANDBYS, INT, 0, NOT_NEGATIVE, MEDIUM, HONOURED,
+              "How many standby replicas each task of the streams group has.",
+              (("group.streams.num.standby.replicas", 1),)),
+    ConfigKey(_STREAMS_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONOURED,
+              "After how long a silence a member of the streams group is dropped.",
+              (("group.streams.session.timeout.ms", 1),)),
 ))
 # fmt: on
+
+
+class _Values(dict[str, ConfigValue]):
+    """The values that a group has set; the rest is looked up in the broker's configuration when it is asked for."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: BrokerConfig) -> None:
+        super().__init__()
+        self._broker = broker
+
+    def __missing__(self, name: str) -> ConfigValue:
+        synonyms = GROUP_KEYS[name].synonyms
+        return self._broker.integer(synonyms[0][0]) if synonyms else GROUP_KEYS[name].default
 
 
 class GroupConfig(ConfigValues):
@@ -36,15 +130,13 @@ class GroupConfig(ConfigValues):
     __slots__ = ("broker", "overrides")
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-        values = {name: broker.integer(key.synonyms[0][0]) for name, key in GROUP_KEYS.items()}
+        values = _Values(broker)
         for name, text in overrides.items():
             if name not in GROUP_KEYS:
                 error = ConfigError(f"Unknown group config name: {name}")
                 error.name, error.value = name, text
                 raise error
-            value = GROUP_KEYS[name].parse(text)
-            assert isinstance(value, int)
-            values[name] = value
+            values[name] = GROUP_KEYS[name].parse(text)
         super().__init__(GROUP_KEYS, values)
         self.overrides = overrides
         self.broker = broker
@@ -59,21 +151,44 @@ class GroupConfig(ConfigValues):
         """After how long a silence a member is dropped."""
         return self.integer(_SESSION)
 
+    @property
+    def share_heartbeat_interval_ms(self) -> int:
+        """Milliseconds between two heartbeats of a member of a share group."""
+        return self.integer(_SHARE_HEARTBEAT)
+
+    @property
+    def share_session_timeout_ms(self) -> int:
+        """After how long a silence a member of a share group is dropped."""
+        return self.integer(_SHARE_SESSION)
+
+    @property
+    def share_assignment_interval_ms(self) -> int:
+        """Milliseconds that a share group keeps an assignment at least."""
+        return self.integer(_SHARE_ASSIGNMENT)
+
     def check_limits(self) -> None:
         """Raise ConfigError where a value lies outside of what the broker allows (`GroupConfig.validateValues`)."""
-        for name in (_HEARTBEAT, _SESSION):
-            setting = name.removeprefix("consumer.")
-            least, most = f"group.consumer.min.{setting}", f"group.consumer.max.{setting}"
-            if self.integer(name) < self.broker.integer(least):
+        for name in _LIMITED:
+            if name in _LIMITED_IF_SET and name not in self.overrides:
+                continue
+            kind, _, setting = name.partition(".")
+            least, most = f"group.{kind}.min.{setting}", _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
+            if name not in _ONLY_MOST and self.integer(name) < self.broker.integer(least):
                 raise ConfigError(f"{name} must be greater than or equal to {least}")
             if self.integer(name) > self.broker.integer(most):
                 raise ConfigError(f"{name} must be less than or equal to {most}")
-        if self.session_timeout_ms <= self.heartbeat_interval_ms:
-            raise ConfigError(f"{_SESSION} must be greater than {_HEARTBEAT}")
+        sessions = (_SESSION, _HEARTBEAT), (_SHARE_SESSION, _SHARE_HEARTBEAT), (_STREAMS_SESSION, _STREAMS_HEARTBEAT)
+        for session, heartbeat in sessions:
+            if self.integer(session) <= self.integer(heartbeat):
+                raise ConfigError(f"{session} must be greater than {heartbeat}")
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the override, if there is one, and the settings of the broker."""
-        listed = self.broker.value_synonyms(self.keys[name].synonyms[0][0])
+        synonyms = self.keys[name].synonyms
+        if synonyms:
+            listed = self.broker.value_synonyms(synonyms[0][0])
+        else:
+            listed = [ConfigEntry(name, self.keys[name].text(self.keys[name].default), ConfigSource.DEFAULT_CONFIG)]
         if name in self.overrides:
             listed.insert(0, ConfigEntry(name, self.value_text(name), ConfigSource.GROUP_CONFIG))
         return listed

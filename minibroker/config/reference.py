@@ -20,9 +20,9 @@ minibroker takes Apache Kafka's own configuration names, with the types, default
 the others are read and checked, and change nothing. A broker key that is not listed here is ignored, as in Kafka, and
 `minibroker serve` names it on stderr; an unknown topic key is refused with INVALID_CONFIG.
 
-Six defaults differ in effect: without `listeners` it listens on 127.0.0.1:9092, without `log.dirs` and `log.dir` the
-logs are in a temporary directory, without `node.id` it is node 1, and the first member of a group waits for no others
-(`group.initial.rebalance.delay.ms` is 0); groups of the consumer protocol are served
+Six defaults differ in effect. Without `listeners` the broker listens on 127.0.0.1:9092. Without `log.dirs` and
+`log.dir` the logs are in a temporary directory. Without `node.id` it is node 1. The first member of a group waits for
+no others (`group.initial.rebalance.delay.ms` is 0). Groups of the consumer protocol are served
 (`group.coordinator.rebalance.protocols`) and may change their protocol (`group.consumer.migration.policy`), as in
 Kafka 4. Of several `log.dirs` the first is used.
 """
@@ -45,8 +45,8 @@ keys in the last column that is set.
 _GROUP = """
 ## Group
 
-Altered for groups of the consumer protocol (KIP-848), within the limits of the broker's keys. A group that does not set
-a key takes the broker's.
+Altered for groups of the consumer protocol (KIP-848) and for share groups (KIP-932), within the limits of the broker's
+keys. A group that does not set a key takes the broker's.
 """
 
 _CLIENT_METRICS = """

@@ -27,14 +27,16 @@ cluster is refused.
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
 instead. Passwords and login configurations are no arguments, which everybody on the host may read: the broker reads
 them from a file in memory that it inherits. `--print-command` prints what would be run, without them. `--check-health`
-asks the broker of the same environment for its API versions and exits with 0 if it answers.
+asks each listener of the broker that runs for its API versions and exits with 0 if all answer.
 """
 
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from minibroker.cluster import listeners
@@ -43,6 +45,8 @@ from minibroker.container import files, health, lists, vendors
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
+_IMAGE_PREFIX = "/opt/minibroker"
+"""The place of this package in the image. On other machines the brokers of others run, too."""
 SECRETS_DIR = "/etc/kafka/secrets"
 
 # Without any variable the apache/kafka image serves the machine that publishes its port.
@@ -65,6 +69,8 @@ _PLAIN_OPTIONS = {
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
 _TOPICS = "MINIBROKER_TOPICS"
+_ADMIN_API = "MINIBROKER_ADMIN_API"
+_REDPANDA = "--redpanda"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
 _HOLD_PORTS = "--hold-ports"
 _WRITE_PROPERTIES = "--write-properties"
@@ -81,6 +87,8 @@ _USERS = (
     ("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"),
     ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"),
 )
+_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+"""The mechanisms of bitnami/kafka, unless a variable names others."""
 # What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
 # Files of the images, and the keys that they stand for.
@@ -158,7 +166,7 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
         from minibroker.security.sasl.jaas import login_config_of, server_logins, user_logins  # noqa: PLC0415 - most lack both
 
         if users:
-            found |= user_logins(users)
+            found |= user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
         login_config = login_config_of(java_options)
         if login_config is not None and not (users and not os.path.exists(login_config)):
             with files.opened("KAFKA_OPTS", login_config) as file:
@@ -251,6 +259,8 @@ def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str,
         ports = {each.port for each in (*served, default) if each is not None}
         for silent in lists.silent_addresses(environment, configs, listener_list(configs), ports):
             further += ["--silent-port", silent]
+    for port in environment.get(_ADMIN_API, "").split():
+        further += ["--admin-api", port]
     options.setdefault("--data-dir", _data_dir(configs))
     path = config_file(environment)
     if path is not None:
@@ -324,7 +334,7 @@ def container_command(
         if (
             name.startswith("MINIBROKER_")
             and name not in _PLAIN_OPTIONS
-            and name not in {_TOPICS, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
+            and name not in {_TOPICS, _ADMIN_API, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
             and not _SERVICE_LINKS.fullmatch(name)
         ):
             _warn(f"{name} is not known and has no effect")
@@ -362,7 +372,15 @@ def inherited(secrets: Mapping[str, str]) -> list[str]:
 
 
 def check_health(environment: Mapping[str, str]) -> None:
-    """Ask what this environment starts whether it answers. Raises OSError if no answer comes in time."""
+    """Ask what runs in this container whether it answers; outside the image, what this environment would start.
+
+    Raises OSError if no answer comes in time.
+    """
+    if sys.prefix == _IMAGE_PREFIX:
+        from minibroker.container import running  # noqa: PLC0415 - only health checks look for processes
+
+        health.check_all(running.addresses())
+        return
     understood = vendors.translate(environment, _ignore)
     configs = effective_configs(understood)
     listen = understood.get("MINIBROKER_LISTEN")
@@ -380,8 +398,20 @@ def _ignore(remark: str) -> None:
     """Pass over what the start of the container has said already."""
 
 
+def as_kafka(command: list[str]) -> list[str]:
+    """Have a command line of the broker name Kafka's class, for health checks such as `pgrep -f kafka.Kafka`.
+
+    Python passes over -X options that it does not know.
+    """
+    program = shutil.which(command[0])
+    if command[0] != "minibroker" or program is None or os.path.dirname(program) != os.path.dirname(sys.executable):
+        return command
+    return [sys.executable, "-Xkafka.Kafka", program, *command[1:]]
+
+
 def become(command: list[str]) -> NoReturn:
     """Run a command in place of this process. OSError that names it."""
+    command = as_kafka(command)
     try:
         os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
     except FileNotFoundError:
@@ -409,7 +439,13 @@ def main(arguments: Sequence[str]) -> NoReturn:
             sys.exit(0)
         if arguments and arguments[0] == _LINK_TOOLS:
             files.link_tools(arguments[1:])
+            files.link_releases(Path("/opt"))
             sys.exit(0)
+        if arguments and arguments[0] == _REDPANDA:
+            from minibroker.container import redpanda  # noqa: PLC0415 - most containers are Kafka's
+
+            os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
+            arguments = ()
         os.environ.setdefault(_LOG_LINES, "kafka")
         become(container_command(os.environ, arguments, inherited, checks_files=True))
     except (OSError, ValueError) as problem:

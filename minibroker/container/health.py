@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster import listeners
@@ -9,6 +10,20 @@ from minibroker.cluster import listeners
 _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18
 _CORRELATION_ID: Final = 0x68656C70
+
+
+def check_all(addresses: Sequence[tuple[str, str]]) -> None:
+    """Check (HOST:PORT, protocol) of what runs; "" is the protocol of a silent port. OSError if one does not answer."""
+    if not addresses:
+        raise OSError("no broker runs in this container")
+    for listen, protocol in addresses:
+        try:
+            if protocol:
+                check_broker(listen, has_tls=protocol.endswith("SSL"))
+            else:
+                check_port(listen)
+        except OSError as error:
+            raise OSError(f"{listen}: {error}") from None
 
 
 def check_broker(listen: str, *, has_tls: bool) -> None:

@@ -11,6 +11,12 @@ _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _JMX_OPTION: Final = re.compile(r"-Dcom\.sun\.management\.jmxremote\.(?:rmi\.)?port=(\d{1,5})\b", re.ASCII)
 _PORT: Final = re.compile(r"[1-9]\d{0,4}", re.ASCII)
+_REPLICAS: Final = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+"""Keys that a file with one broker cannot have above 1: Kafka would not start its coordinators."""
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _PARTS_OF_A_TOPIC: Final = 4
 
@@ -95,13 +101,26 @@ def node_of(configs: Mapping[str, str]) -> str:
 
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:
     """Return a remark for a broker whose cluster is spread over several containers; None where it is not."""
-    roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
-    voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
-    if "broker" not in roles or ("controller" in roles and len(voters) <= 1):
+    reason = _reason_of_several(configs)
+    if reason is None:
         return None
     node = node_of(configs)
     return (
-        f"broker {node} belongs to a cluster of several containers (KAFKA_CONTROLLER_QUORUM_VOTERS), but each "
+        f"broker {node} belongs to a cluster of several containers ({reason}), but each "
         "minibroker container is a cluster of its own: topics and records of one are not on the others. "
         "For several brokers keep one of these services and give it MINIBROKER_BROKERS"
     )
+
+
+def _reason_of_several(configs: Mapping[str, str]) -> str | None:
+    """Name the variable by which a broker is one of several; None where it is alone."""
+    roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
+    voters = [voter for voter in configs.get("controller.quorum.voters", "").split(",") if voter.strip()]
+    if "broker" in roles:
+        return "KAFKA_CONTROLLER_QUORUM_VOTERS" if "controller" not in roles or len(voters) > 1 else None
+    if not configs.get("zookeeper.connect"):
+        return None
+    for key in _REPLICAS:
+        if configs.get(key, "").strip().isdigit() and int(configs[key]) > 1:
+            return f"KAFKA_{key.replace('.', '_').upper()}={configs[key].strip()}"
+    return None

@@ -41,6 +41,9 @@ _DEFAULT_PORT: Final = "9092"
 _SECRET_FILES: Final = re.compile(r"KAFKA_\w*(PASSWORD|PASSWORDS|USER|USERS|CLUSTER_ID)_FILE")
 _QUOTED: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ADMIN_API: Final = "MINIBROKER_ADMIN_API"
+_HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
+_HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
 _BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KRAFT")
 
 
@@ -68,12 +71,26 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     if authorizer.startswith("io.confluent."):
         warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {_AUTHORIZER} keeps the ACLs in its place")
         found["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+    _add_admin_api(found, warn)
     _run_commands(found, warn)
     _add_listeners(found, is_bitnami=_is_bitnami(environment))
     _add_certificates(found)
     if found.get("ADV_HOST"):
         warn("ADV_HOST: only the broker of fast-data-dev runs here, without Schema Registry, Connect and web pages")
     return found
+
+
+def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
+    """Open the HTTP ports of cp-server, which health checks ask for its id."""
+    for name in _HTTP_SERVERS:
+        for entry in filter(None, (each.strip() for each in found.get(name, "").split(","))):
+            match = _HTTP_LISTENER.fullmatch(entry)
+            if match is None:
+                warn(f"{name}: {entry} is passed over; the port of http://HOST:PORT would answer health checks here")
+                continue
+            port = f"confluent={match['host']}:{match['port']}"
+            if port not in found.get(_ADMIN_API, "").split():
+                found[_ADMIN_API] = f"{found.get(_ADMIN_API, '')} {port}".strip()
 
 
 def _is_bitnami(environment: Mapping[str, str]) -> bool:

@@ -1,13 +1,15 @@
 """The HTTP control plane: what `AsyncBroker` offers, for test suites in any language.
 
 It runs on a thread and an event loop of its own, and brings everything that it is asked for to the broker's loop, as
-calls of `AsyncBroker`'s methods (`remote`). Only `open_plane` is imported without the extra `control`.
+calls of `AsyncBroker`'s methods (`remote`). Only this module is imported without the extra `control`.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from minibroker.control.plane import ControlPlane
+    from minibroker.control.vendors.ports import AdminPorts
 
 
 def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
@@ -19,3 +21,14 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
 
         raise ValueError(f"control: the package {error.name} is missing: {pip_install('control')}") from None
     return ControlPlane(address, token)
+
+
+def admin_ports(given: Sequence[str]) -> "AdminPorts":
+    """The ports of `serve --admin-api`, each KIND=HOST:PORT. ValueError for another form, and without the extra."""
+    try:
+        from minibroker.control.vendors.ports import AdminPorts  # noqa: PLC0415 - most brokers have none
+    except ModuleNotFoundError as error:
+        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+
+        raise ValueError(f"--admin-api: the package {error.name} is missing: {pip_install('control')}") from None
+    return AdminPorts(given)

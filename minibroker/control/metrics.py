@@ -17,12 +17,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.coordinators.groups.classic.group import Group, GroupState
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.errors import OperationError
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
 from minibroker.server.node_listener import NodeListener
+from minibroker.services import Services
 
 _Labelled = dict[tuple[str, ...], float]
 
@@ -37,6 +40,8 @@ class Scrape:
     bytes_in: _Labelled = field(default_factory=_Labelled)
     logs: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
     lag: _Labelled = field(default_factory=_Labelled)
+    group_types: _Labelled = field(default_factory=_Labelled)
+    in_flight: _Labelled = field(default_factory=_Labelled)
     fired: _Labelled = field(default_factory=_Labelled)
     requests: int | None = None
 
@@ -68,6 +73,10 @@ _COUNTED_BY_BROKER: Final = {
     "kafka_server_socket_server_metrics_connection_creation": "Connections since the start",
     "kafka_server_socket_server_metrics_connection_close": "Those of them that are closed",
 }
+_SHARE_SESSIONS: Final = {
+    "kafka_server_sharesessioncache_sharesessionscount": "Sessions of members of share groups",
+    "kafka_server_sharesessioncache_sharepartitionscount": "Partitions of those sessions",
+}
 _LOGS: Final = {
     "kafka_log_log_size": "Bytes of a partition's segments",
     "kafka_log_log_numlogsegments": "Segments of a partition",
@@ -85,6 +94,7 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     _count_brokers(broker, partitions, found)
     _measure_logs(partitions, found)
     _count_groups(broker, found)
+    _count_shares(services, found)
     gauges = found.gauges
     gauges["kafka_controller_kafkacontroller_globaltopiccount"] = sum(1 for _ in services.core.topics)
     gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
@@ -157,10 +167,28 @@ def _count_groups(broker: AsyncOperations, found: Scrape) -> None:
     )
     for each in GroupState:
         found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each.value]
+    kinds = Counter(group.kind for group in groups)
+    for kind in (Group.kind, ConsumerGroup.kind, ShareGroup.kind):
+        found.group_types[kind,] = kinds[kind]
     for group in groups:
         with contextlib.suppress(OperationError):  # its coordinator has moved
             for (topic, index), behind in group_lag(services, group.group_id).items():
                 found.lag[group.group_id, topic, str(index)] = behind
+
+
+def _count_shares(services: Services, found: Scrape) -> None:
+    manager = services.made_share_partitions  # a scrape makes none
+    for node in services.core.cluster.nodes.values():
+        sessions = 0, 0
+        if manager is not None:
+            known = manager.sessions(node)
+            sessions = len(known), known.partitions
+        for name, number in zip(_SHARE_SESSIONS, sessions, strict=True):
+            found.by_broker.setdefault(name, {})[str(node.id),] = number
+    for key, each in () if manager is None else manager.all.items():
+        topic = services.core.topics.with_id(key.topic_id)
+        if topic is not None:
+            found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
 
 
 class _Numbers(Collector):
@@ -173,7 +201,7 @@ class _Numbers(Collector):
         found = self._found
         for name, help_text in _GAUGES.items():
             yield GaugeMetricFamily(name, help_text, value=found.gauges[name])
-        for name, help_text in _BY_BROKER.items():
+        for name, help_text in (_BY_BROKER | _SHARE_SESSIONS).items():
             yield _filled(GaugeMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
         for name, help_text in _COUNTED_BY_BROKER.items():
             yield _filled(CounterMetricFamily(name, help_text, labels=["broker"]), found.by_broker.get(name, {}))
@@ -189,6 +217,11 @@ class _Numbers(Collector):
         yield _filled(
             GaugeMetricFamily("kafka_consumergroup_lag", "Offsets that a group is behind", labels=labels), found.lag
         )
+        name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
+        labels = ["group", "topic", "partition"]
+        yield _filled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), found.in_flight)
+        name = "kafka_server_group_coordinator_metrics_group_count"
+        yield _filled(GaugeMetricFamily(name, "Groups by their type", labels=["protocol"]), found.group_types)
         fired = CounterMetricFamily(
             "minibroker_faults_fired", "Requests that faults have hit", labels=["api", "action"]
         )

@@ -1,20 +1,28 @@
 """The control plane's life: a socket, a thread, an event loop and uvicorn."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import os
 import socket
 import threading
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
 from minibroker.control.app import make_app
 from minibroker.control.guard import Guard
 from minibroker.control.remote import Remote
-from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.support.addresses import reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp
+
+    from minibroker.operations.asynchronous import AsyncOperations
 
 _BACKLOG: Final = 128
 _KEEP_ALIVE_S: Final = 600
@@ -44,22 +52,30 @@ class ControlPlane:
     Args:
         address: (host, port); port 0 picks a free one. OSError when it cannot be had.
         token: that requests have to have; None for none.
+
+    Attributes:
+        purpose: the reason for which it listens, in messages.
+        is_adopted: whether another plane serves its address: then `start` does nothing.
     """
+
+    purpose = "control"
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         host, port = address
-        self._host = host
-        self._token = token
+        self.is_adopted = False
+        self.host = host
+        self.token = token
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise OSError(error.errno, f"cannot listen on {host}:{port} for control: {reason}") from error
+            raise OSError(error.errno, f"cannot listen on {host}:{port} for {self.purpose}: {reason}") from error
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None
         self._remote: Remote | None = None
+        self._app: FastAPI | None = None
         self._serving = threading.Event()
 
     @property
@@ -68,10 +84,23 @@ class ControlPlane:
         address: tuple[str, int] = self._socket.getsockname()[:2]
         return f"http://{reachable(address)}"
 
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        found: int = self._socket.getsockname()[1]
+        return found
+
     def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
         """Serve, on a thread of its own, what is asked of a broker that runs on `loop`."""
-        self._remote = Remote(broker, loop)
-        self._thread = threading.Thread(target=self._run, name="minibroker-control", daemon=True)
+        if not self.is_adopted:
+            self._remote = Remote(broker, loop)
+            self.begin()
+
+    def begin(self) -> None:
+        """Serve on a thread of its own."""
+        self._thread = threading.Thread(
+            target=self._run, name=f"minibroker-{self.purpose.removeprefix('the ')}", daemon=True
+        )
         self._thread.start()
 
     async def stop(self) -> None:
@@ -85,27 +114,26 @@ class ControlPlane:
         self._serving.wait()
         if self._loop is not None and thread.is_alive():
             with contextlib.suppress(RuntimeError):  # it has ended by itself
-                self._loop.call_soon_threadsafe(self._give_up)
+                self._loop.call_soon_threadsafe(self.give_up)
         thread.join()
 
-    def _give_up(self) -> None:
-        assert self._remote is not None
+    def give_up(self) -> None:
+        """Answer whoever waits, and serve no more. On the server's loop."""
         assert self._server is not None
-        self._remote.stop()
+        if self._remote is not None:
+            self._remote.stop()
         self._server.end()
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve([self._socket]))
+            asyncio.run(self._serve(self.sockets()))
         finally:
             self._serving.set()
 
     async def _serve(self, sockets: Sequence[socket.socket]) -> None:
-        assert self._remote is not None
-        app = make_app(self._remote)
         self._server = _Server(
             uvicorn.Config(
-                Guard(app, self._token, self._host),
+                self.make_app(),
                 loop="asyncio",
                 http="h11",
                 ws="none",
@@ -122,4 +150,18 @@ class ControlPlane:
         try:
             await self._server.serve(sockets=list(sockets))
         finally:
-            app.state.snapshots.clear()
+            self.clear()
+
+    def sockets(self) -> list[socket.socket]:
+        """The sockets that it serves."""
+        return [self._socket]
+
+    def make_app(self) -> ASGIApp:
+        """The application behind its guard."""
+        self._app = make_app(self._remote)
+        return Guard(self._app, self.token, self.host)
+
+    def clear(self) -> None:
+        """Remove what clients have left."""
+        if self._app is not None:
+            self._app.state.snapshots.clear()

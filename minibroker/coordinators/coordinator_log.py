@@ -14,6 +14,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
@@ -24,6 +25,7 @@ from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,
     build_batch,
+    build_batch_in_steps,
     iter_batches,
     read_entry_header,
     read_header,
@@ -171,20 +173,36 @@ class CoordinatorLog:
         """Are batches as large as their records?"""
         return self._codec is CompressionCodec.NONE
 
-    def append(
+    def append(self, partition: int, records: Sequence[NewRecord]) -> int:
+        """Write records as one batch; returns the first one's offset. It is in the file when this returns.
+
+        CoordinatorLogError.
+        """
+        return self.append_batch(partition, build_batch(records, codec=self._codec))
+
+    def batch_of(
         self,
-        partition: int,
         records: Sequence[NewRecord],
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
-    ) -> int:
-        """Write records as one batch; returns the first one's offset. It is in the file when this returns.
+    ) -> Steps[bytearray]:
+        """A batch of records for `append_batch`, made in steps.
 
         With a producer id the batch belongs to that producer's transaction; the sequence number is there for readers
-        alone. CoordinatorLogError.
+        alone.
         """
+        return build_batch_in_steps(
+            records,
+            codec=self._codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+
+    def append_batch(self, partition: int, batch: bytearray) -> int:
+        """As `append`, of a batch that is made."""
         topic = self._writable()
         place = topic.partition(partition)
         if place is None:
@@ -195,14 +213,6 @@ class CoordinatorLog:
             raise CoordinatorLogError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{partition} are in sync"
             )
-        batch = build_batch(
-            records,
-            codec=self._codec,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            is_transactional=producer_id != NO_PRODUCER_ID,
-        )
         if len(batch) > topic.max_message_bytes:
             raise CoordinatorLogError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -212,7 +222,7 @@ class CoordinatorLog:
         header = read_header(view)
         try:
             log = place.log
-            if producer_id != NO_PRODUCER_ID:
+            if header.producer_id != NO_PRODUCER_ID:
                 log.producers.check(header, from_client=False)
             offset = log.append(view, header, place.leader_epoch, self._core.clock.now_ms())
             log.commit()

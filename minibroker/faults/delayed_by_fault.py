@@ -68,6 +68,10 @@ class DelayedByFault(DelayedResponse):
         if self._inner is not None:
             self._inner.cancel()
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "the delay of a fault" if self._inner is None else self._inner.waits_for()
+
     def go_on(self, response: Any) -> None:
         """The handler has its response; None when the request was not applied, or has none."""
         self._inner = None

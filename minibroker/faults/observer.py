@@ -144,7 +144,7 @@ class RequestObserver:
             self.history.note()
         matched = None if self.faults is None else self._match(self.faults, request)
         if self.journal is not None or self.watcher is not None or matched is not None:
-            request.entry = self._begin(request, line, frame)
+            request.entry = self._begun(line, decoded, frame, request.targets)
         try:
             if matched is None:
                 outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
@@ -160,25 +160,25 @@ class RequestObserver:
 
     # The journal
 
-    def _begin(self, request: _Request, line: Line, frame: memoryview) -> Entry:
-        header, call = request.header, request.call
+    def begin(self, line: Line, decoded: Decoded, frame: memoryview) -> Entry:
+        """See `Observer`."""
+        return self._begun(line, decoded, frame, early_targets(decoded[0], decoded[2], decoded[3]))
+
+    def _begun(self, line: Line, decoded: Decoded, frame: memoryview, targets: tuple[Target, ...] | None) -> Entry:
+        endpoint, header, request, call = decoded
         entry = self._entry(line, call.session, len(frame), self._now())
         entry.client_id = header.client_id
         entry.version = header.api_version
         entry.correlation_id = header.correlation_id
-        kept = request_of(request.endpoint, frame, request.request)
-        entry.keep(request.endpoint, call.api_version, kept, request.targets)
+        entry.keep(endpoint, call.api_version, request_of(endpoint, frame, request), targets)
         return entry
 
     def _entry(self, line: Line, session: Session, size: int, came: Moment) -> Entry:
-        origin: Origin | None = session.origin
-        if origin is None:
-            origin = self.meet(line, session)
-        journal = self.journal
-        entry = Entry(0 if journal is None else journal.next_number(), came, origin, size + LENGTH_SIZE)
+        origin: Origin = session.origin or self.meet(line, session)
+        entry = Entry(0, came, origin, size + LENGTH_SIZE)
         entry.watcher = self.watcher
-        if journal is not None:
-            journal.add(entry)
+        if self.journal is not None:
+            self.journal.add(entry)
         return entry
 
     def meet(self, line: Line, session: Session) -> Origin:
@@ -237,6 +237,7 @@ class RequestObserver:
         entry.fault = matched.fault or matched.all[0]
         for each in matched.all:
             each.fire(entry)
+        self._services.core.hooks.fault_hit(request.api, request.header.client_id, entry.fault.to_json)
         fault = matched.fault
         action = None if fault is None else fault.action
         lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})

@@ -69,6 +69,10 @@ class _Search(DelayedResponse):
         self._is_gone = False
         call.services.host_names.look_up_all(unknown, _LONGEST_SEARCH_MS, self._go_on)
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "the addresses of the hosts that quotas name"
+
     def _go_on(self, found: dict[str, frozenset[str]]) -> None:
         self._addresses.update(found)
         # A host may be known at once, before anybody can be told.

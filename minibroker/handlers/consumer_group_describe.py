@@ -10,9 +10,9 @@ from typing import Final
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
+from minibroker.requests.described_groups import described_groups
 from minibroker.requests.requirements import asked_by_handler, on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
@@ -37,14 +37,7 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handle
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
-    described: list[DescribedGroup] = []
-    for group_id in request.group_ids:
-        each = yield from _describe(group_id, call)
-        if request.include_authorized_operations and not each.error_code:
-            each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
-        described.append(each)
-        yield
-    return ConsumerGroupDescribeResponse(groups=described)
+    return ConsumerGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
 
 
 def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:

@@ -14,7 +14,7 @@ from minibroker.coordinators.groups.consumer.coordinator import Answer, Consumer
 from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, LEAVING
 from minibroker.coordinators.groups.consumer.partitions import partitions_of
 from minibroker.requests.call import Call
-from minibroker.requests.requirements import checked, missing
+from minibroker.requests.requirements import checked, missing_to_subscribe
 from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
@@ -31,13 +31,7 @@ _NOT_SAID: Final = -1
 
 def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCode:
     """A member may only subscribe to topics that it may describe."""
-    code = missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
-    if code:
-        return code
-    named = request.subscribed_topic_names or ()
-    if all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in named):
-        return ErrorCode.NONE
-    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return missing_to_subscribe(call, request.group_id, request.subscribed_topic_names or ())
 
 
 NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")

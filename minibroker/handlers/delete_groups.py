@@ -6,6 +6,7 @@ also when the deletion could not be written; here that is an error and the group
 
 from typing import Final
 
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.requirements import on_each
@@ -26,19 +27,29 @@ def handle(request: DeleteGroupsRequest, call: Call) -> Steps[DeleteGroupsRespon
     """Delete each group by itself; one that is named twice is deleted once (`GroupCoordinator.handleDeleteGroups`)."""
     results: list[DeletableGroupResult] = []
     for group_id in dict.fromkeys(request.groups_names):
-        results.append(DeletableGroupResult(group_id=group_id, error_code=_delete(group_id, call)))
+        code = yield from _delete(group_id, call)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
         yield
     return DeleteGroupsResponse(results=results)
 
 
-def _delete(group_id: str, call: Call) -> ErrorCode:
+def _delete(group_id: str, call: Call) -> Steps[ErrorCode]:
     store = call.services.groups.store
     code = store.readiness(group_id, call.node)
     if code:
         return code
     group = store.find(group_id)
-    if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND
-    if not group.is_empty:
-        return ErrorCode.NON_EMPTY_GROUP
-    return store.remove(group)
+
+    def refusal() -> ErrorCode:
+        code = store.readiness(group_id, call.node)
+        if code:
+            return code
+        if group is None or store.find(group_id) is not group:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.NONE if group.is_empty else ErrorCode.NON_EMPTY_GROUP
+
+    if isinstance(group, ShareGroup):
+        code = yield from call.services.groups.share_offsets.delete_states(group)
+        if code:
+            return code
+    return refusal() if group is None else (yield from store.remove(group, refusal))

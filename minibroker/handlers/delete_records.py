@@ -37,7 +37,7 @@ def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResp
     for (name, index), offset in offsets.items():
         topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
         yield
-    call.core.logs.starts_moved(moved)
+    yield from call.core.logs.starts_moved(moved)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))

@@ -65,7 +65,7 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
             call.core.background(partial(purge_logged, left))
     deleted = [result.name for result in results if result.name is not None and not result.error_code]
     if deleted:
-        call.core.hooks.topics_deleted(deleted)
+        yield from call.core.hooks.topics_deleted(deleted)
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 
 

@@ -10,7 +10,7 @@ keeps account of eligible leader replicas: replicas share one log, so whoever is
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE
-from minibroker.cluster.topics import CONSUMER_OFFSETS, TRANSACTION_STATE, Topic, topic_name_error
+from minibroker.cluster.topics import INTERNAL_TOPICS, Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
@@ -131,7 +131,7 @@ def _unknown(name: str, call: Call) -> DescribeTopicPartitionsResponseTopic:
         error_code=code,
         name=name,
         topic_id=ZERO_UUID,
-        is_internal=name in {CONSUMER_OFFSETS, TRANSACTION_STATE},
+        is_internal=name in INTERNAL_TOPICS,
         partitions=[],
         topic_authorized_operations=authorized_operations(call, ResourceType.TOPIC, name),
     )

@@ -21,6 +21,7 @@ ask is not told. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 1
 last fetched epoch (replicas that share a log never diverge).
 """
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -50,6 +51,7 @@ from minibroker_protocol.messages.fetch import (
 )
 from minibroker_storage.log import Log
 
+_MOST_NAMED: Final = 5
 _FEW: Final = 256
 """A fetch of more partitions is served in slices."""
 
@@ -191,6 +193,12 @@ class _DelayedFetch(DelayedResponse):
         """The client has gone."""
         self._is_gone = True
         self._stop_waiting()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        names = [os.path.basename(log.directory) for log in self._logs[:_MOST_NAMED]]
+        more = f" and {len(self._logs) - _MOST_NAMED} more" if len(self._logs) > _MOST_NAMED else ""
+        return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

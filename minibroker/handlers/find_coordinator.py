@@ -2,19 +2,21 @@
 
 Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The coordinator's
 topic is made if need be. Kafka has it made in the background and answers COORDINATOR_NOT_AVAILABLE meanwhile; here
-the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while nobody leads the partition. Nobody
-coordinates share groups (version 6, KIP-932): COORDINATOR_NOT_AVAILABLE, as from Kafka 3.9.
+the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while nobody leads the partition. From version 6 on
+keys of share-partitions are known, too (KIP-932): "group:topic id:partition", else INVALID_REQUEST.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE, Node
+from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
-from minibroker.requests.requirements import on_each
+from minibroker.requests.requirements import asked_by_handler, on_each
 from minibroker.requests.same_request import SameRequest
-from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
@@ -32,12 +34,16 @@ _SUCCESS: Final = "NONE"
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2
+_SHARE_PARTITION: Final = re.compile(r".+:[\w-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
+"""The key of a share-partition: its group, the id of its topic, and its number (`SharePartitionKey.validate`)."""
 _NO_PORT: Final = -1
 _FEW: Final = 16
 """More keys are looked up in steps."""
 
 NAMES: Final = coordinator_keys_at("coordinator_keys", "key")
-NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY)
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY) & asked_by_handler(
+    "CLUSTER_ACTION on the cluster for share-partitions"
+)
 REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
 
 REPEAT: Final = SameRequest
@@ -82,15 +88,24 @@ def _find(key: str, key_type: int, call: Call) -> Coordinator:
     )
 
 
+def _log(key_type: int, call: Call) -> CoordinatorLog | None:
+    """The log of the coordinator for keys of a kind; None for a kind that the version does not have."""
+    services = call.services
+    if key_type == _GROUP:
+        return services.groups.store.log
+    if key_type == _TRANSACTION:
+        return services.transactions.store.log
+    is_share = key_type == _SHARE and call.api_version >= _FIRST_WITH_SHARE
+    return services.share_states.store.log if is_share else None
+
+
 def _coordinator(key: str, key_type: int, call: Call) -> tuple[Node | None, ErrorCode, str]:
     """The coordinator, whose topic is made if need be; what is wrong if there can be none."""
-    if key_type == _SHARE:
-        is_known = call.api_version >= _FIRST_WITH_SHARE
-        return None, ErrorCode.COORDINATOR_NOT_AVAILABLE if is_known else ErrorCode.INVALID_REQUEST, ""
-    if key_type not in {_GROUP, _TRANSACTION}:
-        return None, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.meaning
-    services = call.services
-    log = (services.groups if key_type == _GROUP else services.transactions).store.log
+    log = _log(key_type, call)
+    if log is None or (key_type == _SHARE and not _SHARE_PARTITION.fullmatch(key)):
+        return None, ErrorCode.INVALID_REQUEST, "" if key_type == _SHARE else ErrorCode.INVALID_REQUEST.meaning
+    if key_type == _SHARE and not call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        return None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ""
     try:
         log.ensure()
     except TopicError as error:

@@ -21,6 +21,8 @@ from minibroker.coordinators.groups.consumer.classic_members import ClassicMembe
 from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError, new_member_id
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.coordinator import GroupCoordinator
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_group
 from minibroker.security.authorization.acls import Operation
@@ -88,6 +90,10 @@ class _Join:
         consumers = store.get_consumer(request.group_id)
         if consumers is not None and not consumers.is_empty:
             self._join_consumers(consumers)
+            return
+        found = store.find(request.group_id)
+        if isinstance(found, ShareGroup) or (isinstance(found, StreamsGroup) and not found.is_empty):
+            self.reply.answer(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
             return
         group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)
         if group is None:

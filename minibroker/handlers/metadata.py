@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE
-from minibroker.cluster.topics import Topic, topic_name_error
+from minibroker.cluster.topics import INTERNAL_TOPICS, Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
@@ -22,9 +22,8 @@ from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.advice import tell_creation
-from minibroker.support.slices import Steps
+from minibroker.support.slices import Steps, drain
 from minibroker.topic_admin import (
-    COORDINATORS_TOPICS,
     TopicError,
     TopicPlan,
     creation,
@@ -49,6 +48,8 @@ _OF_A_STEP: Final = 32
 _FEW_TOPICS: Final = 8
 _FEW_PARTITIONS: Final = 256
 """All topics are described at once when there are no more of them, with no more partitions."""
+_FEW_UNDESCRIBED: Final = 1000
+"""Topics that are named are described at once when no more of their partitions have changed since the last time."""
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
@@ -78,15 +79,21 @@ def handle(
         known = call.core.topics
         if len(known) > _FEW_TOPICS or sum(len(topic.partitions) for topic in known) > _FEW_PARTITIONS:
             return _describe_all(request, call)
-        described = [_describe(topic, request, call) for topic in known if _may_describe(topic.name, call)]
+        described = [_describe_now(topic, request, call) for topic in known if _may_describe(topic.name, call)]
         return _response(described, request, call)
     if len(named) < _OF_A_STEP:
         topics: list[MetadataResponseTopic] = []
+        undescribed = 0
         for each in named if len(named) == 1 else {(each.topic_id, each.name): each for each in named}.values():
             found = _find(each, request, call)
-            if isinstance(found, str):
+            if isinstance(found, Topic):
+                undescribed += found.undescribed
+            if undescribed > _FEW_UNDESCRIBED or isinstance(found, str):
                 break
-            topics.append(_described(each, found, request, call))
+            if isinstance(found, Topic):
+                topics.append(_describe_now(found, request, call))
+            else:
+                topics.append(_refused(each, found, request, call))
         else:
             return _response(topics, request, call)
     return _describe_named(named, request, call)
@@ -96,7 +103,8 @@ def _describe_all(request: MetadataRequest, call: Call) -> Steps[MetadataRespons
     topics: list[MetadataResponseTopic] = []
     for topic in tuple(call.core.topics):
         if _may_describe(topic.name, call):
-            topics.append(_describe(topic, request, call))
+            partitions = yield from topic.describing(call.core.cluster)
+            topics.append(_describe(topic, partitions, request, call))
         yield
     return _response(topics, request, call)
 
@@ -118,7 +126,12 @@ def _describe_named(
     made = (yield from _create(missing, call)) if missing else {}
     topics: list[MetadataResponseTopic] = []
     for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
-        topics.append(_described(each, made[known] if isinstance(known, str) else known, request, call))
+        topic = made[known] if isinstance(known, str) else known
+        if isinstance(topic, Topic):
+            partitions = yield from topic.describing(call.core.cluster)
+            topics.append(_describe(topic, partitions, request, call))
+        else:
+            topics.append(_refused(each, topic, request, call))
         if not number % _OF_A_STEP:
             yield
     response = _response(topics, request, call)
@@ -173,16 +186,14 @@ def _is_by_id(requested: MetadataRequestTopic) -> bool:
     return requested.name is None or requested.topic_id != ZERO_UUID
 
 
-def _described(
-    requested: MetadataRequestTopic, found: Topic | ErrorCode, request: MetadataRequest, call: Call
+def _refused(
+    requested: MetadataRequestTopic, code: ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
-    if not isinstance(found, ErrorCode):
-        return _describe(found, request, call)
     if _is_by_id(requested):
-        return _error(found, None, requested.topic_id)
+        return _error(code, None, requested.topic_id)
     name = requested.name or ""
-    response = _error(found, name)
-    if found is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+    response = _error(code, name)
+    if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         response.topic_authorized_operations = _operations(name, request, call)
     return response
 
@@ -214,7 +225,7 @@ def _create(names: Sequence[str], call: Call) -> Steps[dict[str, Topic | ErrorCo
     plans: list[TopicPlan] = []
     for name in names:
         try:
-            if name in COORDINATORS_TOPICS:
+            if name in INTERNAL_TOPICS:
                 made[name] = call.services.create_topic(name)
             else:
                 plans.append(plan_topic(core, name))
@@ -245,13 +256,19 @@ def _may_create(name: str, call: Call) -> bool:
     )
 
 
-def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+def _describe_now(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+    return _describe(topic, drain(topic.describing(call.core.cluster)), request, call)
+
+
+def _describe(
+    topic: Topic, partitions: list[MetadataResponsePartition], request: MetadataRequest, call: Call
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_partitions(topic, call),
+        partitions=_reported(partitions, call),
         topic_authorized_operations=_operations(topic.name, request, call),
     )
 
@@ -272,9 +289,8 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
     return brokers
 
 
-def _partitions(topic: Topic, call: Call) -> list[MetadataResponsePartition]:
+def _reported(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
     """As the topic describes them; version 0 is told of replicas that are up, and whether they are all."""
-    partitions = topic.describe(call.core.cluster)
     if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
         return partitions
     nodes = call.core.cluster.nodes

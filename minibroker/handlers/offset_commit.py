@@ -9,14 +9,12 @@ while the group has no members. A commit counts as a heartbeat. The retention th
 up to the last moment that there is; version 1 may set the time of the commit.
 """
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from minibroker.cluster.topic_ids import with_names
-from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit
+from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
 from minibroker.coordinators.groups.kinds import AnyGroup
-from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.numbered_request import Number, NumberedRequest
@@ -31,9 +29,7 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from minibroker_protocol.records import NewRecord
 from minibroker_protocol.schema import first_version
-from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id")
 
@@ -52,6 +48,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
     """Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves."""
     core = call.core
     store = call.services.groups.store
+    topics: list[OffsetCommitRequestTopic] = request.topics
 
     def admit() -> AnyGroup:
         code = store.readiness(request.group_id, call.node)
@@ -68,22 +65,17 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
             is_transactional=False,
             version=call.api_version,
         )
-        if code:
+        if code and not is_late_but_fine(group, code, request.member_id, generation, topics):
             raise RefusedCommitError(code)
         group.note_activity(request.member_id)
         return group
 
-    def write(
-        group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
-    ) -> ErrorCode:
-        return store.commit(group, offsets, records)
-
     encode = partial(store.encode_offsets, request.group_id)
-    topics: list[OffsetCommitRequestTopic] = request.topics
     unknown: list[OffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(core.topics, topics)
-    outcomes = yield from commit(core, topics, Commit(admit, encode, write), retention_ms=request.retention_time_ms)
+    operation = Commit(admit, encode, store.commit)
+    outcomes = yield from commit(core, topics, operation, retention_ms=request.retention_time_ms)
     responses: list[OffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 from minibroker.cluster.topic_ids import with_names
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import asked_by_handler
@@ -41,6 +42,7 @@ _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id
 _NO_EPOCH: Final = -1
 _OF_A_STEP: Final = 64
 """Partitions, or topics, between two steps; most requests have fewer."""
+_NAMED_OF_A_STEP: Final = 2_000
 _GROUPS_OF_A_STEP: Final = 4
 """The partition of a group may have to be loaded."""
 
@@ -122,7 +124,7 @@ def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: C
         code = store.readiness(requested.group_id, call.node)
     if not code:
         group = store.find(requested.group_id)
-        if isinstance(group, ConsumerGroup) and isinstance(requested, OffsetFetchRequestGroup):
+        if isinstance(group, (ConsumerGroup, StreamsGroup)) and isinstance(requested, OffsetFetchRequestGroup):
             code = group.validate_fetch(requested.member_id, requested.member_epoch)
     return code, GroupOffsets() if group is None else group.offsets
 
@@ -134,35 +136,38 @@ def _fetch(
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
-        return ErrorCode.NONE, [(name, [_none(each, code) for each in indexes]) for name, indexes in topics or ()]
-    named: dict[str, Iterable[int]] = {}
+        topics = topics or ()
     if topics is None:
-        named.update((name, indexes) for name, indexes in offsets.committed.items() if _may_describe(name, call))
-    else:
-        for number, (name, indexes) in enumerate(topics, 1):  # what is named twice is told once
-            if name in named:
-                named[name] = {**dict.fromkeys(named[name]), **dict.fromkeys(indexes)}
-                yield
-            elif indexes:
-                named[name] = indexes
-            if not number % _OF_A_STEP:
-                yield
+        committed = offsets.committed.items()
+        topics = [(name, tuple(indexes)) for name, indexes in committed if _may_describe(name, call)]
+    named = yield from _once(topics)
     results: list[tuple[str, list[_Found]]] = []
     looked_up = 0
     for name, partitions in named.items():
-        may_describe = _may_describe(name, call)
+        refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         found: list[_Found] = []
-        for each in dict.fromkeys(partitions):
-            found.append(
-                _find(offsets, name, each, stable=stable)
-                if may_describe
-                else _none(each, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            )
+        for each in partitions:
+            found.append(_none(each, refusal) if refusal else _find(offsets, name, each, stable=stable))
             looked_up += 1
             if not looked_up % _OF_A_STEP:
                 yield
         results.append((name, found))
     return ErrorCode.NONE, results
+
+
+def _once(topics: _Topics) -> Steps[dict[str, dict[int, None]]]:
+    """Each topic with its partitions, since those that are named twice are answered once."""
+    named: dict[str, dict[int, None]] = {}
+    for number, (name, indexes) in enumerate(topics, 1):
+        if indexes:
+            partitions = named.setdefault(name, {})
+            partitions.update(dict.fromkeys(indexes[:_NAMED_OF_A_STEP]))
+            for begin in range(_NAMED_OF_A_STEP, len(indexes), _NAMED_OF_A_STEP):
+                yield
+                partitions.update(dict.fromkeys(indexes[begin : begin + _NAMED_OF_A_STEP]))
+        if not number % _OF_A_STEP:
+            yield
+    return named
 
 
 def _may_describe(topic: str, call: Call) -> bool:

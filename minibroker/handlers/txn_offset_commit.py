@@ -8,15 +8,13 @@ known of who commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the 
 their time can bear (KAFKA-7296).
 """
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from minibroker.cluster.topic_ids import with_names
 from minibroker.cluster.topics import CONSUMER_OFFSETS
-from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit
+from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
 from minibroker.coordinators.groups.kinds import AnyGroup
-from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.transactions.verification import as_writers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
@@ -31,9 +29,7 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from minibroker_protocol.records import NewRecord
 from minibroker_protocol.schema import first_version
-from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
@@ -49,6 +45,7 @@ NEEDS: Final = (
 def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommitResponse]:
     """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
     store = call.services.groups.store
+    topics: list[TxnOffsetCommitRequestTopic] = request.topics
 
     def admit() -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
@@ -57,24 +54,28 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
         if code:
             raise RefusedCommitError(code)
         group = store.find_or_create(request.group_id)
-        code = _verify(request, call) or group.validate_commit(
+        code = _verify(request, call)
+        if code:
+            raise RefusedCommitError(code)
+        generation = request.generation_id_or_member_epoch
+        code = group.validate_commit(
             request.member_id,
             request.group_instance_id,
-            request.generation_id_or_member_epoch,
+            generation,
             is_transactional=True,
             version=call.api_version,
         )
-        if code:
+        if code and not is_late_but_fine(group, code, request.member_id, generation, topics):
             raise RefusedCommitError(code)
         return group
 
-    def write(
-        group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
-    ) -> ErrorCode:
-        return store.commit_transactional(group, offsets, records, request.producer_id, request.producer_epoch)
-
-    encode = partial(store.encode_offsets, request.group_id)
-    topics: list[TxnOffsetCommitRequestTopic] = request.topics
+    encode = partial(
+        store.encode_offsets,
+        request.group_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+    )
+    write = partial(store.commit_transactional, producer_id=request.producer_id)
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(call.core.topics, topics)

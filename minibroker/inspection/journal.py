@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import decoded_request, decoded_response, may_keep_bytes, request_of_note
+from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.dispatch import encode_answers
 from minibroker.requests.targets import targets_by_name
@@ -182,13 +182,11 @@ class Entry:
         `response` is None if only its bytes are there.
         """
         endpoint = self._endpoint
-        if endpoint is not None and may_keep_bytes(endpoint.response):
-            self._response = frame
-        else:
-            self._response = detached(response)
-        self.bytes_out = len(frame) + spliced
-        self.duration_ms = self._origin.monotonic_ms() - self.began_ms
-        self.end()
+        self._response = detached(response) if endpoint is None else response_of(endpoint, response, frame)
+        self._bytes_out = len(frame) + spliced
+        self._duration_ms = self._origin.monotonic_ms() - self.began_ms
+        if self.watcher is not None:
+            self.watcher(self)
 
     @property
     def duration_ms(self) -> float | None:
@@ -333,19 +331,13 @@ class Journal:
         """The number of requests so far, with those that are no longer kept."""
         return self._count
 
-    def next_number(self) -> int:
-        """A number for the next entry."""
-        self._count += 1
-        return self._count
+    def add(self, entry: Entry | Noted) -> None:
+        """Keep an entry, or a noted request, which becomes one when somebody reads it; and give it a number.
 
-    def add(self, entry: Entry) -> None:
-        """Keep an entry; the oldest one goes when there is no room."""
+        The oldest one goes when there is no room.
+        """
+        self._count = entry.number = self._count + 1
         self._entries.append(entry)
-
-    def add_note(self, note: Noted) -> None:
-        """Keep a noted request, which becomes an entry when somebody reads it."""
-        self._count = note.number = self._count + 1
-        self._entries.append(note)
 
     def clear(self) -> None:
         """Forget the entries; numbers go on."""

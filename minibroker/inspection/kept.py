@@ -1,18 +1,29 @@
 """Messages as the journal keeps them: bytes of its own, decoded when somebody reads them.
 
-To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with records or
-secrets are copied at once, without these (`message_json.detached`), and so are long requests, whose bytes may hold more
-than the message. Of a repeated Produce the journal keeps what the short way remembers, and a summary of the records.
+To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with secrets are
+copied at once, without these (`message_json.detached`), and so are long requests, whose bytes may hold more than the
+message. Messages with records are kept with a summary of each field of records; in place of one that takes long the
+range of the file is kept, whose heads are read when somebody asks. Of a repeated Produce the journal keeps what the
+short way remembers, and a summary of the records.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from minibroker.inspection.message_json import SECRETS, SETTING, RecordsSummary, detached, records_in, summary
-from minibroker.requests.targets import targets_of
+from minibroker.inspection.message_json import (
+    SECRETS,
+    SETTING,
+    RecordsSummary,
+    detached,
+    records_in,
+    summary,
+    summary_or_range,
+)
+from minibroker.requests.targets import implied_targets, targets_of
 from minibroker_protocol import primitives as p
 from minibroker_protocol.codec import decode
+from minibroker_protocol.copying import shallow_copy
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of
@@ -34,13 +45,89 @@ _RESPONSE_HEADER_SIZE: Final = 8
 """Length and correlation id."""
 _MAY_KEEP: Final[dict[type[Any], bool]] = {}
 _HAS_IDS: Final[dict[tuple[type[Any], int], bool]] = {}
+_RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
+
+
+class _Undetached(NamedTuple):
+    """A message with summaries of records, or ranges of files, to be copied when somebody reads it."""
+
+    message: Any
 
 
 def request_of(endpoint: Endpoint, frame: memoryview, request: Any) -> Any:
     """The form in which the journal keeps a request; `request` is decoded from `frame`."""
-    if request is None or len(frame) > MOST_BYTES or not may_keep_bytes(endpoint.request):
-        return detached(request)
-    return bytes(frame)
+    if request is None:
+        return None
+    cls = endpoint.request
+    if may_keep_bytes(cls):
+        return bytes(frame) if len(frame) <= MOST_BYTES else detached(request)
+    path = _path_to_records(cls)  # the short way may go on with this request, and its records are in the buffer
+    return detached(request) if path is None else _Undetached(_summarized(request, path))
+
+
+def response_of(endpoint: Endpoint, response: Any, frame: bytes) -> Any:
+    """The form in which the journal keeps a response; `frame` is without what stands in files.
+
+    A response with records has been sent, so that nobody else looks at it any more: its records go.
+    """
+    cls = endpoint.response
+    if may_keep_bytes(cls):
+        return frame
+    path = _path_to_records(cls)
+    if path is None:
+        return detached(response)
+    _drop_records(response, path)
+    return _Undetached(response)
+
+
+def _summarized(message: Any, path: tuple[str, ...]) -> Any:
+    """A copy of a message as far as its records, and with a summary of these."""
+    made = shallow_copy(message)
+    name, rest = path[0], path[1:]
+    value = getattr(message, name)
+    if not rest:
+        setattr(made, name, summary(value))
+    elif value is not None:
+        setattr(made, name, [_summarized(each, rest) for each in value])
+    return made
+
+
+def _drop_records(message: Any, path: tuple[str, ...]) -> None:
+    """Put summaries into the place of records, but for ranges that take long to read."""
+    holders = [message]
+    for name in path[:-1]:
+        holders = [each for holder in holders for each in getattr(holder, name) or ()]
+    name = path[-1]
+    for holder in holders:
+        value = getattr(holder, name)
+        if value:
+            setattr(holder, name, summary_or_range(value))
+
+
+def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
+    """The names of the lists that lead to the only field of records, and its own.
+
+    None for a message with other fields that are to be copied, or with secrets.
+    """
+    try:
+        return _RECORDS_AT[cls]
+    except KeyError:
+        path = _RECORDS_AT[cls] = _found_path(cls)
+        return path
+
+
+def _found_path(cls: type[Any]) -> tuple[str, ...] | None:
+    kinds = [field.kind for _, field in _all_fields(cls) if field.kind is p.RECORDS or field.kind is p.BYTES]
+    if len(kinds) != 1 or kinds[0] is not p.RECORDS or holds_secrets(cls):
+        return None
+    for field in fields_of(cls):
+        if field.kind is p.RECORDS:
+            return (field.name,)
+        if field.is_array and not isinstance(field.kind, p.WireType):
+            rest = _found_path(field.kind)
+            if rest is not None:
+                return (field.name, *rest)
+    return None
 
 
 def repeated_request_of(way: ShortWay, frame: memoryview) -> tuple[Any, tuple[Target, ...] | None]:
@@ -88,13 +175,12 @@ def early_targets(endpoint: Endpoint, request: Any, call: Call) -> tuple[Target,
     None for a request that names all its targets itself.
     """
     names = endpoint.names
+    has_ids = _has_topic_ids(endpoint.request, call.api_version)
     if request is None:
-        return targets_of(names, request, call) if _has_topic_ids(endpoint.request, call.api_version) else None
-    if (_has_topic_ids(endpoint.request, call.api_version) and _uses_topic_ids(names, request)) or (
-        names.implied is not None and names.implied(request, call)
-    ):
+        return targets_of(names, request, call) if has_ids else None
+    if has_ids and _uses_topic_ids(names, request):
         return targets_of(names, request, call)
-    return None
+    return implied_targets(names, request, call) or None
 
 
 def decoded_request(endpoint: Endpoint, kept: Any) -> Any:
@@ -105,6 +191,8 @@ def decoded_request(endpoint: Endpoint, kept: Any) -> Any:
         is_flexible = header.api_version in endpoint.flexible
         position = skip_tagged_fields(view, header.body) if is_flexible else header.body
         return detached(decode(endpoint.request, view, header.api_version, position)[0])
+    if isinstance(kept, _Undetached):
+        return detached(kept.message)
     if isinstance(kept, tuple):
         known, records = cast("tuple[Any, RecordsSummary]", kept)
         request = detached(known)
@@ -114,7 +202,9 @@ def decoded_request(endpoint: Endpoint, kept: Any) -> Any:
 
 
 def decoded_response(endpoint: Endpoint, version: int, kept: Any) -> Any:
-    """A response, from its frame; a message is returned as it is."""
+    """A response, from any form in which one is kept."""
+    if isinstance(kept, _Undetached):
+        return detached(kept.message)
     if not isinstance(kept, bytes):
         return kept
     view = memoryview(kept)

@@ -6,7 +6,7 @@ version under their names in Kafka's definitions, ids as 22 characters; bytes th
 `{"base64": ...}`, and records are `{"size": bytes, "batches": ..., "records": ...}`.
 """
 
-import base64
+import os
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from minibroker.config import ConfigType
 from minibroker.config.run_time import key_of
 from minibroker_protocol import primitives as p
+from minibroker_protocol.json_values import bytes_json, camel_case
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -25,6 +26,7 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.schema import Field, fields_of, schema_of
 from minibroker_protocol.uuids import uuid_text
+from minibroker_storage.errors import StorageError
 from minibroker_storage.log_slice import LogSlice
 
 SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
@@ -40,6 +42,8 @@ _HIDDEN: Final = "[hidden]"
 
 _PART: Final = 65_536
 """Bytes of a file that are read at once."""
+_SHORT: Final = 4096
+"""Of a range with more bytes the heads are read when somebody asks: there may be tens of thousands."""
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _HEAD: Final = struct.Struct(">8xi4xB40xi")
@@ -52,23 +56,39 @@ class RecordsSummary(NamedTuple):
 
     Attributes:
         size: in bytes.
-        batches: batches of format v2, or messages of formats v0 and v1; the last one may be cut.
-        records: in them; None when compressed messages of v0 or v1 are among them, which only say so inside.
+        batches: batches of format v2, or messages of formats v0 and v1; the last one may be cut. None where their file
+            had gone before anybody asked.
+        records: in them; None also when compressed messages of v0 or v1 are among them, which only say so inside.
     """
 
     size: int
-    batches: int
+    batches: int | None
     records: int | None
 
 
 def summary(records: Any) -> RecordsSummary | None:
-    """A summary of a field of records: bytes, a range of a file, or None. Of a range it reads little but the heads."""
+    """A summary of a field of records: bytes, a range of a file, or None. Of a range it reads little but the heads.
+
+    On any thread.
+    """
     if records is None or isinstance(records, RecordsSummary):
         return records
-    try:
-        return _summary_of_range(records) if isinstance(records, LogSlice) else _summary_of_bytes(memoryview(records))
-    except OSError:  # its file has gone
-        return RecordsSummary(records.size, 0, None)
+    return _summary_of_range(records) if isinstance(records, LogSlice) else _summary_of_bytes(memoryview(records))
+
+
+def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
+    """A summary of a field of records, or the field itself where that is a range that takes long to read.
+
+    On the broker's thread.
+    """
+    if isinstance(records, LogSlice):
+        if records.size > _SHORT:
+            return records
+        try:
+            return _summary_of_bytes(memoryview(records.read()))
+        except (OSError, StorageError):
+            return RecordsSummary(records.size, None, None)
+    return summary(records)
 
 
 def records_in(head: bytes) -> int:
@@ -78,16 +98,32 @@ def records_in(head: bytes) -> int:
 
 
 def _summary_of_bytes(view: memoryview) -> RecordsSummary:
+    if len(view) >= RECORD_BATCH_OVERHEAD:
+        length, magic, number = _HEAD.unpack_from(view)
+        if magic >= MAGIC_V2 and LOG_OVERHEAD + length == len(view):  # as nearly always in a request
+            return RecordsSummary(len(view), 1, number)
     _, batches, count = _counted(view, is_last=True)
     return RecordsSummary(len(view), batches, count)
 
 
 def _summary_of_range(records: LogSlice) -> RecordsSummary:
-    size, position, batches = records.size, 0, 0
+    try:
+        fd = records.handle.reopen()
+    except (OSError, StorageError):  # its file has gone
+        return RecordsSummary(records.size, None, None)
+    try:
+        return _summary_of_file(fd, records.position, records.size)
+    except OSError:
+        return RecordsSummary(records.size, None, None)
+    finally:
+        os.close(fd)
+
+
+def _summary_of_file(fd: int, begin: int, size: int) -> RecordsSummary:
+    position, batches = 0, 0
     count: int | None = 0
     while position < size:
-        part = records._replace(position=records.position + position, size=min(_PART, size - position))
-        view = memoryview(part.read())
+        view = memoryview(os.pread(fd, min(_PART, size - position), begin + position))
         is_last = position + len(view) >= size
         end, more, counted = _counted(view, is_last=is_last)
         batches += more
@@ -138,12 +174,13 @@ def detached(message: Any) -> Any:
         return None
     cls = _class(message)
     copied = cls(**{name: copy(getattr(message, name)) for name, copy in _copiers(cls)})
-    if cls.__name__ == SETTING and copied.value and _is_password(copied.name):
+    if cls.__name__ == SETTING and copied.value and is_password(copied.name):
         copied.value = _HIDDEN
     return copied
 
 
-def _is_password(key: str) -> bool:
+def is_password(key: str) -> bool:
+    """Whether the value of a configuration key is a secret."""
     if key.endswith(_LOGINS):
         return True
     row = key_of(key)
@@ -216,21 +253,3 @@ def _value(field: Field, value: Any, version: int, *, flexible: bool) -> Any:
     if isinstance(field.kind, p.WireType):
         return value if isinstance(value, str | float | bool) else int(value)
     return _structure(value, version, flexible=flexible)
-
-
-def bytes_json(data: bytes) -> str | dict[str, str]:
-    """Bytes as a text when they are one that can be read, else in base64."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if text.isprintable() or not text:
-        return text
-    return {"base64": base64.b64encode(data).decode()}
-
-
-@cache
-def camel_case(name: str) -> str:
-    """A field's name in Kafka's definitions: `throttle_time_ms` is `throttleTimeMs` there."""
-    first, *others = name.split("_")
-    return first + "".join(word.capitalize() for word in others)

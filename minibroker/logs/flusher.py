@@ -5,13 +5,17 @@ which covers all that was appended until then. So a disk that takes ten millisec
 answer takes, not how many answers there are.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from minibroker.support.background import Background
 from minibroker_storage.flush import LogFlush
-from minibroker_storage.log import Log
+
+if TYPE_CHECKING:
+    from minibroker_storage.log import Log
 
 Done = Callable[[OSError | None], None]
 _THREADS: Final = 8

@@ -57,7 +57,7 @@ class LogCleaner:
     Args:
         checkpoint: the first dirty offsets.
         opened: goes through all open logs.
-        cleaned: called with a log that has new segments and a newer first dirty offset.
+        cleaned: called with a log that has new segments and a newer first dirty offset, and its size before.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LogCleaner:
         *,
         opened: Callable[[], Iterator[tuple[Partition, Log]]],
         run_cleaning: "RunCleaning",
-        cleaned: Callable[[Partition, Log], None],
+        cleaned: Callable[[Partition, Log, int], None],
     ) -> None:
         self._clock = clock
         self._chores = chores
@@ -178,6 +178,7 @@ class LogCleaner:
             self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
 
     def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps:
+        size = log.size
         try:
             offset = yield from finish_cleaning_in_steps(log, result)
         except (OSError, StorageError) as error:
@@ -185,7 +186,7 @@ class LogCleaner:
         else:
             self._current = None
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
-            self._cleaned(partition, log)
+            self._cleaned(partition, log, size)
 
     def _fail(self, partition: Partition, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError):

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.partition import make_missing_directories
 from minibroker.config.keys import LONG_MAX
+from minibroker.logs.checkpoints import Checkpoints
 from minibroker.logs.log_files import holds_data, unlink_logged
 from minibroker_protocol.errors import DecodeError
-from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
-from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,13 +31,16 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.cluster.topics import Topics
     from minibroker.config import BrokerConfig
-    from minibroker.logs.chores import Chores, Steps
+    from minibroker.logs.chores import Chores
+    from minibroker.logs.chores import Steps as Pieces
     from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
     from minibroker.support.background import Background
+    from minibroker_protocol.steps import Steps
     from minibroker_storage.config import LogConfig
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.files import FilePool
+    from minibroker_storage.log import Log
 
 _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"
@@ -56,6 +57,9 @@ class LogManager:
         call_soon: runs a callback once the current wake-up of the event loop is done.
         background: runs a function aside from the event loop, then another one on it.
         run_cleaning: has a log cleaned; see `RunCleaning`.
+
+    Attributes:
+        on_cleaned, on_shortened: called as `Hooks.log_cleaned` and `Hooks.log_shortened` say.
     """
 
     def __init__(
@@ -79,10 +83,7 @@ class LogManager:
         self._call_soon = call_soon
         self._flusher: Flusher | None = None
         self._chores = chores
-        self._recovery_points = OffsetCheckpoint(data_dir.path, RECOVERY_POINTS)
-        self._start_offsets = OffsetCheckpoint(data_dir.path, LOG_START_OFFSETS)
-        self._high_watermarks = OffsetCheckpoint(data_dir.path, HIGH_WATERMARKS)
-        self._cleaner_offsets = OffsetCheckpoint(data_dir.path, CLEANER_OFFSETS)
+        self._checkpoints = Checkpoints(data_dir.path, self._opened, self._exists, background)
         self._cleaner: LogCleaner | None = None
         #: Partitions whose log somebody has asked for, in that order; some may be gone.
         self._used: dict[Partition, None] = {}
@@ -92,6 +93,8 @@ class LogManager:
         self._flushed_at: dict[Log, int] = {}
         self._unlinking: set[Timer] = set()
         self._complaints: set[tuple[str, str]] = set()
+        self.on_cleaned: Callable[[Partition, int], object] = lambda _, __: None
+        self.on_shortened: Callable[[Partition, int, int], object] = lambda _, __, ___: None
 
     def start(self, topics: Topics) -> None:
         """Look after the logs of `topics` from now on. OSError when the data directory takes no writes."""
@@ -106,7 +109,7 @@ class LogManager:
         if self._config.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
 
-    def _every(self, key: str, name: str, work: Callable[[], Steps]) -> None:
+    def _every(self, key: str, name: str, work: Callable[[], Pieces]) -> None:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
@@ -117,12 +120,14 @@ class LogManager:
 
         StorageError or OSError when that fails.
         """
+        from minibroker_storage.log import Log  # noqa: PLC0415 - no log is opened at the start
+
         self._note_used(partition)
         topic = partition.topic
         key = partition.key
-        recovery_point = self._recovery_points.offsets.get(key, 0)
+        recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
         if not partition.has_directory:
-            if not recovery_point and not self._start_offsets.offsets.get(key, 0):
+            if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
                 return Log.begin(
                     partition.directory,
@@ -138,13 +143,16 @@ class LogManager:
             files=self._files,
             last_stop=self._data_dir.last_stop,
             recovery_point=recovery_point,
-            log_start_offset=self._start_offsets.offsets.get(key, 0),
+            log_start_offset=self._checkpoints.start_offsets.offsets.get(key, 0),
             now_ms=self._clock.now_ms(),
         )
         if log.recovery_point < recovery_point:
             # What is appended from here on must not be taken for what was on disk before.
-            self._recovery_points.offsets = {**self._recovery_points.offsets, key: log.recovery_point}
-            self._recovery_points.save(sync=True)
+            self._checkpoints.recovery_points.offsets = {
+                **self._checkpoints.recovery_points.offsets,
+                key: log.recovery_point,
+            }
+            self._checkpoints.recovery_points.save(sync=True)
         self.shorten_flush_interval(topic.log_config.flush_ms)
         return log
 
@@ -167,11 +175,9 @@ class LogManager:
         log.config = config
         self.shorten_flush_interval(config.flush_ms)
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Iterable[str]) -> Steps[None]:
         """New topics take these names: what the checkpoints tell of older ones of that name is not theirs. OSError."""
-        topics = frozenset(names)
-        for checkpoint in self._checkpoints:
-            checkpoint.forget(topics)
+        return self._checkpoints.forget(names)
 
     def forget_partition(self, partition: Partition) -> None:
         """The partition is going to be deleted."""
@@ -226,11 +232,9 @@ class LogManager:
 
     def write_checkpoints(self, *, sync: bool = True) -> None:
         """Write all checkpoint files, with `sync` down to the disk. OSError."""
-        self._note_offsets()
-        for checkpoint in self._checkpoints:
-            checkpoint.save(sync=sync)
+        self._checkpoints.save(sync=sync)
 
-    def starts_moved(self, partitions: Iterable[Partition]) -> None:
+    def starts_moved(self, partitions: Iterable[Partition]) -> Steps[None]:
         """The log start offsets of these partitions were moved (DeleteRecords): note that, and remove what is below.
 
         The offsets are in their file first, since without it the records that stay in a segment would come back.
@@ -238,15 +242,17 @@ class LogManager:
         moved = {partition.key: partition for partition in partitions}
         if not moved:
             return
-        offsets = dict(self._start_offsets.offsets)
-        offsets.update((key, partition.log.log_start_offset) for key, partition in moved.items())
-        self._start_offsets.offsets = offsets
+        starts = self._checkpoints.start_offsets
+        starts.offsets = {**starts.offsets, **{key: each.log.log_start_offset for key, each in moved.items()}}
+        yield
         try:
-            self._start_offsets.save(sync=False)
+            starts.save(sync=False)
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; the next checkpoint tries again
-        for partition in moved.values():
-            self._try(_RETENTION, self._remove_below_start, partition, partition.log)
+        for key, partition in moved.items():
+            yield
+            if self._partition(key) is partition:
+                self._try(_RETENTION, self._remove_below_start, partition, partition.log)
 
     def _remove_below_start(self, partition: Partition, log: Log) -> None:
         """Remove segments below the log start offset. Those that are too old or too many wait for their round."""
@@ -260,16 +266,13 @@ class LogManager:
     def forget_all(self) -> None:
         """All topics are gone: what the checkpoints tell of them is, too. OSError."""
         self._flushed_at = {}
-        for checkpoint in self._checkpoints:
-            checkpoint.offsets = {}
-            checkpoint.save(sync=False)
+        self._checkpoints.clear()
 
     def restored(self) -> None:
         """Logs were brought back as a running broker has left them, and the checkpoints with them."""
         self._all_open = False
         self._data_dir.note_killed()
-        for checkpoint in self._checkpoints:
-            checkpoint.load()
+        self._checkpoints.load()
 
     def close(self, *, keep: bool = True) -> None:
         """Close all logs. Unless the directory is not kept anyway, all is forced to disk and the stop marked as clean.
@@ -302,10 +305,6 @@ class LogManager:
 
     # Going through the logs
 
-    @property
-    def _checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
-        return self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaner_offsets
-
     def _partitions(self) -> Iterator[Partition]:
         """All partitions there are when their turn comes: whoever goes through them may rest in between."""
         for topic in tuple(self._topics):
@@ -317,6 +316,9 @@ class LogManager:
     def _partition(self, key: TopicPartition) -> Partition | None:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
+
+    def _exists(self, key: TopicPartition) -> bool:
+        return self._partition(key) is not None
 
     def _note_used(self, partition: Partition) -> None:
         self._used[partition] = None
@@ -332,7 +334,7 @@ class LogManager:
             elif log is not None:
                 yield partition, log
 
-    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Steps:
+    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Pieces:
         """Do something to every open log, one log a step; one that fails is passed over."""
         for partition, log in self._opened():
             self._try(subject, act, partition, log)
@@ -351,7 +353,7 @@ class LogManager:
         self._complaints.discard(complaint)
         return True
 
-    def _open_all(self) -> Steps:
+    def _open_all(self) -> Pieces:
         """Open every log that holds data, one a step, unless that has been done. Logs that came later are empty."""
         if self._all_open:
             return
@@ -379,15 +381,18 @@ class LogManager:
 
     # Retention
 
-    def _retention(self) -> Steps:
+    def _retention(self) -> Pieces:
         yield from self._open_all()
         yield from self._for_each(_RETENTION, self._retain)
 
     def _retain(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
             return 0  # once that is through
+        before = log.log_start_offset
         deleted = log.delete_old_segments(self._clock.now_ms())
         self.schedule_deletion(partition, log)
+        if deleted:
+            self.on_shortened(partition, before, deleted)
         return deleted
 
     def schedule_deletion(self, partition: Partition, log: Log) -> None:
@@ -404,7 +409,7 @@ class LogManager:
 
     # Flushing and checkpoints
 
-    def _flushing(self) -> Steps:
+    def _flushing(self) -> Pieces:
         """Force to disk what was not for `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         before, self._flushed_at = self._flushed_at, {}
@@ -416,7 +421,7 @@ class LogManager:
             self._flushed_at[log] = flushed_at
             yield
 
-    def _recovery_point_checkpoint(self) -> Steps:
+    def _recovery_point_checkpoint(self) -> Pieces:
         """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
         rolled: list[Log] = []
         for _, log in self._opened():
@@ -425,8 +430,8 @@ class LogManager:
             yield
 
         def note(_: OSError | None = None) -> None:
-            self._note_offsets()
-            self._save(self._recovery_points, self._high_watermarks)
+            points = self._checkpoints
+            self._chores.run(points.note(), lambda: points.save_aside(points.recovery_points, points.high_watermarks))
 
         for log in rolled[:-1]:
             self.flusher.request(log)
@@ -435,44 +440,18 @@ class LogManager:
         else:
             note()
 
-    def _start_offset_checkpoint(self) -> Steps:
-        self._note_offsets()
-        self._save(self._start_offsets)
+    def _start_offset_checkpoint(self) -> Pieces:
+        yield from self._checkpoints.note()
+        self._checkpoints.save_aside(self._checkpoints.start_offsets)
         yield
-
-    def _save(self, *checkpoints: OffsetCheckpoint) -> None:
-        for checkpoint in checkpoints:
-            if checkpoint.is_behind:
-                self._background(checkpoint.save_logged)
-
-    def _note_offsets(self) -> None:
-        """Tell the checkpoints where the logs are; a log that was not opened is where it was."""
-        recovery_points, start_offsets, high_watermarks, cleaner_offsets = (
-            {key: offset for key, offset in checkpoint.offsets.items() if self._partition(key) is not None}
-            for checkpoint in self._checkpoints
-        )
-        for partition, log in self._opened():
-            if not log.has_directory:
-                continue
-            key = partition.key
-            recovery_points[key] = log.recovery_point
-            high_watermarks[key] = log.high_watermark
-            if log.log_start_offset > log.segments[0].base_offset:
-                start_offsets[key] = log.log_start_offset
-            else:
-                start_offsets.pop(key, None)
-        self._recovery_points.offsets = recovery_points
-        self._start_offsets.offsets = start_offsets
-        self._high_watermarks.offsets = high_watermarks
-        self._cleaner_offsets.offsets = cleaner_offsets
 
     # The rest
 
-    def _producer_id_expiration(self) -> Steps:
+    def _producer_id_expiration(self) -> Pieces:
         now_ms = self._clock.now_ms()
         return self._for_each("producer ids", lambda _, log: log.producers.remove_expired(now_ms))
 
-    def _cleaning(self) -> Steps:
+    def _cleaning(self) -> Pieces:
         """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
             yield from self._open_all()
@@ -486,14 +465,15 @@ class LogManager:
                 self._config,
                 self._clock,
                 self._chores,
-                self._cleaner_offsets,
+                self._checkpoints.cleaner_offsets,
                 opened=self._opened,
                 run_cleaning=self._run_cleaning,
                 cleaned=self._cleaned,
             )
         return self._cleaner
 
-    def _cleaned(self, partition: Partition, log: Log) -> None:
+    def _cleaned(self, partition: Partition, log: Log, size_before: int) -> None:
         """The log has cleaned segments; retention has waited for that."""
-        self._save(self._cleaner_offsets)
+        self.on_cleaned(partition, size_before)
+        self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)

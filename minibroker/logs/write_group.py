@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.errors import LogWriteError
-from minibroker_storage.log import Log
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker_protocol.messages.produce import PartitionProduceResponse
+    from minibroker_storage.log import Log
 
 _logger = logging.getLogger(__name__)
 

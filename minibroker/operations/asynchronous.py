@@ -78,7 +78,7 @@ class AsyncOperations:
     ) -> "TopicDescription":
         """Create a topic; without a number it has the broker's default.
 
-        A broker that is alone takes any replication factor and makes it 1, several take no more than they are.
+        A single broker accepts any replication factor and makes it 1. Several accept up to their number.
         """
         from minibroker.operations.topics import create_topic  # noqa: PLC0415 - see above
 
@@ -94,13 +94,13 @@ class AsyncOperations:
         replication_factor: int | None = None,
         configs: Mapping[str, str | float | bool] | None = None,
     ) -> str:
-        """Create a topic that nobody has heard of; returns its name, `prefix` and some random digits."""
+        """Create a topic with an unused name and return the name: `prefix` and random digits."""
         name = f"{prefix}-{os.urandom(4).hex()}"
         await self.create_topic(name, partitions, replication_factor=replication_factor, configs=configs)
         return name
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic, and what groups have committed for it."""
+        """Delete a topic and the offsets that groups have committed for it."""
         from minibroker.operations.topics import delete_topic  # noqa: PLC0415 - see above
 
         delete_topic(self.services, name)
@@ -114,25 +114,25 @@ class AsyncOperations:
         return topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Alter keys of a topic, which count at once; None gives a key back to the broker."""
+        """Alter configuration keys of a topic, with immediate effect; None restores the broker's value."""
         from minibroker.operations.configs import configure_topic  # noqa: PLC0415 - see above
 
         configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
-        """Alter keys of the broker that Kafka lets change while it runs; None takes one back."""
+        """Alter configuration keys of the broker that Kafka can alter at run time; None restores the default."""
         from minibroker.operations.configs import configure  # noqa: PLC0415 - see above
 
         configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
-        """The last metrics that clients have sent of themselves (KIP-714)."""
+        """The newest metrics that clients have pushed (KIP-714)."""
         return self.services.telemetry.pushes()
 
     async def set_quota(self, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
         """Limit what clients may do: `set_quota({"client-id": "slow"}, {"producer_byte_rate": 1024})`.
 
-        An entity is a `user`, a `client-id`, both, or an `ip`; a name of None is the default. A limit of None goes.
+        An entity is a `user`, a `client-id`, both, or an `ip`. The name None is the default. None as limit removes it.
         """
         from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
 
@@ -141,7 +141,7 @@ class AsyncOperations:
     # Access control
 
     async def allow(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
-        """Permit operations ("read", "all", ...) on a topic, group, transactional id or the cluster; returns the rules.
+        """Allow operations ("read", "all", ...) on a topic, group, transactional id or the cluster; return the ACLs.
 
         `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
         """
@@ -150,19 +150,19 @@ class AsyncOperations:
         return make_rules(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
-        """Deny operations, as `allow` permits them; what is denied is not permitted by any other rule."""
+        """Deny operations, with the arguments of `allow`. A denied operation stays denied, whatever else allows it."""
         from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
 
         return make_rules(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
-        """All rules, in the order in which they were made."""
+        """All ACLs, in the order in which they were created."""
         from minibroker.operations.acls import find_rules  # noqa: PLC0415 - see above
 
         return find_rules(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
-        """Forget rules."""
+        """Remove ACLs."""
         from minibroker.operations.acls import remove_rules  # noqa: PLC0415 - see above
 
         remove_rules(self.services, acls)
@@ -180,11 +180,11 @@ class AsyncOperations:
         message_format: "Format" = "v2",
         codec: "Codec" = "none",
     ) -> "list[RecordMetadata]":
-        """Append records without a client; returns where each of them is.
+        """Append records without a client; return the partition and offset of each.
 
-        Bytes are stored as they are, text as UTF-8, None is a tombstone, all else is stored as JSON. What is said by
-        name is for all `values`; a `Message` among them speaks for itself. `message_format` may be "v0" or "v1", as
-        brokers stored records before 0.10 and 0.11.
+        Bytes are stored unchanged, text as UTF-8, None as a tombstone, and any other value as JSON. Arguments by name
+        apply to all `values`, but a `Message` has its own. `message_format` may be "v0" or "v1", the formats of brokers
+        before 0.10 and 0.11.
         """
         from minibroker.operations.producing import Message, produce  # noqa: PLC0415 - see above
 
@@ -210,11 +210,11 @@ class AsyncOperations:
         matching: "Matching | None" = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "list[ConsumerRecord]":
-        """Wait until a topic has so many committed records, and return all there are.
+        """Wait until a topic has `count` committed records, and return all of them.
 
-        `timeout` is in seconds; None, here and elsewhere, for what the broker was given, 10 unless it was told.
-        `matching` counts and returns only those that match: a function of a record, or what `record()` gives.
-        `WaitTimeoutError` shows what is there instead.
+        `timeout` is in seconds; None, here and elsewhere, means the broker's `timeout`, 10 by default. `matching` is a
+        function of a record, or a matcher of `record()`; only records that match count and are returned.
+        `WaitTimeoutError` shows the records that the topic has.
         """
         from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
 
@@ -230,9 +230,9 @@ class AsyncOperations:
         partition: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "ConsumerRecord":
-        """Wait for a record like this and return it; see `record()` for what may be said.
+        """Wait for a record like this and return it; see `record()` for the conditions.
 
-        `WaitTimeoutError` compares with what is there, the nearest record first.
+        `WaitTimeoutError` compares with the records that the topic has, the most similar one first.
         """
         from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above
@@ -250,10 +250,10 @@ class AsyncOperations:
         partition: int | None = None,
         within: float = 0.0,
     ) -> None:
-        """Hold that no committed record like this is in a topic, which need not exist; see `record()`.
+        """Assert that a topic has no committed record like this; the topic need not exist. See `record()`.
 
-        It looks once, and does not wait. With `within` it goes on looking for so many seconds. What a producer has not
-        flushed cannot be seen. `UnexpectedRecordError` shows the records; UserWarning for a topic that seems misspelt.
+        It looks once and does not wait. With `within` it keeps looking for that many seconds. Flush your producers
+        first. `UnexpectedRecordError` shows the records; UserWarning for a topic that seems misspelt.
         """
         from minibroker.operations.expecting import expect_no_records  # noqa: PLC0415 - see above
         from minibroker.operations.matching import record  # noqa: PLC0415 - see above
@@ -270,7 +270,7 @@ class AsyncOperations:
         return await group_ids(self.services)
 
     def group(self, group_id: str) -> AsyncConsumerGroup:
-        """A consumer group, whether it is there yet or not."""
+        """A consumer group, which need not exist yet."""
         return AsyncConsumerGroup(self, group_id)
 
     # Time
@@ -282,13 +282,13 @@ class AsyncOperations:
 
     @property
     def retention(self) -> AsyncRetention:
-        """The retention of old records, to be run when a test wants it."""
+        """The retention of old records, which you can run at any time."""
         return AsyncRetention(self)
 
     async def compact(self, topic: str | None = None) -> None:
-        """Compact all compacted topics, up to what was produced until now; returns when it is done.
+        """Compact all compacted topics, up to the records produced until now, and wait until it is done.
 
-        A `topic` that is named has to be one of them.
+        With `topic` compact only this one, which must have `cleanup.policy=compact`.
         """
         from minibroker.operations.time import compact  # noqa: PLC0415 - see above
 
@@ -302,13 +302,13 @@ class AsyncOperations:
         return AsyncBrokers(self)
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
-        """The node id of a partition's leader; None while it has none."""
+        """The node id of a partition's leader, or None without a leader."""
         from minibroker.operations.topics import leader_of  # noqa: PLC0415 - see above
 
         return leader_of(self.services, topic, partition)
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
-        """Make the broker with the node id `to` a partition's leader; it becomes a replica if it is none."""
+        """Make the broker with node id `to` the leader of a partition, and one of its replicas."""
         self.services.core.writes.commit()
         self.services.core.cluster.move_leader(topic, partition, to)
 
@@ -318,7 +318,7 @@ class AsyncOperations:
     def requests(self) -> "Journal":
         """The newest requests of clients and their responses, oldest first.
 
-        For a broker that keeps a journal (`Broker(journal=True)`); another one has none, which is a RuntimeError.
+        RuntimeError for a broker without a journal (`Broker(journal=True)` keeps one).
         """
         journal = journal_of(self.services)
         if journal is None:
@@ -336,9 +336,9 @@ class AsyncOperations:
         error: str | int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "list[Entry]":
-        """Wait for so many requests that fit all that is given, and return all there are; see `Journal.entries`.
+        """Wait until `count` requests match all arguments, and return all that match; see `Journal.entries`.
 
-        `WaitTimeoutError` says what there was instead.
+        `WaitTimeoutError` lists the requests that the journal has.
         """
         from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
 
@@ -353,23 +353,23 @@ class AsyncOperations:
         return AsyncFaults(self)
 
     def fault(self, **fields: Any) -> AsyncFaultContext:
-        """Have something go wrong within a `with` block, which gives the fault: its `fired` says how often.
+        """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
 
-        For the fields see docs/faults.md. FaultError names one that cannot be.
+        docs/faults.md lists the fields. FaultError names an invalid one.
         """
         from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
 
         return AsyncFaultContext(self.faults, Fault.from_json(fields))
 
-    # Beginning anew
+    # Reset and snapshots
 
     async def reset(self, *, keep_topics: bool = False) -> None:
-        """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
+        """Remove all records, groups, transactions and faults; start all brokers, and set the clock to the machine's.
 
-        Topics go, too; those given to the broker at its start are made anew, with new ids. With `keep_topics` they
-        stay, and their offsets go on where they were: a reader with a checkpoint, such as a Spark query, misses
-        nothing. Connections stay. Without it a consumer that stays commits its offsets of before, and may miss what is
-        new; a transactional producer has to be made anew after either.
+        Topics go, too; those given to the broker at its start are created again, with new ids. With `keep_topics` all
+        stay and their offsets continue, so a reader with a checkpoint, such as a Spark query, misses nothing.
+        Connections stay. Without `keep_topics` a consumer that stays commits its old offsets, and may miss new records.
+        In both cases, create transactional producers again.
         """
         from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
 
@@ -383,7 +383,7 @@ class AsyncOperations:
         return take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
-        """Bring back what a snapshot, or the directory of one, holds, in the place of all there is."""
+        """Replace all topics, records, groups and transactions by those of a snapshot, or of its directory."""
         from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
 
         restore_snapshot(self.services, snapshot)

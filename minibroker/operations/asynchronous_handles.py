@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
     from minibroker.operations.groups import GroupDescription
+    from minibroker.operations.share_groups import SharePartitionDescription
     from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers
@@ -37,7 +38,7 @@ class Running(Protocol):
 
 
 class AsyncConsumerGroup:
-    """A consumer group of an `AsyncBroker`."""
+    """A group of an `AsyncBroker`: of consumers, or a share group."""
 
     def __init__(self, broker: Running, group_id: str) -> None:
         self._broker = broker
@@ -74,7 +75,8 @@ class AsyncConsumerGroup:
         """Wait until the group has read and committed all records; returns its committed offsets.
 
         Without `topic` that is every partition which it has committed for or is assigned. Records of open and aborted
-        transactions do not count. `WaitTimeoutError` names the partitions that are behind.
+        transactions do not count. A share group has to be done with all records; its start offsets are returned.
+        `WaitTimeoutError` names the partitions that are behind.
         """
         from minibroker.operations.catching_up import wait_until_caught_up  # noqa: PLC0415 - see above
 
@@ -82,7 +84,7 @@ class AsyncConsumerGroup:
         return await wait_until_caught_up(self._broker.services, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
-        """Committed offsets, by (topic, partition)."""
+        """Committed offsets, by (topic, partition); the start offsets of a share group."""
         from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
 
         await group_loaded(self._broker.services, self.group_id)
@@ -94,6 +96,17 @@ class AsyncConsumerGroup:
 
         await group_loaded(self._broker.services, self.group_id)
         return group_lag(self._broker.services, self._checked_id())
+
+    async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
+        """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.
+
+        `ConflictError` for a group of another type.
+        """
+        from minibroker.operations.groups import group_loaded  # noqa: PLC0415 - see above
+        from minibroker.operations.share_groups import share_partitions  # noqa: PLC0415 - see above
+
+        await group_loaded(self._broker.services, self.group_id)
+        return await share_partitions(self._broker.services, self._checked_id())
 
     def _checked_id(self) -> str:
         """The group's id. UserWarning if the group does not exist and the id is probably misspelt."""

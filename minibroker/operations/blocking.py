@@ -86,13 +86,14 @@ class Handle(Generic[Twin]):
 
 
 class ConsumerGroup(Handle[AsyncConsumerGroup]):
-    """A consumer group of a `Broker`."""
+    """A group of a `Broker`: of consumers, or a share group."""
 
     describe = blocking(AsyncConsumerGroup.describe)
     wait_until_stable = blocking(AsyncConsumerGroup.wait_until_stable)
     wait_until_caught_up = blocking(AsyncConsumerGroup.wait_until_caught_up)
     committed = blocking(AsyncConsumerGroup.committed)
     lag = blocking(AsyncConsumerGroup.lag)
+    share_partitions = blocking(AsyncConsumerGroup.share_partitions)
     rebalance = blocking(AsyncConsumerGroup.rebalance)
 
 

@@ -1,6 +1,7 @@
 """Waiting until a group has read all that was sent."""
 
 from minibroker.cluster.partition import Partition
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.errors import NotFoundError, is_the_callers
 from minibroker.operations.groups import (
     SETTLED,
@@ -11,6 +12,7 @@ from minibroker.operations.groups import (
     unassigned_partitions,
 )
 from minibroker.operations.records import record_slices
+from minibroker.operations.share_groups import SharePartitionDescription, described_at_once, state_logs
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
 from minibroker.services import Services
@@ -30,6 +32,8 @@ class _Progress:
         self._ahead: dict[Partition, int] = {}
         """The offset of a record that was found unread: nobody looks for another before it is committed."""
         self.committed: dict[TopicPartition, int] = {}
+        self._shared: dict[TopicPartition, SharePartitionDescription] | None = None
+        """The partitions of a share group; None for another group."""
 
     def is_settled(self) -> bool:
         """Is the group known, and has each of its members what it is to read?"""
@@ -46,7 +50,7 @@ class _Progress:
         if self._topic is not None:
             topic = self._services.core.topics.get(self._topic)
             return [] if topic is None else list(topic.partitions)
-        self.committed = committed_offsets(self._services, self._group_id)
+        self._look_at_offsets()
         described = describe_group(self._services, self._group_id)
         assigned = {place for member in described.members for place in member.partitions or ()}
         topics = [
@@ -57,19 +61,43 @@ class _Progress:
 
     async def has_read(self, partition: Partition) -> bool:
         """Does no committed record lie behind the group's offset? Markers of transactions are not records."""
-        start = self.start_of(partition)
-        if self._ahead.get(partition, -1) >= start:
+        ahead = self._ahead.get(partition, -1)
+        ranges = self._unread(partition)
+        if ranges is None or any(start <= ahead < end for start, end in ranges):
             return False
-        end = partition.log.last_stable_offset
-        if start < end:
+        for start, end in ranges:
             try:
-                async for records in record_slices(self._services, partition, start, end, committed=True):
-                    if records:
-                        self._ahead[partition] = records[0].offset
-                        return False
+                first = await self._first_record(partition, start)
             except NotFoundError:  # the topic was deleted: the next look finds what is there then
                 return False
+            if first is not None and first < end:
+                self._ahead[partition] = first
+                return False
         return True
+
+    async def _first_record(self, partition: Partition, start: int) -> int | None:
+        """The offset of the first committed record from `start` on."""
+        end = partition.log.last_stable_offset
+        async for records in record_slices(self._services, partition, start, end, committed=True):
+            if records:
+                return records[0].offset
+        return None
+
+    def _unread(self, partition: Partition) -> list[tuple[int, int]] | None:
+        """The ranges of offsets that the group has not read; None if it has not even begun."""
+        end = partition.log.last_stable_offset
+        if self._shared is None:
+            start = self.start_of(partition)
+            return [(start, end)] if start < end else []
+        place = partition.topic.name, partition.index
+        if place not in self.committed:
+            return None
+        return list(self._shared[place].unread(end))
+
+    def _look_at_offsets(self) -> None:
+        group = find_group(self._services, self._group_id)
+        self._shared = described_at_once(self._services, group) if isinstance(group, ShareGroup) else None
+        self.committed = committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:
         """Where the group would read on: at what it has committed, else at the log's start."""
@@ -80,7 +108,7 @@ class _Progress:
         """The committed offsets once all is read."""
         if not self.is_settled():
             return None
-        self.committed = committed_offsets(self._services, self._group_id)
+        self._look_at_offsets()
         partitions = self.partitions()
         if not partitions:
             return None
@@ -94,12 +122,15 @@ class _Progress:
 
         None of them while the group or its partitions are not known yet.
         """
-        if find_group(self._services, self._group_id) is None:
+        group = find_group(self._services, self._group_id)
+        if group is None:
             return []
+        read = self.partitions()
+        if isinstance(group, ShareGroup):
+            return [*state_logs(self._services, group), *(each.log for each in read)] if self.committed else []
         store = self._services.groups.store
         topic = store.log.topic
         offsets = None if topic is None else topic.partition(store.partition_of(self._group_id))
-        read = self.partitions()
         return [each.log for each in (offsets, *read)] if read and offsets is not None else []
 
     def complain(self, timeout: float) -> str:
@@ -113,11 +144,16 @@ class _Progress:
         if self._topic is not None and self._services.core.topics.get(self._topic) is None:
             lines.append(f"  {missing('topic', self._topic, (each.name for each in self._services.core.topics))}")
         for each in self.partitions():
-            end, start = each.log.last_stable_offset, self.start_of(each)
-            if start < end:
-                place = each.topic.name, each.index
-                offset = f"committed {self.committed[place]}" if place in self.committed else "nothing committed"
-                lines.append(f"  {each.topic.name}-{each.index}: {offset}, end {end}, {end - start} behind")
+            end = each.log.last_stable_offset
+            place = each.topic.name, each.index
+            unread = self._unread(each)
+            if unread is None:
+                lines.append(f"  {each.topic.name}-{each.index}: nobody has begun to read, end {end}")
+            elif unread:
+                word = "committed" if self._shared is None else "done before"
+                offset = f"{word} {self.committed[place]}" if place in self.committed else "nothing committed"
+                behind = sum(until - start for start, until in unread)
+                lines.append(f"  {each.topic.name}-{each.index}: {offset}, end {end}, {behind} behind")
         return "\n".join(lines)
 
 

@@ -1,13 +1,22 @@
-"""Consumer groups as a test sees them: where they stand, how far they are behind, and a push."""
+"""Groups as a test sees them: where they stand, how far they are behind, and a push."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from minibroker.cluster.topics import CONSUMER_OFFSETS
-from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupState
+from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks
+from minibroker.coordinators.groups.streams.group import ASSIGNOR as STICKY
+from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
+from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.errors import ConflictError, OperationError, is_the_callers
+from minibroker.operations.share_groups import described_at_once, states_loaded
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
@@ -23,7 +32,9 @@ from minibroker_storage.data_directory.names import TopicPartition
 __tracebackhide__ = is_the_callers
 
 
-SETTLED: Final = frozenset({GroupState.STABLE, ConsumerGroupState.STABLE})
+SETTLED: Final = frozenset(
+    {GroupState.STABLE, ConsumerGroupState.STABLE, ShareGroupState.STABLE, StreamsGroupState.STABLE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +55,9 @@ class GroupDescription:
     Attributes:
         state: as Kafka names it: "Empty", "PreparingRebalance", "CompletingRebalance", "Stable" or "Dead"; in the
             consumer protocol "Assigning" and "Reconciling" instead of the two in the middle.
-        generation: or the group's epoch, in the consumer protocol.
+        generation: or the group's epoch, in the consumer protocol and of a share group.
         protocol: the assignor that the members have agreed on.
-        type: "classic" or "consumer", as the protocol that its members speak (KIP-848).
+        type: "classic", "consumer" (KIP-848) or "share" (KIP-932), as the protocol that its members speak.
     """
 
     group_id: str
@@ -78,6 +89,8 @@ async def group_loaded(services: Services, group_id: str) -> None:
         lambda: f"group {group_id!r} is still being loaded",
         DEFAULT_TIMEOUT,
     )
+    if isinstance(services.groups.store.find(group_id), ShareGroup):
+        await states_loaded(services, group_id)
 
 
 def missing_group(services: Services, group_id: str) -> str:
@@ -98,7 +111,12 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
     if isinstance(group, ConsumerGroup):
-        return _describe_consumers(services, group)
+        assignor = group.assignor(group.members.values(), next(iter(services.groups.consumers.assignors)))
+        return _describe_assigned(services, group, assignor)
+    if isinstance(group, ShareGroup):
+        return _describe_assigned(services, group, ASSIGNOR)
+    if isinstance(group, StreamsGroup):
+        return _describe_assigned(services, group, STICKY)
     members = tuple(
         MemberDescription(
             member.member_id,
@@ -112,32 +130,47 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
     return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
 
 
-def _describe_consumers(services: Services, group: ConsumerGroup) -> GroupDescription:
+def _describe_assigned(services: Services, group: ModernGroup, assignor: str) -> GroupDescription:
     """Partitions are those that a member reads now, whether it is to keep them or not."""
     members = tuple(
         MemberDescription(
             member.member_id,
-            member.instance_id,
+            member.instance_id if isinstance(member, ConsumerMember) else None,
             member.client_id,
             member.client_host.removeprefix("/"),
             tuple(
                 (topic.name, index)
-                for topic_id, indexes in member.assigned.items()
+                for topic_id, indexes in _assigned_to(services, group, member).items()
                 if (topic := services.core.topics.with_id(topic_id)) is not None
                 for index in sorted(indexes)
             ),
         )
         for member in group.members.values()
     )
-    assignor = group.assignor(group.members.values(), next(iter(services.groups.consumers.assignors)))
     return GroupDescription(group.group_id, group.state.value, group.epoch, assignor, members, group.kind)
 
 
+def _assigned_to(
+    services: Services, group: ModernGroup, member: ConsumerMember | ShareMember | StreamsMember
+) -> Partitions:
+    """The partitions that a member reads."""
+    if isinstance(member, StreamsMember):
+        assert isinstance(group, StreamsGroup)
+        return partitions_of_tasks(group, member.assigned.without_epochs(), services.core.topics)
+    return member.assigned
+
+
 def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition, int]:
-    """The committed offsets of a group, by (topic, partition). `OperationError` while they cannot be read."""
+    """The committed offsets of a group, by (topic, partition). `OperationError` while they cannot be read.
+
+    A share group commits none: its start offsets stand for them, where it has begun to read.
+    """
     group = find_group(services, group_id)
     if group is None:
         return {}
+    if isinstance(group, ShareGroup):
+        described = described_at_once(services, group)
+        return {place: each.start_offset for place, each in described.items() if each.start_offset is not None}
     return {
         (topic, index): offset.offset
         for topic, partitions in group.offsets.committed.items()
@@ -149,9 +182,14 @@ def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
     """The offsets that a group is behind the end of each partition that it has committed for or is assigned.
 
     Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
-    own tools. `OperationError` while it cannot be told.
+    own tools. Of a share group it is what is not done with, where it has begun to read (KIP-1226). `OperationError`
+    while it cannot be told.
     """
     services.core.writes.commit()
+    group = find_group(services, group_id)
+    if isinstance(group, ShareGroup):
+        shared = sorted(described_at_once(services, group).items())
+        return {place: each.lag for place, each in shared if each.lag is not None}
     committed = committed_offsets(services, group_id)
     described = describe_group(services, group_id)
     assigned = {place for member in described.members for place in member.partitions or ()}
@@ -212,10 +250,16 @@ def rebalance(services: Services, group_id: str) -> None:
     group = find_group(services, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")
-    if not isinstance(group, ConsumerGroup):
+    if isinstance(group, Group):
         services.groups.rebalances.maybe_prepare(group)
         return
-    code = services.groups.consumers.rebalance(group)
+    groups = services.groups
+    if isinstance(group, ShareGroup):
+        code = groups.shares.rebalance(group)
+    elif isinstance(group, StreamsGroup):
+        code = groups.streams.rebalance(group)
+    else:
+        code = groups.consumers.rebalance(group)
     if code:
         raise OperationError(f"group {group_id!r}: {code.name}: {code.meaning}")
 

@@ -69,8 +69,17 @@ def record(
     offset: int | None = None,
     timestamp: int | None = None,
 ) -> RecordMatcher:
-    """An expectation of one record; see `RecordMatcher`."""
-    return RecordMatcher(value, key, headers, partition, offset, timestamp)
+    """An expectation of one record; see `RecordMatcher`.
+
+    A matcher as `value` is taken as it is, so that `expect(topic, record(...))` means what it looks like. TypeError if
+    other conditions stand beside it.
+    """
+    if not isinstance(value, RecordMatcher):
+        return RecordMatcher(value, key, headers, partition, offset, timestamp)
+    if RecordMatcher(ANY, key, headers, partition, offset, timestamp) != RecordMatcher():
+        msg = f"{value} has all conditions: write key, headers and partition into record(...)"
+        raise TypeError(msg)
+    return value
 
 
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:

@@ -178,8 +178,8 @@ def _stretches(
     topic = services.core.topics.get(name)
     if topic is None:
         raise NotFoundError(
-            f"{missing_topic(services, name)}. wait_for({name!r}) waits until there is one with records, and "
-            f"expect_none({name!r}) holds that nothing was sent, whether the topic exists or not"
+            f"{missing_topic(services, name)} (wait_for({name!r}) waits until the topic has records; "
+            f"expect_none({name!r}) passes also without the topic)"
         )
     services.core.writes.commit()
     committed = isolation == _COMMITTED

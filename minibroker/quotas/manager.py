@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from minibroker.quotas.host_names import HostNames
     from minibroker.security.principals import Client
     from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse
+    from minibroker_protocol.messages.share_fetch import ShareFetchResponse
 
 _SECOND_MS: Final = 1000
 _PERCENT: Final = 100
@@ -94,6 +95,21 @@ class Quotas:
         session.muted_ms = max(session.muted_ms, wait_ms)
         goes_on = request.session_epoch > 0
         return type(response)(throttle_time_ms=wait_ms, session_id=response.session_id if goes_on else 0, responses=[])
+
+    def share_fetched(self, response: ShareFetchResponse, session: Client, client_id: str | None, version: int) -> None:
+        """Count a share fetch. Its records are acquired, so they are sent, and the connection rests afterwards."""
+        found = self._client(FETCH, session, client_id or "")
+        if found is None:
+            return
+        client, limit = found
+        out = bytearray()
+        splices: Splices = []
+        encode(response, version, out, splices)
+        now_ms = self._core.clock.monotonic_ms()
+        rate = self._rate(FETCH, client, now_ms)
+        rate.record(len(out) + sum(splice.size for _, splice in splices), now_ms)
+        response.throttle_time_ms = rate.throttle_ms(limit, now_ms)
+        session.muted_ms = max(session.muted_ms, response.throttle_time_ms)
 
     def fetch_bytes(self, session: Client, client_id: str | None) -> int | None:
         """As much as a fetch may have without being held back in any case; None where there is no limit."""

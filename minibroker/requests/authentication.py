@@ -284,6 +284,9 @@ class _Refusal(DelayedResponse):
     def cancel(self) -> None:
         self.timer.cancel()
 
+    def waits_for(self) -> str:
+        return "the delay after a login that has failed"
+
 
 class _BareAnswer(DelayedResponse):
     """A token that leaves without a header, once what was answered before has left."""
@@ -300,6 +303,9 @@ class _BareAnswer(DelayedResponse):
 
     def cancel(self) -> None:
         self._line = None
+
+    def waits_for(self) -> str:
+        return "the answers before it to leave"
 
 
 def _refusal(message: str) -> SaslAuthenticateResponse:

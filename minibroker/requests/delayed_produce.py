@@ -48,6 +48,10 @@ class DelayedProduce(DelayedResponse):
         if not self._missing and hasattr(self, "deliver"):
             self.deliver(self._response)
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return f"its records to be on disk, in {len(self._missing)} partitions"
+
     def cancel(self) -> None:
         """The client has gone; its records stay."""
         if hasattr(self, "deliver"):

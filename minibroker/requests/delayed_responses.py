@@ -47,6 +47,10 @@ class DelayedMetadataResponse(DelayedResponse):
         """The client has gone: nobody waits for the response any more."""
         self._is_wanted = False
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "changed metadata to be on disk"
+
     def release(self, is_durable: bool) -> None:  # noqa: FBT001 - a callback with one argument
         """Deliver the response, or an error if its changes are not on disk."""
         if self._is_wanted:

@@ -54,6 +54,10 @@ class SlicedRequest(DelayedResponse):
         """Let the work go on to its end, since half of a change would be worse, but tell nobody."""
         self._is_gone = True
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "its next slice: the request is large"
+
     def _done(self, outcome: Outcome) -> None:
         if self._is_gone:
             if isinstance(outcome, Waiting):
@@ -100,7 +104,9 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FEW_ELEMENTS: Final = 1000
 """A request with more elements in its arrays is decoded in slices."""
-_DELETING: Final = frozenset(int(key).to_bytes(2, "big") for key in (ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS))
+_APART: Final = frozenset(
+    int(key).to_bytes(2, "big") for key in (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)
+)
 _UNSERVED: Final = (1, 0)
 
 
@@ -120,7 +126,7 @@ def accept(frame: memoryview, session: Session) -> AnyOutcome:
 
 def accept_whole(frame: memoryview, session: Session) -> Outcome:
     """`accept` the long way."""
-    decoded = _read(frame, session)
+    decoded = read(frame, session)
     if decoded is None:
         kept = session.keep(frame)
         return in_slices(_serve_large(kept, session), session.services, in_order=_is_in_order(kept))
@@ -176,28 +182,22 @@ def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> O
     return outcome
 
 
-def accept_observed(
-    observer: Observer,
-    line: Line,
-    may_learn: bool,  # noqa: FBT001 - part of a partial
-    frame: memoryview,
-    session: Session,
-) -> Outcome:
+def accept_observed(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
     """`accept_whole` for a broker with an observer, which serves the request."""
     try:
-        decoded = _read(frame, session)
+        decoded = read(frame, session)
     except (DecodeError, UnservedRequestError) as error:
         observer.note_refused(line, frame, session, error)
         raise
     if decoded is None:
-        frame = session.keep(frame)
-        return in_slices(_observe_large(observer, line, frame, session), session.services, in_order=_is_in_order(frame))
-    served, _, request, call = decoded
-    answer = in_slices(observer.serve(line, decoded, frame), session.services, in_order=served.in_order)
-    repeats = session.repeats if may_learn else None
-    if repeats is not None and request is not None and not isinstance(answer, Waiting):
-        repeats.learn(frame, served, request, None if answer is None else answer.response, call)
-    return answer
+        return accept_large(observer, line, frame, session)
+    return in_slices(observer.serve(line, decoded, frame), session.services, in_order=decoded[0].in_order)
+
+
+def accept_large(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
+    """`accept_observed` of a request that `read` leaves to be read in slices."""
+    frame = session.keep(frame)
+    return in_slices(_observe_large(observer, line, frame, session), session.services, in_order=_is_in_order(frame))
 
 
 def noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
@@ -205,7 +205,7 @@ def noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
     if outcome is None:
         entry.end()
     elif isinstance(outcome, Answer):
-        return Answer(*outcome[:4], entry, outcome.encoded)
+        return Answer(outcome[0], outcome[1], outcome[2], outcome[3], entry, outcome[5])
     elif isinstance(outcome, Waiting):
         if isinstance(outcome.delayed, SlicedRequest):
             outcome.delayed.entry = entry
@@ -247,7 +247,7 @@ def _encoded(answer: Answer) -> Steps[Answer]:
     return answer._replace(encoded=(out, splices))
 
 
-def _read(frame: memoryview, session: Session) -> Decoded | None:
+def read(frame: memoryview, session: Session) -> Decoded | None:
     """Decode a request; errors as those of `accept`.
 
     None for one to be read by `_read_large` from a copy of the frame: it has many elements or batches, or has to wait
@@ -305,9 +305,13 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
     return served, header, version, body
 
 
-def may_delete_files(frame: memoryview) -> bool:
-    """Whether the request in `frame` may remove what a fetch before it has found."""
-    return bytes(frame[:2]) in _DELETING
+def comes_apart(frame: memoryview) -> bool:
+    """Whether the answers before the request in `frame` have to leave first.
+
+    It may remove the files that a fetch before it has found, or has an answer that takes longer to encode than to find,
+    and is encoded within the time that requests of one connection may take.
+    """
+    return bytes(frame[:2]) in _APART
 
 
 class UnencodableAnswerError(Exception):
@@ -352,7 +356,11 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             raise UnencodableAnswerError(str(error), out, splices) from error
         end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
         if answer.entry is not None:
-            _note_sent(answer, bytes(memoryview(out)[start:]), splices[before:])
+            frame = bytes(memoryview(out)[start:] if start else out)
+            if len(splices) > before:
+                _note_sent(answer, frame, splices[before:])
+            else:
+                answer.entry.finish(answer.response, frame)
     return out, splices
 
 

@@ -74,6 +74,11 @@ class Reader:
         self._found: list[tuple[LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
 
+    @property
+    def limits(self) -> str:
+        """The bytes and the time that the client waits for, for people."""
+        return f"at least {self._request.min_bytes} bytes, at most {self._request.max_wait_ms} ms"
+
     def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition; afterwards the attributes tell what came of it."""
         results: dict[FetchKey, PartitionData] = {}

@@ -20,6 +20,10 @@ class MergedAnswer(DelayedResponse):
         """The client has gone."""
         self._inner.cancel()
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return self._inner.waits_for()
+
 
 def merged(served: Any, refused: Any) -> Any:
     """`served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""

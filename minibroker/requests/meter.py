@@ -81,6 +81,10 @@ class _Throttled(DelayedResponse):
         """The client has gone."""
         self._inner.cancel()
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return self._inner.waits_for()
+
     def _pass_on(self, session: Session, wait_ms: int, response: Any) -> None:
         session.muted_ms = max(session.muted_ms, wait_ms)
         _tell(response, wait_ms)
@@ -96,6 +100,10 @@ class Muted(DelayedResponse):
     def cancel(self) -> None:
         """The client has gone."""
         self._timer.cancel()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "its quota to have room again"
 
 
 def _tell(response: Any, wait_ms: int) -> None:

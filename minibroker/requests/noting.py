@@ -1,17 +1,20 @@
-"""The short way of a broker with an observer: requests are noted for the journal as cheaply as they are served.
+"""Both ways of a broker that keeps a journal and has no faults.
 
-A note is the answer itself (`routing.outcomes.Noted`), with a copy of the bytes that tell the request. The journal
-makes an entry of it when somebody reads it. All that is noted in one wake-up has the same times, so the clock is read
-twice for each wake-up, not for each request.
+A request of the short way is noted as cheaply as it is served. A note is the answer itself (`routing.outcomes.Noted`),
+with a copy of the bytes that tell the request. The journal makes an entry of it when somebody reads it. All that is
+noted in one wake-up has the same times, so the clock is read twice for each wake-up, not for each request. A request of
+the long way has an entry at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.requests.dispatch import accept_observed, noted
+from minibroker.requests.dispatch import accept_large, noted, outcome_from, read, serve
 from minibroker.requests.repeats import UNKNOWN
+from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
+from minibroker_protocol.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,26 +61,26 @@ class Noting:
         self._clock = clock
         self._turn: Turn | None = None
         #: None where somebody watches, who is given entries.
-        self._add: Callable[[Noted], None] | None = None if observer.watcher else observer.journal.add_note
+        self._add: Callable[[Noted], None] | None = None if observer.watcher else observer.journal.add
 
     def take(self, frame: memoryview, session: Session) -> AnyOutcome:
-        """`dispatch.accept` for a broker with an observer, which has neither faults nor quotas."""
+        """`dispatch.accept`, noted."""
+        repeats = session.repeats
+        if repeats is None:
+            return self.take_whole(frame, session)
         turn = self._turn
         if turn is None or turn.ended_ms is not None:
             turn = self._turn = Turn(self._clock)
             if session.origin is None:
                 self._observer.meet(self._line, session)
-        repeats = session.repeats
-        outcome: AnyOutcome | Literal[False] = UNKNOWN
-        if repeats is not None:
-            try:
-                outcome = repeats.take(frame)
-            except Exception as error:
-                self._entry(turn, frame, repeats).fail(error)
-                raise
-        if outcome is UNKNOWN or repeats is None:
+        try:
+            outcome = repeats.take(frame)
+        except Exception as error:
+            self._entry(turn, frame, repeats).fail(error)
+            raise
+        if outcome is UNKNOWN:
             self._turn = None
-            return accept_observed(self._observer, self._line, True, frame, session)
+            return self.take_whole(frame, session, repeats)
         add = self._add
         if add is None or type(outcome) in _ARE_ENTRIES:
             return noted(outcome, self._entry(turn, frame, repeats))
@@ -90,6 +93,35 @@ class Noting:
         filled.note(turn, frame)
         add(filled)
         return filled
+
+    def take_whole(self, frame: memoryview, session: Session, repeats: RepeatedRequests | None = None) -> AnyOutcome:
+        """`dispatch.accept_whole`, noted; `repeats` learns the request."""
+        observer = self._observer
+        try:
+            decoded = read(frame, session)
+        except (DecodeError, UnservedRequestError) as error:
+            observer.note_refused(self._line, frame, session, error)
+            raise
+        if decoded is None:
+            return accept_large(observer, self._line, frame, session)
+        served, header, request, call = decoded
+        entry = observer.begin(self._line, decoded, frame)
+        version = call.api_version
+        outcome: AnyOutcome
+        try:
+            response = serve(served, request, call)
+            if type(response) is served.response:
+                flexible_header = version in served.flexible_answers
+                outcome = Answer(response, version, header.correlation_id, flexible_header, entry)
+            else:
+                outcome = noted(outcome_from(response, served, version, header.correlation_id, call.services), entry)
+        except Exception as error:
+            entry.fail(error)
+            raise
+        if repeats is not None and request is not None and type(outcome) is not Waiting:
+            answer = cast("Answer | None", outcome)
+            repeats.learn(frame, served, request, None if answer is None else answer.response, call)
+        return outcome
 
     def _entry(self, turn: Turn, frame: memoryview, repeats: RepeatedRequests) -> Any:
         """The entry of a request that is not noted; the next one has times of its own."""

@@ -10,15 +10,15 @@ from minibroker.services import Services
 def compose(services: Services, authentication: Interceptor | None, line: Line) -> Take:
     """`accept` with the observer, and all interceptors before it that there are now: authentication, meter."""
     observer = services.observer
-    take: Take = accept
-    if observer is not None:
-        take = partial(accept_observed, observer, line, False)
-        if observer.faults is None and services.quotas is None:  # which change responses
-            from minibroker.requests.noting import Noting  # noqa: PLC0415 - most brokers keep no journal
+    has_quotas = services.quotas is not None  # which change responses, as faults do
+    take: Take = accept_whole if has_quotas else accept
+    if observer is not None and observer.faults is not None:
+        take = partial(accept_observed, observer, line)
+    elif observer is not None:
+        from minibroker.requests.noting import Noting  # noqa: PLC0415 - most brokers keep no journal
 
-            take = Noting(observer, line, services.core.clock).take
-    elif services.quotas is not None:
-        take = accept_whole
+        noting = Noting(observer, line, services.core.clock)
+        take = noting.take_whole if has_quotas else noting.take
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
 

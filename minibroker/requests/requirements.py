@@ -13,7 +13,7 @@ a handler sees anything. Where rights depend on more than names, or only hide pa
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -147,6 +147,14 @@ def asked_by_handler(text: str) -> Requirement:
 def missing(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
     """NONE if the client has a right, else the error that refuses it."""
     return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
+
+
+def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
+    """NONE if the client may read in a group and describe the topics that it subscribes to there."""
+    code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
+    if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
+        return code
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def table() -> str:

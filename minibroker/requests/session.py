@@ -76,6 +76,7 @@ class Session:
         origin: the connection as the journal writes it down (`inspection.journal.Origin`); None before it has.
         software: the client's name and version, as ApiVersions (v3) has said them.
         keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
+        ends: what is called when the connection has gone.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class Session:
         "authentication",
         "client_host",
         "client_port",
+        "ends",
         "keep",
         "listener",
         "muted_ms",
@@ -121,6 +123,13 @@ class Session:
         self.origin: Any = None
         self.software: tuple[str, str] = ("unknown", "unknown")
         self.keep: Callable[[memoryview], memoryview] = _copied
+        self.ends: tuple[Callable[[], None], ...] = ()
+
+    def close(self) -> None:
+        """The connection has gone."""
+        ends, self.ends = self.ends, ()
+        for end in ends:
+            end()
 
 
 def _copied(frame: memoryview) -> memoryview:

@@ -63,9 +63,13 @@ def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
     """All that a request is about; a single empty target if it names nothing."""
     if request is None:
         return (Target(),)
-    if names.implied is not None and (implied := names.implied(request, call)):
-        return tuple(dict.fromkeys((*_walk(names, request, call.core), *implied)))
-    return targets_by_name(names, request, call.core)
+    return implied_targets(names, request, call) or targets_by_name(names, request, call.core)
+
+
+def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
+    """`targets_of` for a request that means targets which it does not name; empty for any other."""
+    implied = () if names.implied is None else names.implied(request, call)
+    return tuple(dict.fromkeys((*_walk(names, request, call.core), *implied))) if implied else ()
 
 
 def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
@@ -109,10 +113,12 @@ def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
 
 
 def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
+    listed = getattr(holder, shape.topics)
+    if not listed and not shape.within:  # as in an incremental fetch
+        return
     group = _field(holder, "group_id") or _field(request, "group_id")
     transactional_id = _transactional_id(holder) or _transactional_id(request)
-    listed = getattr(holder, shape.topics)
-    if not listed and shape.within:
+    if not listed:
         yield Target(group=group, transactional_id=transactional_id)
     for topic in listed or ():
         name = _name(shape, topic, core)

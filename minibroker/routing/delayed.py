@@ -16,6 +16,10 @@ class DelayedResponse:
     def cancel(self) -> None:
         """Forget the request."""
 
+    def waits_for(self) -> str:
+        """The thing that it waits for, for people: "appends to orders-0"."""
+        return "work that goes on"
+
 
 class UnservedRequestError(Exception):
     """A request that has no answer in the protocol.

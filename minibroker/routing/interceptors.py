@@ -75,6 +75,10 @@ class Observer(Protocol):
         """Write down and serve a request, `dispatch.Decoded`, that has come in `frame`."""
         ...
 
+    def begin(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Any:
+        """Write down a request, `dispatch.Decoded`, that has come in `frame`; returns its entry in the journal."""
+        ...
+
     def meet(self, line: Line, session: Any) -> Any:
         """Give a session its `origin`, and return it."""
         ...
@@ -91,4 +95,28 @@ class Observer(Protocol):
 
     def note_refused(self, line: Line, frame: memoryview, session: Any, error: Exception) -> None:
         """Write down a frame that cannot be decoded."""
+        ...
+
+
+class Tap(Protocol):
+    """Sees the frames of one connection (`minibroker.inspection.tape.Tap`)."""
+
+    def before(self, take: Take) -> Take:
+        """`take` that shows each request first."""
+        ...
+
+    def sent(self, data: bytearray, splices: Splices) -> None:
+        """Responses leave."""
+        ...
+
+    def close(self) -> None:
+        """The connection is over."""
+        ...
+
+
+class Tape(Protocol):
+    """Sees the frames of all connections (`minibroker.inspection.tape.Tape`)."""
+
+    def tap(self, ends: tuple[Any, Any], node: int) -> Tap:
+        """A tap for one connection to a node; `ends` are the addresses of both ends, ours first."""
         ...

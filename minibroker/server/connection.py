@@ -14,15 +14,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.node import Node
-from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, encode_answers, may_delete_files
+from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers
 from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
-from minibroker.routing.interceptors import Interceptor, Take
+from minibroker.routing.interceptors import Interceptor, Take, Tap
 from minibroker.routing.outcomes import NO_ANSWER, Answer, Filled, Outcome, Waiting
 from minibroker.server.connection_quotas import ConnectionPermit
-from minibroker.server.outbox import Outbox
+from minibroker.server.outbox import Outbox, TappedOutbox
 from minibroker.services import Services
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
@@ -93,6 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         "_session",
         "_stopped",
         "_take",
+        "_tap",
         "_transport",
         "_waiting",
         "node",
@@ -123,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         self._security = security
         self._permit = permit
         self._authentication: Interceptor | None = None
+        self._tap: Tap | None = None
         self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms
         self.node = node
@@ -130,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._touch, self._on_drained)
+        self._outbox = self._open_outbox()
         permit = self._permit
         permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
         self._touch()
@@ -156,10 +158,27 @@ class Connection(asyncio.BufferedProtocol):
             except OSError as error:
                 self.fail(error)
 
+    def _open_outbox(self) -> Outbox:
+        tape = self._services.tape
+        if tape is None:
+            return Outbox(self._transport, self._touch, self._on_drained)
+        self._tap = tape.tap(self.ends, self.node.id)
+        return TappedOutbox(self._transport, self._touch, self._on_drained, self._tap)
+
     @property
     def is_open(self) -> bool:
         """Has the client connected, and not gone?"""
         return self in self._connections
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """The request that is delayed; None for none."""
+        return None if self._waiting is _LATER else self._waiting
+
+    @property
+    def client(self) -> str:
+        """The client's address, "HOST:PORT"."""
+        return f"{self._session.client_host.removeprefix('/')}:{self._session.client_port}"
 
     def fileno(self) -> int:
         """Its socket's descriptor, -1 once it is closed."""
@@ -211,8 +230,11 @@ class Connection(asyncio.BufferedProtocol):
         del self._session.keep  # which knows the reader
         if self._session.authentication is not None:
             self._session.authentication.close()
+        self._session.close()
         self._outbox.close()
         self._reader.close()
+        if self._tap is not None:
+            self._tap.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
         """Where asyncio puts the next bytes."""
@@ -264,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         until = perf_counter() + _TURN_S
         try:
             while self._waiting is None and (frame := reader.next_frame()) is not None:
-                if answers and may_delete_files(frame):  # of which an answer may tell
+                if answers and comes_apart(frame):
                     if not self._send(answers):
                         return
                     answers = []
@@ -286,7 +308,8 @@ class Connection(asyncio.BufferedProtocol):
     def _compose(self) -> None:
         """Have requests pass by the interceptors that there are now."""
         self._chain_version = self._services.chain_version
-        self._take = compose(self._services, self._authentication, self)
+        take = compose(self._services, self._authentication, self)
+        self._take = take if self._tap is None else self._tap.before(take)
 
     def _end_turn(self, answers: Sequence[Answer | Filled], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
@@ -328,19 +351,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def fail(self, error: Exception) -> None:
         """Close the connection: what has come is no request, or could not be served."""
+        level = logging.INFO
         if isinstance(error, DecodeError | UnservedRequestError):
-            self._advise(error)
+            if self._advise(error):  # such a client connects again and again, and one line is enough for people
+                level = logging.DEBUG
         elif isinstance(error, EncodeError | UnencodableAnswerError):
             _logger.error("An answer cannot be encoded, so its connection closes: %s", error)
         elif is_shortage(error):  # the modules of an API load with its first request, which takes descriptors
             _logger.error("A request could not be served, so its connection closes: %s", error)
         else:
             _logger.error("A request could not be served", exc_info=error)
-        _logger.info("Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)
+        _logger.log(level, "Closing the connection from %s: %s", self._transport.get_extra_info("peername"), error)
         self.end()
 
-    def _advise(self, error: Exception) -> None:
-        """Something came that is no request, or may not come yet: say what it is, if that is known."""
+    def _advise(self, error: Exception) -> bool:
+        """Give advice about bytes that are no request, or come too early. False without advice for them."""
         from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
 
         session = self._session
@@ -349,6 +374,7 @@ class Connection(asyncio.BufferedProtocol):
             advice = about_unauthenticated(session.listener, session.protocol)
         if advice is not None:
             self._services.core.advised.advise(SECURITY, advice, advice)
+        return advice is not None
 
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""

@@ -61,3 +61,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def guarded_address(option: str, text: str, token: str | None, sources: str) -> tuple[str, int]:
+    """The address of a port that wants a token of all who are not on this machine.
+
+    ValueError for one that is none, for a token that is none, and for an address that others can reach without a token.
+    `sources` are the options that take one.
+    """
+    address = parse_address(text, option)
+    if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
+        raise ValueError("control_token: a token is one word of ASCII characters")
+    if token is None and not is_loopback(address[0]):
+        raise ValueError(
+            f"{option}: {address[0]}:{address[1]} can be reached from other machines, so a token is needed: {sources}"
+        )
+    return address

@@ -9,11 +9,13 @@ What a broker does beside its requests has its own scheduler (`logs/chores.py`),
 
 These steps may take longer than 20 ms on a slow or busy machine, since each is one piece:
 
-- A single block of Snappy without a framing, as librdkafka sends it, is unpacked at once. So are the wrappers of the
-  message formats v0 and v1 in a look-up by time. Other batches are unpacked and packed in steps.
-- The log validator converts a batch to another format or codec in one step.
-- One OffsetCommit, or the deletion of one group, is one batch, of which a kill must not leave half: 30 to 70 ms for
-  9,000 partitions.
+- A single block of Snappy without a framing, as librdkafka sends it, is unpacked at once: 15 ms for a MiB that holds
+  21 MiB. Nothing in it tells where it could be cut.
+- Produce unpacks a batch of at most 100 records at once if they are at most 4 MiB, or 8 MiB where the times in the
+  header are implausible: 13 and 26 ms under gzip, less under other codecs.
+- A MiB of zstd that is 350,000 empty blocks is read at once after they were counted: 10 ms.
+- The log validator packs a batch for another format or codec in one step: 20 ms for a MiB under gzip.
+- A group with more than 50,000 committed offsets is looked through at once before some of them are deleted.
 - The configuration of one resource is checked as a whole: 10 ms for the 10,000 keys that it may have.
 - The first request of a rare API loads its modules: 5 to 10 ms, once in a process. In `Broker()` this holds for all
   APIs, up to 60 ms for groups.

@@ -36,6 +36,7 @@ _NEWEST_VERSION: Final = 100
 _LAST_API: Final = max(ApiKey)
 _GSSAPI: Final = b"\x60"
 _PRODUCE: Final = int(ApiKey.PRODUCE)
+_REQUEST: Final = Kind.REQUEST
 _SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
 _FLEXIBLE_PRODUCE: Final = 9
 _FIRST_TRANSACTIONAL_PRODUCE: Final = 3
@@ -69,9 +70,12 @@ class Sink(Protocol):
 
 
 class Conversation:
-    """One connection. `translate` is asked for the address that clients see in the place of a broker's."""
+    """One connection.
 
-    def __init__(self, client: str, broker: str, sink: Sink, translate: Translate) -> None:
+    `translate` is asked for the address that clients see in the place of a broker's; None leaves addresses as they are.
+    """
+
+    def __init__(self, client: str, broker: str, sink: Sink, translate: Translate | None) -> None:
         self._client = client
         self._broker = broker
         self._sink = sink
@@ -86,7 +90,7 @@ class Conversation:
 
     def request(self, frame: bytes | bytearray, size: int) -> None:
         """A request was received; see `streams.Listener`."""
-        exchange = Exchange(Kind.REQUEST, self._client, self._broker)
+        exchange = Exchange(_REQUEST, self._client, self._broker)
         exchange.bytes_in = size
         if self._may_be_tokens is None:
             self._may_be_tokens = frame[4:5] == _GSSAPI
@@ -102,7 +106,7 @@ class Conversation:
             elif exchange.api_key == _PRODUCE and _acks(frame, exchange.version) == 0:
                 exchange.expects_response = False
         self._sink.begin(exchange, frame)
-        if exchange.expects_response and exchange.kind is not Kind.UNREADABLE:
+        if exchange.expects_response and (exchange.kind is _REQUEST or exchange.kind is not Kind.UNREADABLE):
             self._pending.append(exchange)
         else:
             self._sink.end(exchange, b"")
@@ -121,19 +125,20 @@ class Conversation:
     def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
         """A response was received; returns the bytes that the client gets."""
         exchange = self._find(frame)
+        pending = self._pending
         if exchange is None:
             exchange = Exchange(Kind.UNASKED, self._client, self._broker)
             self._sink.begin(exchange, b"")
+        elif pending[0] is exchange:  # as nearly always
+            pending.popleft()
         else:
-            while self._pending[0] is not exchange and self._pending[0].kind is Kind.TOKEN:
-                self._sink.end(self._pending.popleft(), b"")  # the last token of GSSAPI has no answer
-            if self._pending[0] is exchange:
-                self._pending.popleft()
-            else:
-                self._pending.remove(exchange)
+            while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
+                self._sink.end(pending.popleft(), b"")  # the last token of GSSAPI has no answer
+            pending.remove(exchange)
         exchange.bytes_out = size
         passed = frame
-        if size == len(frame) and exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION):
+        is_whole = size == len(frame)
+        if self._translate and is_whole and exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION):
             passed = self._with_our_addresses(exchange, frame)
         self._sink.end(exchange, frame)
         return passed
@@ -152,20 +157,23 @@ class Conversation:
         first = self._pending[0]
         if len(head) >= _BODY:
             correlation_id: int = _INT32.unpack_from(head, 4)[0]
-            if first.correlation_id == correlation_id and first.kind is Kind.REQUEST:
+            if first.correlation_id == correlation_id and first.kind is _REQUEST:
                 return first
             for each in self._pending:
-                if each.correlation_id == correlation_id and each.kind is Kind.REQUEST:
+                if each.correlation_id == correlation_id and each.kind is _REQUEST:
                     return each
         return first if first.kind is Kind.TOKEN else None
 
     def _with_our_addresses(self, exchange: Exchange, frame: bytes | bytearray) -> bytes | bytearray:
+        translate_address = self._translate
+        if translate_address is None:
+            return frame
         cls, version = response_with_addresses(exchange.api_key), exchange.version
         view = memoryview(frame)
         replaced: dict[str, str] = {}
 
         def translate(host: str, port: int) -> tuple[str, int] | None:
-            other = self._translate(host, port)
+            other = translate_address(host, port)
             if other is not None:
                 replaced[f"{host}:{port}"] = f"{other[0]}:{other[1]}"
             return other

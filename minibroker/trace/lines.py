@@ -22,10 +22,11 @@ def line_of(reading: Reading) -> str:
     api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
-    return one_line(_COLUMNS.format(at, client, api, _about(reading), _outcome(reading), latency, sizes)) + "\n"
+    return one_line(_COLUMNS.format(at, client, api, about_of(reading), outcome_of(reading), latency, sizes)) + "\n"
 
 
-def _about(reading: Reading) -> str:
+def about_of(reading: Reading) -> str:
+    """The subject of a request: topics, groups, records; empty for none."""
     if reading.request is None:
         return ""
     words = list(subjects_of(reading.targets))
@@ -37,7 +38,8 @@ def _about(reading: Reading) -> str:
     return " ".join(words)
 
 
-def _outcome(reading: Reading) -> str:
+def outcome_of(reading: Reading) -> str:
+    """The outcome of a request: errors or "ok", and the records in the response."""
     exchange = reading.exchange
     if exchange.failure is not None:
         return exchange.failure

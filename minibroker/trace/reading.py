@@ -121,7 +121,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
             (),
         )
     served = _endpoint(exchange.api_key)
-    hides = _has_secrets(exchange.api_key)
+    hides = has_secrets(exchange.api_key)
     client_id, request = _request(exchange, served)
     version, response = _response(exchange, served)
     if response is not None:
@@ -129,7 +129,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
     has_targets = served is not None and request is not None
     return Reading(
         exchange,
-        _name(exchange.api_key),
+        name_of(exchange.api_key),
         client_id,
         detached(request),
         detached(response),
@@ -143,7 +143,7 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
 
 
 @cache
-def _has_secrets(api_key: int) -> bool:
+def has_secrets(api_key: int) -> bool:
     """Whether the bytes of an API are never shown: a version that is not known may have the secret anywhere."""
     if api_key == ApiKey.ENVELOPE:
         return True
@@ -151,7 +151,8 @@ def _has_secrets(api_key: int) -> bool:
     return served is not None and (holds_secrets(served.request) or holds_secrets(served.response))
 
 
-def _name(api_key: int) -> str:
+def name_of(api_key: int) -> str:
+    """The name of an API; "API 999" for one that this program does not know."""
     try:
         return ApiKey(api_key).message
     except ValueError:

@@ -36,6 +36,8 @@ class Outgoing(NamedTuple):
 
 Refused = Callable[[Sequence[Outgoing], ApiError], None]
 """Called with records that the broker has refused."""
+Placed = Callable[[int, int, int], None]
+"""Called for each batch with its partition, its first offset (-1 without acknowledgement) and its time in ms."""
 
 
 class Producer:
@@ -53,6 +55,7 @@ class Producer:
         acks: str = "all",
         codec: CompressionCodec = CompressionCodec.NONE,
         retries: int = 3,
+        placed: Placed | None = None,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
@@ -60,6 +63,7 @@ class Producer:
         self._acks = _ACKS[acks]
         self._codec = codec
         self._retries = retries
+        self._placed = placed
         self._leaders: dict[int, int] = {}
 
     def send(self, records: Sequence[Outgoing]) -> None:
@@ -99,8 +103,10 @@ class Producer:
         )
         for attempt in range(self._retries + 1):
             self._cluster.go_on()
-            code, message = self._ask(partition, request)
+            code, message, offset = self._ask(partition, request)
             if not code:
+                if self._placed is not None:
+                    self._placed(partition, offset, now)
                 return
             error = ApiError(code, message)
             if not error.code.retriable or attempt == self._retries:
@@ -109,17 +115,17 @@ class Producer:
             time.sleep(_BACKOFF_S)
             self._leaders = self._find_leaders()
 
-    def _ask(self, partition: int, request: api.ProduceRequest) -> tuple[int, str | None]:
+    def _ask(self, partition: int, request: api.ProduceRequest) -> tuple[int, str | None, int]:
         leader = self._leaders.get(partition)
         if leader is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, -1
         connection = self._cluster.node(leader)
         if self._acks == 0:
             connection.send(request, connection.version_for(request))
-            return 0, None
+            return 0, None, -1
         response: api.ProduceResponse = connection.ask(request)
         answer = response.responses[0].partition_responses[0]
-        return answer.error_code, answer.error_message
+        return answer.error_code, answer.error_message, answer.base_offset
 
     def _find_leaders(self) -> dict[int, int]:
         """The leaders of the topic's partitions, which a broker may have to create first."""

@@ -23,7 +23,8 @@ def options(tool: str) -> Options:
         "Wait until something is ready: kafka-ready EXPECTED TIMEOUT, zk-ready SERVERS TIMEOUT, "
         "sr-ready|kr-ready|connect-ready|ksql-server-ready|control-center-ready HOST PORT TIMEOUT, "
         "wait HOST PORT TIMEOUT, listeners ADVERTISED, ensure VARIABLE, ensure-atleast-one VARIABLE ..., "
-        "path PATH writable|readable|executable|exists, path-wait PATH TIMEOUT.",
+        "path PATH writable|readable|executable|exists, path-wait PATH TIMEOUT, http-ready URL TIMEOUT, "
+        "template SOURCE TARGET.",
     )
     known.value("bootstrap-server", "bootstrap_broker_list", "b", help="the brokers to connect to", metavar="SERVERS")
     known.value("config", "c", help="a file with properties of the client", metavar="FILE")
@@ -48,11 +49,9 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         _need(command, words, 1)
         out(_listeners(words[0]))
         return 0
-    if command in {"zk-ready", "path-wait"}:
+    if command in {"zk-ready", "path-wait", "http-ready", "template"}:
         _need(command, words, 2)
-        place, timeout = words[0], _seconds(words[1])
-        wait = _path_there if command == "path-wait" else _port_open
-        return wait(command, place.partition("/")[0] if command == "zk-ready" else place, timeout)
+        return _of_two(command, words[0], words[1])
     if command in {"wait", "sr-ready", "kr-ready", "connect-ready", "ksql-server-ready", "control-center-ready"}:
         _need(command, words, 3)
         place, timeout = f"{words[0]}:{words[1]}", _seconds(words[2])
@@ -61,6 +60,21 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             _port_open(command, place, timeout) if command == "wait" else _http_ready(f"{scheme}://{place}/", timeout)
         )
     return _local(command, words)
+
+
+def _of_two(command: str, first: str, second: str) -> int:
+    """Run a command that takes two arguments."""
+    if command == "template":
+        from minibroker_tools.commands.template import fill  # noqa: PLC0415 - the other commands need none of it
+
+        fill(first, second)
+        return 0
+    timeout = _seconds(second)
+    if command == "http-ready":
+        return _http_ready(first, timeout)
+    if command == "path-wait":
+        return _path_there(command, first, timeout)
+    return _port_open(command, first.partition("/")[0], timeout)
 
 
 def _need(command: str, words: Sequence[str], count: int) -> None:

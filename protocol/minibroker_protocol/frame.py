@@ -10,11 +10,17 @@ owns memory only while a frame of its is incomplete. That makes idle connections
 peers really sent: a length prefix of 100 MB alone allocates nothing of that size. With a buffer each, a thousand idle
 connections would take a gigabyte of address space, and the processor's cache would be cold.
 
+A frame of more than `FIRST_GRANT` bytes gets addresses for all of it: the system gives memory page by page as the bytes
+arrive. A buffer that doubles would copy them, and a `bytearray` fills its memory with zeros first, which takes 100 ms
+for 64 MiB. Such a frame is received in pieces of `SCRATCH_SIZE`, so that others have their turns.
+
 A connection is offered a small part of the scratch buffer at first, and a larger one after each read that fills it.
 Once one of its requests is delayed it starts small again: bytes behind a delayed request have to be kept, so few of
 them may come in one read.
 """
 
+import contextlib
+import mmap
 import struct
 from typing import Final, NamedTuple
 
@@ -34,6 +40,7 @@ _CONTROLLED_SHUTDOWN: Final = 7
 _CORRELATION_ID: Final = struct.Struct(">i")
 _SMALLEST_BUFFER: Final = 1 << 12
 FIRST_GRANT: Final = 1 << 21
+"""Bytes that a client is granted ahead of what it sends, once it has logged in."""
 _POOLED_BYTES: Final = 1 << 23
 
 
@@ -108,6 +115,15 @@ class BufferPool:
             return free.pop()
         return memoryview(bytearray(capacity))
 
+    def reserve(self, size: int) -> memoryview | None:
+        """As `acquire` for a large frame, in memory that the system gives when it is used. None where it refuses."""
+        capacity = 1 << (size - 1).bit_length()
+        if self._free.get(capacity):
+            return self.acquire(size)
+        with contextlib.suppress(OSError):  # a limit on addresses
+            return memoryview(mmap.mmap(-1, capacity, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        return None
+
     def release(self, buffer: memoryview) -> None:
         """Give a buffer back; kept for the next one who asks unless enough are kept already, or its size is odd."""
         capacity = len(buffer)
@@ -149,7 +165,7 @@ class FrameReader:
             return self._offer
         frame_end = self._start + self._frame_size()
         if self._end - self._start >= _LENGTH.size and self._end < frame_end <= len(own):
-            return own[self._end : frame_end]
+            return own[self._end : min(frame_end, self._end + SCRATCH_SIZE)]
         return own[self._end :]
 
     def received(self, count: int) -> None:
@@ -193,14 +209,20 @@ class FrameReader:
         if paused:
             kept = memoryview(bytearray(self._view[self._start : self._end]))
         else:
-            # A peer is granted twice what it has sent, so that a length alone costs no memory.
-            capacity = max(left + 1, min(self._frame_size(), max(self.grant, 2 * left)))
-            kept = self._pool.acquire(capacity)
+            kept = self._grant(left)
             kept[:left] = self._view[self._start : self._end]
         if own is not None:
             self._pool.release(own)
         self._own = self._view = kept
         self._start, self._end = 0, left
+
+    def _grant(self, left: int) -> memoryview:
+        """A buffer for the first frame, of which `left` bytes are here."""
+        size = self._frame_size()
+        if self.grant and size > FIRST_GRANT and (reserved := self._pool.reserve(size)) is not None:
+            return reserved
+        # A peer is granted twice what it has sent, so that a length alone costs no memory.
+        return self._pool.acquire(max(left + 1, min(size, max(self.grant, 2 * left))))
 
     def keep(self, frame: memoryview) -> memoryview:
         """The bytes of the frame that was taken last, in writable memory that outlives the round."""

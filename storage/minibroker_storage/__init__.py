@@ -1,30 +1,33 @@
 """One partition's log and its files, in Apache Kafka's own formats. No network, no asyncio."""
 
-from minibroker_storage.config import LogConfig
-from minibroker_storage.errors import (
-    CorruptCheckpointError,
-    CorruptIndexError,
-    CorruptSnapshotError,
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    LogClosedError,
-    LogWriteError,
-    OffsetOutOfRangeError,
-    OutOfOrderSequenceError,
-    ProducerStateError,
-    RecordBatchTooLargeError,
-    StorageError,
-    TransactionCoordinatorFencedError,
-)
-from minibroker_storage.files import FileHandle, FilePool
-from minibroker_storage.flush import LogFlush
-from minibroker_storage.layout import create_partition_directory, purge, unlink_files
-from minibroker_storage.log import Log
-from minibroker_storage.log_slice import LogSlice
-from minibroker_storage.lookup import TimestampOffset
-from minibroker_storage.recovery import LastStop
-from minibroker_storage.segment import LogSegment
-from minibroker_storage.transaction_index import AbortedTxn
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minibroker_storage.config import LogConfig
+    from minibroker_storage.errors import (
+        CorruptCheckpointError,
+        CorruptIndexError,
+        CorruptSnapshotError,
+        InvalidProducerEpochError,
+        InvalidTxnStateError,
+        LogClosedError,
+        LogWriteError,
+        OffsetOutOfRangeError,
+        OutOfOrderSequenceError,
+        ProducerStateError,
+        RecordBatchTooLargeError,
+        StorageError,
+        TransactionCoordinatorFencedError,
+    )
+    from minibroker_storage.files import FileHandle, FilePool
+    from minibroker_storage.flush import LogFlush
+    from minibroker_storage.last_stop import LastStop
+    from minibroker_storage.layout import create_partition_directory, purge, unlink_files
+    from minibroker_storage.log import Log
+    from minibroker_storage.log_slice import LogSlice
+    from minibroker_storage.lookup import TimestampOffset
+    from minibroker_storage.segment import LogSegment
+    from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = [
     "AbortedTxn",
@@ -54,3 +57,40 @@ __all__ = [
     "purge",
     "unlink_files",
 ]
+_PLACES = {
+    "AbortedTxn": "transaction_index",
+    "CorruptCheckpointError": "errors",
+    "CorruptIndexError": "errors",
+    "CorruptSnapshotError": "errors",
+    "FileHandle": "files",
+    "FilePool": "files",
+    "InvalidProducerEpochError": "errors",
+    "InvalidTxnStateError": "errors",
+    "LastStop": "last_stop",
+    "Log": "log",
+    "LogClosedError": "errors",
+    "LogConfig": "config",
+    "LogFlush": "flush",
+    "LogSegment": "segment",
+    "LogSlice": "log_slice",
+    "LogWriteError": "errors",
+    "OffsetOutOfRangeError": "errors",
+    "OutOfOrderSequenceError": "errors",
+    "ProducerStateError": "errors",
+    "RecordBatchTooLargeError": "errors",
+    "StorageError": "errors",
+    "TimestampOffset": "lookup",
+    "TransactionCoordinatorFencedError": "errors",
+    "create_partition_directory": "layout",
+    "purge": "layout",
+    "unlink_files": "layout",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: a broker that starts has no log to open yet."""
+    if name in _PLACES:
+        from importlib import import_module  # noqa: PLC0415 - see above
+
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -55,6 +55,17 @@ class FileHandle:
         self._flags &= ~_CREATION_FLAGS
         return fd
 
+    def reopen(self) -> int:
+        """A descriptor for reading that is the caller's own, who closes it. The only method for other threads, too.
+
+        `OSError` when the file cannot be opened, `LogClosedError` after `close()` or `delete()`.
+        """
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        if self._closed:  # the path may be another file's by now
+            os.close(fd)
+            raise LogClosedError(f"{self.path}: closed")
+        return fd
+
     def pin(self) -> int:
         """Keep the descriptor open until as many `unpin()` calls; returns it. For a kernel that reads from it."""
         fd = self._fd if self._pins else self.fd()

@@ -14,12 +14,13 @@ from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
+from minibroker_storage.last_stop import LastStop
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
 from minibroker_storage.local_log import LocalLog
 from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
+from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment
 

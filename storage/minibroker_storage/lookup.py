@@ -66,7 +66,7 @@ def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> S
     headers = segment.headers_from(_search_from(segment, timestamp, start_offset))
     for number, (position, header) in enumerate(headers, 1):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            found = yield from _search_batch(segment.batch_at(position), header, timestamp, start_offset)
+            found = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
             if found is not None:
                 return found
             yield
@@ -86,13 +86,14 @@ def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:
     return segment.offset_index.lookup(max(entry.offset, start_offset)).position
 
 
-def _search_batch(
+def search_batch(
     data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
     """The first record of a batch that has the timestamp or a later one, and the offset or a later one."""
     epoch = header.partition_leader_epoch
     if header.magic < MAGIC_V2:
-        for number, message in enumerate(LegacyRecordBatch(data), 1):
+        messages = yield from LegacyRecordBatch(data).records_in_steps()
+        for number, message in enumerate(messages, 1):
             if message.timestamp >= timestamp and message.offset >= start_offset:
                 return TimestampOffset(message.timestamp, message.offset, epoch)
             if not number % _MESSAGES_AT_ONCE:
@@ -116,5 +117,5 @@ def search_max_timestamp(segments: Sequence[LogSegment]) -> Steps[TimestampOffse
     if found is None:
         return None
     header = newest.header_at(found.position)
-    record = yield from _search_batch(newest.batch_at(found.position), header, header.max_timestamp, 0)
+    record = yield from search_batch(newest.batch_at(found.position), header, header.max_timestamp, 0)
     return record if record is not None and record.timestamp == header.max_timestamp else None

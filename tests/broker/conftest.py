@@ -1,17 +1,27 @@
 """Brokers without sockets, and where their data is."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from minibroker.logs import chores
 from minibroker_storage.log import Log
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.transactions import disk as disks
 from tests.broker.harness import Harness
 from tests.broker.logs.world import Openings
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole_chores() -> Iterator[None]:
+    """Chores are not sliced by time, unless a test asks for it: a busy machine would end a slice at any step."""
+    with patch.object(chores, "_SLICE_S", math.inf):
+        yield
 
 
 @pytest.fixture

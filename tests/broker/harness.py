@@ -236,9 +236,9 @@ class Harness:
         while self._soon:
             self._soon.pop(0)()
 
-    def accept(self, request: Any, version: int) -> Answer | Waiting | None:
+    def accept(self, request: Any, version: int, session: Session | None = None) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        return accept_whole(memoryview(bytearray(frame_of(request, version))), self.session())
+        return accept_whole(memoryview(bytearray(frame_of(request, version))), session or self.session())
 
     def session(self, **given: Any) -> Session:
         """A connection that has just been made; `given` as `Session` takes it."""
@@ -247,10 +247,10 @@ class Harness:
             given.setdefault("principal", Principal(USER, self.user))
         return Session(self.services, node, advertised=ADVERTISED, **given)
 
-    def send(self, request: Any, version: int) -> Any:
+    def send(self, request: Any, version: int, session: Session | None = None) -> Any:
         """One request in a wake-up of its own: the response, a `Pending`, or None when there is no response."""
         self._name_by_id(request, version)
-        outcome = self.accept(request, version)
+        outcome = self.accept(request, version, session)
         pending = Pending(request, version, outcome, self._names) if isinstance(outcome, Waiting) else None
         self.core.writes.commit()
         answer = response_of(request, version, bytes_of(outcome)) if isinstance(outcome, Answer) else pending

@@ -6,9 +6,11 @@ Every call opens its client and closes it again, so that nothing hides in a clie
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-TIMEOUT = 180.0
+from tests.patience import PATIENCE_S
+
+TIMEOUT: Final = PATIENCE_S
 """Seconds after which anything that should have happened counts as failed: so many that a slow machine is in time."""
 
 Acks: TypeAlias = Literal["all", "1", "0"]

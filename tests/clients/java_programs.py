@@ -20,6 +20,7 @@ VERSIONS: Final = ("3.9.1", "4.4.0")
 
 _CLIENTS: Final = Path(__file__).with_name("java")
 _STREAMS: Final = _CLIENTS / "streams"
+_SHARES: Final = _CLIENTS / "shares"
 _JVM: Final = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -43,9 +44,14 @@ def client_command(program: str, version: str) -> Sequence[str]:
     return _command(_CLIENTS, version, program)
 
 
-def streams_command(program: str) -> Sequence[str]:
+def streams_command(program: str, version: str = jars.VERSION) -> Sequence[str]:
     """The command that starts a class of tests/clients/java/streams; its arguments follow."""
-    return _command(_STREAMS, jars.VERSION, program)
+    return _command(_STREAMS, version, program)
+
+
+def share_command(program: str) -> Sequence[str]:
+    """The command that starts a class of tests/clients/java/shares, with the newest clients; its arguments follow."""
+    return _command(_SHARES, VERSIONS[-1], program)
 
 
 def _command(folder: Path, version: str, program: str) -> Sequence[str]:
@@ -56,14 +62,14 @@ def _command(folder: Path, version: str, program: str) -> Sequence[str]:
 def _class_options(folder: Path, version: str) -> Sequence[str]:
     """The class path, of our jar and the ones it needs, and perhaps an archive of its classes. NoJarsError."""
     kind = f"java-{'streams' if folder == _STREAMS else 'clients'}-{version}"
-    pom = folder / "pom.xml"
+    pom = (_CLIENTS if folder == _SHARES else folder) / "pom.xml"
     sources = [*_CLIENTS.glob("Json.java"), *folder.glob("*.java")]
     libs = sorted(str(jar) for jar in _libs(kind, pom, version).glob("*.jar"))
     programs = toolchains.build(
-        toolchains.place(f"{kind}-programs", [pom, *sources]), lambda made: _compile(sources, libs, made)
+        toolchains.place(f"{kind}-{folder.name}-programs", [pom, *sources]), lambda made: _compile(sources, libs, made)
     )
     options = ["-cp", os.pathsep.join([str(programs / "programs.jar"), *libs])]
-    if folder == _STREAMS:  # one long start, which an archive would not pay for
+    if folder != _CLIENTS:  # few long starts, which an archive would not pay for
         return options
     archive = toolchains.build(
         toolchains.place(f"{kind}-archive", [pom, *sources]), lambda made: _archive(options, made / _ARCHIVE)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-TIMEOUT = 180.0
+TIMEOUT = 300.0
 PLACE = Path(sysconfig.get_path("data")) / "old-client"
 """Where the Makefile puts it, beside the packages of the virtual environment."""
 

@@ -17,15 +17,16 @@ def compiled(source: Path) -> str:
 
 
 def _build(source: Path, folder: Path) -> None:
-    cargo = toolchains.rare_tool("cargo")
+    cargo, variables = toolchains.cargo()
     package = folder / "package"
     package.mkdir()
     for path in (*_PACKAGE, source):
         shutil.copy(path, package)
-    failure = toolchains.run([cargo, "fetch", "--locked"], package)
+    failure = toolchains.run([cargo, "fetch", "--locked"], package, variables)
     if failure:
         toolchains.missing(failure)
-    failure = toolchains.run([cargo, "build", "--locked", "--offline"], package, {"CARGO_TARGET_DIR": "target"})
+    command = [cargo, "build", "--locked", "--offline"]
+    failure = toolchains.run(command, package, {**variables, "CARGO_TARGET_DIR": "target"})
     assert failure is None, failure
     shutil.copy(package / "target" / "debug" / "documented", folder)
     shutil.rmtree(package)

@@ -19,8 +19,8 @@ from kafka.errors import TopicAuthorizationFailedError  # type: ignore[import-un
 
 from minibroker import Broker, Security
 from tests.broker.security.authorization.rules import AUTHORIZER
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 180.0
 USERS = {"admin": "rules", "alice": "secret", "bob": "hidden"}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import Any, Final
 
@@ -12,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
+from tests.patience import PATIENCE_S
 
-TIMEOUT: Final = 180.0
 PARTITIONS: Final = 3
 ROUNDS: Final = 4
 PER_ROUND: Final = 12
@@ -79,9 +80,9 @@ def through_librdkafka(broker: Broker) -> list[bytes]:
         for number, values in enumerate(rounds()):
             for value in values:
                 producer.produce("t", value, partition=int(value) % PARTITIONS)
-            assert producer.flush(TIMEOUT) == 0
+            assert producer.flush(PATIENCE_S) == 0
             while len(found) < (number + 1) * PER_ROUND:
-                message = consumer.poll(TIMEOUT)
+                message = consumer.poll(PATIENCE_S)
                 assert message is not None
                 assert message.error() is None, message.error()
                 record = message.value()
@@ -106,7 +107,7 @@ def through_kafka_python(broker: Broker) -> list[bytes]:
         for number, values in enumerate(rounds()):
             sent = [producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
             for each in sent:
-                each.get(TIMEOUT)
+                each.get(PATIENCE_S)
             while len(found) < (number + 1) * PER_ROUND:
                 polled = consumer.poll(timeout_ms=1000)
                 found += [record.value for records in polled.values() for record in records]
@@ -116,6 +117,17 @@ def through_kafka_python(broker: Broker) -> list[bytes]:
         consumer.close()
         producer.close()
     return found
+
+
+async def stop_consumer(consumer: Any) -> None:
+    """Stop a consumer of aiokafka, also while one of its fetches waits to be repeated.
+
+    `Fetcher.close` cancels such a fetch and awaits it, so `stop` raises that cancellation before it closes connections.
+    """
+    try:
+        await consumer.stop()
+    except asyncio.CancelledError:
+        await consumer._client.close()  # no public way is left: the consumer counts as stopped
 
 
 def through_aiokafka(broker: Broker) -> list[bytes]:
@@ -133,19 +145,18 @@ def through_aiokafka(broker: Broker) -> list[bytes]:
             retry_backoff_ms=20,
         )
         found: list[bytes] = []
-        await producer.start()
-        await consumer.start()
-        try:
+        async with AsyncExitStack() as clients:
+            await producer.start()
+            clients.push_async_callback(producer.stop)
+            await consumer.start()
+            clients.push_async_callback(stop_consumer, consumer)
             for number, values in enumerate(rounds()):
                 sent = [await producer.send("t", value, partition=int(value) % PARTITIONS) for value in values]
-                await asyncio.wait_for(asyncio.gather(*sent), TIMEOUT)
+                await asyncio.wait_for(asyncio.gather(*sent), PATIENCE_S)
                 while len(found) < (number + 1) * PER_ROUND:
-                    found.append((await asyncio.wait_for(consumer.getone(), TIMEOUT)).value)
+                    found.append((await asyncio.wait_for(consumer.getone(), PATIENCE_S)).value)
                 await consumer.commit()
                 await asyncio.to_thread(disturb, broker, number)
-        finally:
-            await consumer.stop()
-            await producer.stop()
         return found
 
     return asyncio.run(run())
@@ -166,25 +177,25 @@ def test_transactions_go_on_whoever_leads_and_coordinates(cluster: Broker) -> No
             "reconnect.backoff.ms": 10,
         }
     )
-    producer.init_transactions(TIMEOUT)
+    producer.init_transactions(PATIENCE_S)
     for number, values in enumerate(rounds()):
         producer.begin_transaction()
         for value in values[: PER_ROUND // 2]:
             producer.produce("t", value, partition=int(value) % PARTITIONS)
-        assert producer.flush(TIMEOUT) == 0
+        assert producer.flush(PATIENCE_S) == 0
         disturb(cluster, number)
         for value in values[PER_ROUND // 2 :]:
             producer.produce("t", value, partition=int(value) % PARTITIONS)
         if number == 1:
-            producer.abort_transaction(TIMEOUT)
+            producer.abort_transaction(PATIENCE_S)
         else:
-            producer.commit_transaction(TIMEOUT)
+            producer.commit_transaction(PATIENCE_S)
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader"})
     consumer.assign([TopicPartition("t", index, 0) for index in range(PARTITIONS)])
     expected = EVERYTHING[:PER_ROUND] + EVERYTHING[2 * PER_ROUND :]
     found: list[bytes] = []
     while len(found) < len(expected):
-        message = consumer.poll(TIMEOUT)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None
         assert message.error() is None, message.error()
         record = message.value()
@@ -233,12 +244,12 @@ def test_what_nobody_leads_is_served_when_its_node_is_back() -> None:
             await broker.services.core.cluster.settled()
 
         producer.produce("t", b"before", partition=1)
-        assert producer.flush(TIMEOUT) == 0
+        assert producer.flush(PATIENCE_S) == 0
         broker.wait(stop())
         producer.produce("t", b"meanwhile", partition=1)
         producer.poll(0)
         broker.wait(start())
-        assert producer.flush(TIMEOUT) == 0
+        assert producer.flush(PATIENCE_S) == 0
         known = broker.services.core.topics.get("t")
         assert known is not None
         assert known.partitions[1].log.log_end_offset == 2

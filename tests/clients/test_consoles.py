@@ -13,8 +13,7 @@ import pytest
 from minibroker import Broker
 from tests.clients import go_programs
 from tests.kafka.real_kafka import RealKafka
-
-_TIMEOUT = 90
+from tests.patience import PATIENCE_S
 
 
 def answers(bootstrap: str) -> list[Any]:
@@ -22,7 +21,7 @@ def answers(bootstrap: str) -> list[Any]:
     run = f"run-{uuid.uuid4().hex[:8]}"
     config = {"bootstrap": bootstrap, "topic": f"{run}-topic", "group": f"{run}-group"}
     command = [*go_programs.command("console"), json.dumps(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return [json.loads(line.replace(run, "run")) for line in done.stdout.splitlines()]
 

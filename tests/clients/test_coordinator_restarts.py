@@ -16,7 +16,7 @@ from tests.clients.transactional import TRANSACTIONAL, TransactionalProducer
 StartBroker = Callable[..., BrokerProcess]
 
 pytestmark = pytest.mark.usefixtures("refused_connections_are_closed")
-ends = pytest.mark.parametrize("end", [BrokerProcess.terminate, BrokerProcess.kill], ids=lambda end: end.__name__)
+ENDS = (BrokerProcess.terminate, BrokerProcess.kill)
 
 
 @pytest.fixture
@@ -25,10 +25,9 @@ def closing() -> Iterator[ExitStack]:
         yield ends
 
 
-@ends
 @pytest.mark.parametrize("name", ["kafka-python", "aiokafka", "librdkafka"])
 def test_members_of_a_group_keep_their_partitions_and_their_offsets(
-    broker_process: StartBroker, closing: ExitStack, name: str, end: Callable[[BrokerProcess], None]
+    broker_process: StartBroker, closing: ExitStack, name: str
 ) -> None:
     broker = broker_process("--topic", "numbers:4")
     client = Librdkafka(broker.bootstrap)
@@ -55,23 +54,20 @@ def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     for member in members:
         assert member.commit([(*partition, 1, "kept") for partition in member.holding]) is None
     before = [set(member.holding) for member in members]
-    end(broker)
-    broker.start()
-    until_delivered("after")
-    assert [member.holding for member in members] == before
+    for end in ENDS:
+        end(broker)
+        broker.start()
+        until_delivered(f"after {end.__name__}")
+        assert [member.holding for member in members] == before
     for member in members:
         assert {offset for offset, _ in member.committed(partitions).values()} == {1}
         member.leave()
     broker.terminate()
 
 
-@ends
 @pytest.mark.parametrize("kind", TRANSACTIONAL.values(), ids=TRANSACTIONAL)
 def test_an_open_transaction_stays_open_and_can_be_committed(
-    broker_process: StartBroker,
-    closing: ExitStack,
-    kind: type[TransactionalProducer],
-    end: Callable[[BrokerProcess], None],
+    broker_process: StartBroker, closing: ExitStack, kind: type[TransactionalProducer]
 ) -> None:
     broker = broker_process("--topic", "records:2")
     client = Librdkafka(broker.bootstrap)
@@ -86,9 +82,10 @@ def test_an_open_transaction_stays_open_and_can_be_committed(
         producer.begin()
         producer.send("records", name.encode(), partition=0)
         producer.send_offsets(name, {("records", 0): 5})
-    end(broker)
-    broker.start()
-    assert client.watermarks("records", isolation="read_committed") == (0, 0)
+    for end in ENDS:
+        end(broker)
+        broker.start()
+        assert client.watermarks("records", isolation="read_committed") == (0, 0)
     staying.send("records", b"after", partition=1)
     staying.commit()
     successor = start("leaving")

@@ -14,10 +14,10 @@ from tests.clients.java_programs import client_command
 from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.transactional import KafkaPythonTransactions, LibrdkafkaTransactions, TransactionalProducer
 from tests.clients.transactors import FRANZ_GO, KAFKAJS, Transactor, TransactorOptions
+from tests.patience import PATIENCE_S
 
 ADDING: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn"})
 LAST: Final = "last"
-_TIMEOUT: Final = 120
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def asked(broker: Broker, transactional_ids: set[str] | None = None) -> dict[str
 @pytest.mark.parametrize("version", ["3.9.1", "4.4.0"])
 def test_only_java_clients_of_kafka_3_announce_where_they_write(broker: Broker, version: str) -> None:
     command = [*client_command("Transactions", version), broker.bootstrap_servers, "run-"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     versions = asked(broker)
     if version == "3.9.1":

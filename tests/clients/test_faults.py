@@ -15,8 +15,7 @@ from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import faults_of, keep_journal
 from minibroker.faults.registry import FaultRegistry
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
-
-PATIENCE_S = 180
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

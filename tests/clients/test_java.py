@@ -21,10 +21,10 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.flow import PARTITIONS, SOURCE, TARGET, TOPICS, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import VERSIONS, client_command
+from tests.patience import PATIENCE_S
 
 PROGRAMS: Final = ("Consoles", "Groups", "Transactions")
 GOLDEN: Final = Path(__file__).parent / "java" / "golden"
-_TIMEOUT: Final = 120
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -87,7 +87,7 @@ def noted_for(program: str, version: str) -> Path:
 def answers(bootstrap: str, program: str, version: str) -> str:
     """The output of a program about that broker."""
     command = [*client_command(program, version), bootstrap, f"run-{uuid.uuid4().hex[:12]}-"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

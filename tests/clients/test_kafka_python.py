@@ -49,7 +49,10 @@ def test_a_waiting_consumer_gets_each_record_as_it_is_produced(bootstrap: str, t
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     producer.send(topic, value=b"before").get(TIMEOUT)
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap, fetch_max_wait_ms=TIMEOUT_MS, request_timeout_ms=2 * TIMEOUT_MS
+        bootstrap_servers=bootstrap,
+        fetch_max_wait_ms=TIMEOUT_MS,
+        request_timeout_ms=2 * TIMEOUT_MS,
+        connections_max_idle_ms=3 * TIMEOUT_MS,
     )
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])

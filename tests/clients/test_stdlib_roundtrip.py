@@ -12,6 +12,7 @@ import pytest
 from minibroker import Broker
 from tests.clients.broker_process import ROOT, environment
 from tests.clients.kafka_python_client import KafkaProducer
+from tests.patience import PATIENCE_S
 
 # After kafka-python, whose first import warns, so not where the sorter would have it.
 stdlib_roundtrip: Any = import_module("examples.stdlib_roundtrip")
@@ -28,7 +29,7 @@ def run(example: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -16,7 +16,8 @@ from typing import NoReturn
 
 from tests.kafka import jars
 
-_TIMEOUT = 600
+_TIMEOUT = 3_600
+"""Seconds for a step. A build takes minutes on a quiet machine, and longer than ten on a busy one."""
 
 
 def tool(name: str) -> str:
@@ -34,10 +35,26 @@ def rare_tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"there is no {name} on the PATH, and no package registry brings one")
-    complaint = run([found, "--version"], Path.cwd())  # rustup's cargo is there before there is a Rust
+    return found
+
+
+def cargo() -> tuple[str, Mapping[str, str]]:
+    """The path of cargo and the variables that it needs; without a Rust the test is skipped, under CI, too.
+
+    rustup's cargo looks for toolchains in the home folder of whoever runs it. Where that has none, those of the home
+    folder that cargo lies in do as well. What is fetched and built goes to the first all the same.
+    """
+    import pytest  # noqa: PLC0415 - as above
+
+    found = rare_tool("cargo")
+    installed = Path(found).absolute().parents[2] / ".rustup"
+    variables: Mapping[str, str] = {}
+    if "RUSTUP_HOME" not in os.environ and run([found, "--version"], Path.cwd()) and installed.is_dir():
+        variables = {"RUSTUP_HOME": str(installed)}
+    complaint = run([found, "--version"], Path.cwd(), variables)  # rustup's cargo is there before there is a Rust
     if complaint is not None:
         pytest.skip(complaint)
-    return found
+    return found, variables
 
 
 def missing(reason: str) -> NoReturn:

@@ -65,7 +65,9 @@ def compare(oracle: Oracle, bootstrap: str, name: str, *calls: str, prepare: Cal
         assert found[1] == found[0], call
 
 
-def test_groups_with_members_are_listed_and_described(oracle: Oracle, bootstrap: str, name: str) -> None:
+def test_groups_with_members_are_listed_and_described(
+    oracle: Oracle, bootstrap: str, minibroker: str, name: str
+) -> None:
     topic_with_records(bootstrap, name)
     commit(bootstrap, name, name, [2, 5])
     with ExitStack() as ends:
@@ -98,8 +100,9 @@ def test_groups_with_members_are_listed_and_described(oracle: Oracle, bootstrap:
             f"{_GROUPS} --delete-offsets --group {{}} --topic {{}}",
             f"{_GROUPS} --reset-offsets --group {{}} --topic {{}} --to-earliest --execute",
         )
-        everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
-        assert sum(line.startswith(name) for line in everything.lines) == 2
+        if bootstrap == minibroker:  # Kafka has groups of other tests, some with assignments that no tool can read
+            everything = our_run(*f"{_GROUPS} --describe --all-groups --members".replace("{B}", bootstrap).split())
+            assert sum(line.startswith(name) for line in everything.lines) == 2, everything
 
 
 def test_offsets_of_groups_without_members_are_moved(oracle: Oracle, bootstrap: str, name: str, tmp_path: Path) -> None:

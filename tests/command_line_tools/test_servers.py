@@ -144,3 +144,71 @@ def test_dub_waits_for_a_path(tmp_path: Path) -> None:
     assert ours("dub", "path-wait", str(tmp_path), "1").status == 0
     refused = ours("dub", "path-wait", str(tmp_path / "missing"), "0.1")
     assert (refused.status, "was not there within 0.1 s" in refused.err) == (1, True)
+
+
+TEMPLATE = """\
+{% set excluded = ['KAFKA_VERSION', 'KAFKA_HEAP_OPTS'] -%}
+{% set props = env_to_props('KAFKA_', '', exclude=excluded) -%}
+{% for name, value in props | dictsort -%}
+{{name}}={{value}}
+{% endfor -%}
+{% set loggers = {'kafka': 'INFO', 'kafka.controller': 'TRACE'} -%}
+{% if env['KAFKA_LOG4J_LOGGERS'] -%}
+{% set loggers = parse_log4j_loggers(env['KAFKA_LOG4J_LOGGERS'], loggers) -%}
+{% endif -%}
+{% for logger, level in loggers.items() -%}
+log4j.logger.{{logger}}={{level}}
+{% endfor -%}
+missing={{env['NO_SUCH_VARIABLE']}}<{{env.get('NEITHER', 'default')}}>
+"""
+
+
+def test_dub_fills_in_a_template_as_confluents_images_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "kafka.properties.template", tmp_path / "kafka.properties"
+    source.write_text(TEMPLATE)
+    for name in [each for each in os.environ if each.startswith("KAFKA_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("KAFKA_VERSION", "3.9.1")
+    monkeypatch.setenv("KAFKA_NODE_ID", "7")
+    monkeypatch.setenv("KAFKA_LISTENER_NAME_A__B_SCRAM___SHA___512_SASL_JAAS_CONFIG", "x <&> y")
+    monkeypatch.setenv("KAFKA_LOG4J_LOGGERS", "kafka.controller=WARN,state.change=TRACE,odd")
+    done = ours("dub", "template", str(source), str(target))
+    assert (done.status, done.out, done.err) == (0, "", "")
+    assert target.read_text().splitlines() == [
+        "listener.name.a_b.scram-sha-512.sasl.jaas.config=x <&> y",
+        "log4j.loggers=kafka.controller=WARN,state.change=TRACE,odd",
+        "node.id=7",
+        "log4j.logger.kafka=INFO",
+        "log4j.logger.kafka.controller=WARN",
+        "log4j.logger.state.change=TRACE",
+        "missing=<default>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{% for %}", "line 1: "),
+        ("{{ env.x.y.z }}", "UndefinedError: "),
+        ("{{ 1 / 0 }}", "ZeroDivisionError: "),
+        ("{% include '/no/such/file' %}", "there is no file /no/such/file"),
+        (None, "there is no file "),
+    ],
+)
+def test_dub_refuses_a_template_in_one_line_and_keeps_the_file(
+    tmp_path: Path, text: str | None, complaint: str
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    if text is not None:
+        source.write_text(text)
+    target.write_text("before")
+    refused = ours("dub", "template", str(source), str(target))
+    assert (refused.status, refused.out, refused.err.count("\n")) == (1, "", 1)
+    assert complaint in refused.err
+    assert target.read_text() == "before"
+
+
+def test_dub_names_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("x")
+    refused = ours("dub", "template", str(tmp_path / "source"), str(tmp_path))
+    assert (refused.status, refused.err) == (1, f"template: {tmp_path} cannot be written: Is a directory\n")

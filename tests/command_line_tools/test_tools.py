@@ -53,7 +53,16 @@ def test_a_link_named_after_a_tool_runs_it(broker: str, tmp_path: Path) -> None:
     assert printed.stdout.startswith("Cluster ID: "), printed.stderr
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS))
+def test_the_tool_of_redpanda_explains_itself_and_refuses_an_unknown_option() -> None:
+    usage = ours("rpk", "--help")
+    assert usage.status == 0
+    assert usage.out.startswith("usage: rpk")
+    refused = ours("rpk", "topic", "list", "--frobnicate")
+    assert refused.status != 0
+    assert "frobnicate" in refused.err
+
+
+@pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"rpk"}))
 def test_every_tool_explains_itself_and_refuses_an_unknown_option(tool: str) -> None:
     usage = ours(tool, "--help")
     assert usage.status == 1

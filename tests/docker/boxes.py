@@ -68,6 +68,7 @@ class Box:
         aliases: further names of that address.
         read_only: whether the root file system may only be read, all but /tmp and volumes.
         archives: tar archives to unpack before the command starts, each with its folder inside.
+        volumes: folders outside by their places inside, which may end in `:ro`; the image's user owns them.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Box:
         aliases: Sequence[str] = (),
         read_only: bool = False,
         archives: Sequence[tuple[str, bytes]] = (),
+        volumes: Mapping[str, Path] | None = None,
     ) -> None:
         config = image.config
         entry = list(config.get("Entrypoint") or ()) if entrypoint is None else list(entrypoint)
@@ -94,6 +96,7 @@ class Box:
         self._names = " ".join([hostname, *aliases])
         self._read_only = read_only
         self._archives = archives
+        self._volumes = dict(volumes or {})
         self._folder = Path(tempfile.mkdtemp(prefix="minibroker-box-"))
         self.root = self._folder / "merged"
         self._forwarders: list[_Forwarder] = []
@@ -114,12 +117,8 @@ class Box:
             (self._folder / name).mkdir()
             if name == "upper":
                 (self._folder / name).chmod(0o755)
-        volumes = [each.strip("/") for each in self._image.config.get("Volumes") or ()]
         merged = str(self.root)
-        writable = "".join(
-            f"mkdir -p {place}; chown 1000:0 {place}; mount --bind {place} {merged}/{path}\n"
-            for place, path in ((self._folder / f"volume{number}", path) for number, path in enumerate(volumes))
-        )
+        writable = self._mounts(merged)
         for number, (path, content) in enumerate(self._archives):
             archive = self._folder / f"archive{number}.tar"
             archive.write_bytes(content)
@@ -147,6 +146,21 @@ class Box:
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
+
+    def _mounts(self, merged: str) -> str:
+        """The lines of a script that mounts volumes: those given, and new ones for what the image declares."""
+        mounts = dict(self._volumes)
+        given = {path.removesuffix(":ro") for path in mounts}
+        for number, path in enumerate(self._image.config.get("Volumes") or ()):
+            if path not in given:
+                mounts[path] = self._folder / f"volume{number}"
+        lines: list[str] = []
+        for path, place in mounts.items():
+            inside = f"{merged}{path.removesuffix(':ro')}"
+            lines.append(f"mkdir -p {place} {inside}; chown 1000:0 {place}; mount --bind {place} {inside}\n")
+            if path.endswith(":ro"):
+                lines.append(f"mount -o remount,bind,ro {inside}\n")
+        return "".join(lines)
 
     def log(self, stream: str) -> Path:
         """Name the file with what the command has written to stdout or stderr."""

@@ -215,6 +215,70 @@ def test_strimzi_executes_a_script_that_only_roots_group_may_in_kafkas_folder(bo
     use(port)
 
 
+def test_java_before_1_18_and_node_alter_the_advertised_listeners_of_a_broker_that_runs(
+    boxes: Callable[..., Box],
+) -> None:
+    body = (
+        "echo 'clientPort=2181' > zookeeper.properties\n"
+        "zookeeper-server-start zookeeper.properties &\n"
+        "echo '' > /etc/confluent/docker/ensure\n"
+        "/etc/confluent/docker/run\n"
+    )
+    advertised = {"KAFKA_ADVERTISED_LISTENERS": "BROKER://box:9092", "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181"}
+    box = boxes(command=["sh", "-c", body], environment={**ZOOKEEPER, **advertised})
+    port = box.publish(9093)
+    for each in (9093, 2181):
+        check = ["/bin/sh", "-c", f"nc -vz -w 1 localhost {each}"]
+        box.wait_until(lambda check=check: box.execute(check).returncode == 0, f"port {each}")  # type: ignore[misc] # mypy cannot infer a lambda's default
+    new = f"advertised.listeners=[PLAINTEXT://localhost:{port},BROKER://box:9092]"
+    alter = ["kafka-configs", "--alter", "--bootstrap-server", "BROKER://box:9092", "--entity-type", "brokers"]
+    done = box.execute([*alter, "--entity-name", "1", "--add-config", new])
+    assert done.returncode == 0, done.stdout + done.stderr
+    use(port)
+
+
+def test_rusts_confluent_module_alters_them_after_its_line_on_stdout(boxes: Callable[..., Box]) -> None:
+    docker = "/etc/confluent/docker"
+    body = (
+        "echo 'clientPort=2181' > zookeeper.properties\nzookeeper-server-start zookeeper.properties &\n"
+        f". {docker}/bash-config\n{docker}/configure\n{docker}/launch\n"
+    )
+    advertised = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9093,BROKER://localhost:9092"}
+    box = boxes(entrypoint=["/bin/bash", "-c"], command=[body], environment={**ZOOKEEPER, **advertised})
+    port = box.publish(9093)
+    wait_for(box, "Creating new log file", "stdout")
+    new = f"advertised.listeners=[PLAINTEXT://localhost:{port},BROKER://localhost:9092]"
+    alter = ["kafka-configs", "--alter", "--bootstrap-server", "0.0.0.0:9092", "--entity-type", "brokers"]
+    done = box.execute([*alter, "--entity-name", "1", "--add-config", new])
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_for(box, "Checking need to trigger auto leader balancing", "stdout")
+    use(port)
+
+
+def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes: Callable[..., Box]) -> None:
+    user = "SCRAM-SHA-256=[name=admin,password=admin]"
+    step = f"kafka-storage format --ignore-formatted -t $CLUSTER_ID --add-scram '{user}' -c /etc/kafka/kafka.properties"
+    command = f'echo "{step}" >> /etc/confluent/docker/configure; exec /etc/confluent/docker/run'
+    environment = {
+        **KRAFT,
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,BROKER://:9093,CONTROLLER://:9094",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092,BROKER://box:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_LISTENER_NAME_PLAINTEXT_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-256",
+    }
+    box = boxes(command=["bash", "-c", command], environment=environment)
+    wait_for(box, RUNNING)
+    settings = (
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="admin" password="{}";\n'
+    )
+    for password, status in (("admin", 0), ("wrong", 1)):
+        box.copy_in("/tmp/client.properties", settings.format(password), 0o644)
+        command = "kafka-topics --bootstrap-server localhost:9092 --list --command-config /tmp/client.properties"
+        done = box.execute(command.split())
+        assert done.returncode == status, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
     [
@@ -235,6 +299,31 @@ def test_commands_of_compose_files_start_a_broker(
     checked = box.execute(["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"])
     assert (checked.returncode, checked.stderr) == (0, "")
     assert box.stop() == 0, box.logs()
+
+
+HEALTH = ["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bash", "-c", "KAFKA_LISTENERS=PLAINTEXT://:19092 KAFKA_PROCESS_ROLES=broker exec /etc/kafka/docker/run"],
+        ["minibroker", "serve", "--listen", "0.0.0.0:19092"],
+        ["redpanda", "start", "--kafka-addr", "internal://0.0.0.0:19092,external://0.0.0.0:29092"],
+    ],
+)
+def test_the_health_check_asks_the_listeners_that_there_are(boxes: Callable[..., Box], command: list[str]) -> None:
+    box = boxes(command=command)
+    wait_for(box, "minibroker ready")
+    assert box.execute(["nc", "-z", "localhost", "9092"]).returncode == 1
+    checked = box.execute(HEALTH)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    assert box.execute(["env", "KAFKA_LISTENERS=PLAINTEXT://:1", *HEALTH]).returncode == 0
+
+
+def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) -> None:
+    checked = boxes(command=["sleep", "600"]).execute(HEALTH)
+    assert (checked.returncode, checked.stderr) == (1, "minibroker container: no broker runs in this container\n")
 
 
 @pytest.mark.parametrize(

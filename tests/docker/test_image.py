@@ -124,7 +124,7 @@ def test_a_compose_file_builds_our_image_keeps_it_tight_and_names_known_things_o
 
 def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> None:
     yaml = pytest.importorskip("yaml")
-    (block,) = [each for each in blocks("docs/docker.md") if each.language == "yaml"]
+    block = next(each for each in blocks("docs/docker.md") if each.language == "yaml")
     environment = yaml.safe_load(block.text)["services"]["broker"]["environment"]
     printed = run(
         [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],

@@ -53,19 +53,26 @@ def run(command: Sequence[str], engine: Engine, more: Mapping[str, str] | None =
     assert not engine.containers
 
 
-@pytest.mark.parametrize("number", [0, 1], ids=["zookeeper", "kraft"])
-def test_python(engine: Engine, tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(("section", "number"), [("Python", 0), ("Python", 1), ("Redpanda", 0)])
+def test_python(engine: Engine, tmp_path: Path, section: str, number: int) -> None:
     program = tmp_path / "orders.py"
-    program.write_text(code(PAGE, "Python", "python")[number])
+    program.write_text(code(PAGE, section, "python")[number])
     run([sys.executable, str(program)], engine)
 
 
-@pytest.mark.parametrize("vendor", ["apache", "confluent"])
-def test_java(engine: Engine, tmp_path: Path, vendor: str) -> None:
+@pytest.mark.parametrize("kind", ["apache", "confluent", "old", "old with KRaft"])
+def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Java", "java")
-    if vendor == "confluent":
-        program = program.replace("KafkaContainer", "ConfluentKafkaContainer")
+    if kind != "apache":
         program = program.replace("apache/kafka", "confluentinc/cp-kafka")
+    if kind == "confluent":
+        program = program.replace("KafkaContainer", "ConfluentKafkaContainer")
+    elif kind != "apache":
+        program = program.replace(
+            "org.testcontainers.kafka.KafkaContainer", "org.testcontainers.containers.KafkaContainer"
+        )
+    if kind == "old with KRaft":
+        program = program.replace("new KafkaContainer(IMAGE)", "new KafkaContainer(IMAGE).withKraft()")
     (tmp_path / "Orders.java").write_text(program)
     pom = PROGRAMS / "java" / "pom.xml"
 
@@ -82,8 +89,10 @@ def test_java(engine: Engine, tmp_path: Path, vendor: str) -> None:
     run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
 
 
-def test_node(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", ["", ".withKraft()"])
+def test_node(engine: Engine, tmp_path: Path, options: str) -> None:
     (program,) = code(PAGE, "Node.js", "js")
+    program = program.replace(".start()", f"{options}.start()", 1)
     (tmp_path / "orders.js").write_text(program)
     node = toolchains.tool("node")
     pins = [PROGRAMS / "node" / name for name in ("package.json", "package-lock.json")]

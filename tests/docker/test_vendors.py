@@ -179,6 +179,13 @@ def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> 
     assert alone.stderr == ""
 
 
+def test_a_broker_of_a_stack_with_zookeeper_says_so_where_the_stack_has_several() -> None:
+    environment = {"KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181", "KAFKA_BROKER_ID": "2"}
+    assert run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1"}, "--print-command").stderr == ""
+    shown = run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "3"}, "--print-command").stderr
+    assert "broker 2 belongs to a cluster of several containers (KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR=3)" in shown
+
+
 def test_confluents_authorizer_has_kafkas_in_its_place() -> None:
     variable = {"KAFKA_AUTHORIZER_CLASS_NAME": "io.confluent.kafka.security.authorizer.ConfluentServerAuthorizer"}
     shown = run(variable, "--print-command")

@@ -12,20 +12,18 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.common.Uuid;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.MemberSubscription;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
-import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
-import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 
 /**
  * Kafka's assignors of the group coordinator, asked line by line: a group in, its assignment out.
  *
- * A line has fields with tabs between them: the assignor, "same" or "mixed", the topics (id=partitions, with commas),
+ * A line has fields with tabs between them: the assignor's class, "same" or "mixed", the topics (id=partitions, with commas),
  * then each member: its id, its instance id or "-", the ids of its topics (with commas), and what it has
  * (id:partition, with commas). The answer has the members with what each was given, "!" and a message for a failure.
  */
@@ -43,6 +41,7 @@ public class AssignorOracle {
         public boolean isPartitionAssigned(Uuid topic, int partition) {
             return members.values().stream().anyMatch(m -> m.assigned.getOrDefault(topic, Set.of()).contains(partition));
         }
+        public boolean isPartitionAssignable(Uuid topic, int partition) { return true; } // Kafka 4 asks
         public MemberSubscription memberSubscription(String id) { return members.get(id); }
         public MemberAssignment memberAssignment(String id) { return members.get(id); }
     }
@@ -56,8 +55,17 @@ public class AssignorOracle {
         return text.isEmpty() ? new String[0] : text.split(by);
     }
 
+    static PartitionAssignor named(String name) {
+        try {
+            Class<?> found = Class.forName("org.apache.kafka.coordinator.group.assignor." + name);
+            return (PartitionAssignor) found.getDeclaredConstructor().newInstance();
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     static String answer(String[] fields) {
-        ConsumerGroupPartitionAssignor assignor = fields[0].equals("range") ? new RangeAssignor() : new UniformAssignor();
+        PartitionAssignor assignor = named(fields[0]);
         Map<Uuid, Integer> counts = new HashMap<>();
         for (String topic : split(fields[2], ",")) {
             String[] parts = topic.split("=");

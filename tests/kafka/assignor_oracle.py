@@ -1,4 +1,4 @@
-"""Kafka's assignors for consumer groups, asked from Python: AssignorOracle.java in a JVM of its own."""
+"""Kafka's assignors of the group coordinator, asked from Python: AssignorOracle.java in a JVM of its own."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
@@ -19,7 +19,7 @@ class AssignorOracle(LineOracle):
 
     def assign(self, assignor: str, group: GroupSpec) -> dict[str, Partitions] | None:
         """Kafka's assignment; None where it gives up."""
-        fields = [assignor, "same" if group.homogeneous else "mixed"]
+        fields = [f"{assignor.capitalize()}Assignor", "same" if group.homogeneous else "mixed"]
         fields.append(",".join(f"{_text(topic)}={count}" for topic, count in group.counts.items()))
         for member_id, member in group.members.items():
             had = [f"{_text(topic)}:{i}" for topic, indexes in member.assigned.items() for i in sorted(indexes)]

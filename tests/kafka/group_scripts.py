@@ -425,7 +425,8 @@ def coordinators_are_found(world: World) -> None:
         world.find("", 0, version, ["one", "", "two", "one"])
         world.find("", 1, version, ["one"])
         world.find("", 0, version, [])
-        world.find("", 2, version, ["a", "b"])
+        if version < 6:  # with version 6 Kafka 3.9 has drafts of share groups, and looks for its own coordinator
+            world.find("", 2, version, ["a", "b"])
         world.find("", 9, version, ["a", "b"])
         world.find("", -1, version, ["a", "b"])
 

@@ -12,14 +12,16 @@ from minibroker.cluster.releases import RELEASES, release
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
-from tests.kafka import jars
+from tests.kafka import jars, jvm
 from tests.patience import PATIENCE_S
 
 _POM: Final = Path(__file__).with_name("releases.xml")
 _PROGRAM: Final = Path(__file__).with_name("Releases.java")
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _LAST_WITH_ZOOKEEPER: Final = RELEASES.index("3.2")
-_SHARE_AND_STREAMS_GROUPS: Final = frozenset({*range(76, 80), *range(83, 94)})
+_STREAMS_GROUPS: Final = (88, 89)
+"""Of 4.4 only the versions of 4.3 are served: its own are about descriptions of topologies (KIP-1331)."""
+_TOPOLOGY_DESCRIPTION_UPDATE: Final = 93
 _BETWEEN_BROKERS_OF_0_8: Final = {4: (0, 0), 5: (0, 0), 6: (0, 0), 7: (0, 0)}
 """`kafka.api.RequestKeys` of 0.8.2 has them; its clients' jar does not."""
 _NOT_SERVED_BY_0_8: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT})
@@ -51,20 +53,31 @@ def _jars() -> Path:
     return toolchains.build(toolchains.place("kafka-releases", [_POM]), fill)
 
 
+def _version(jar: str) -> str:
+    return jar.removeprefix("kafka-clients-").removesuffix(".jar")
+
+
+def _listener_of(version: str) -> str:
+    """The kind of listener of a release's brokers: they have a ZooKeeper, or they are KRaft's."""
+    return "ZK_BROKER" if RELEASES.index(release(version).name) <= _LAST_WITH_ZOOKEEPER else "BROKER"
+
+
 @cache
 def _told_by(listener: str) -> dict[str, Table]:
     """By minor release, what its jar says that a broker with this kind of listener tells."""
     folder = _jars()
     (logging,) = folder.glob("slf4j-api-*.jar")
-    found = sorted(str(path) for path in folder.glob("kafka-clients-*.jar"))
-    if listener == "ZK_BROKER":
-        found = [path for path in found if "-4." not in path]
+    found = [
+        str(path)
+        for path in sorted(folder.glob("kafka-clients-*.jar"))
+        if _listener_of(_version(path.name)) == listener
+    ]
     try:
         java = jars.java()
     except jars.NoJarsError as error:
         toolchains.missing(str(error))
     done = subprocess.run(
-        [java, "-XX:TieredStopAtLevel=1", str(_PROGRAM), str(logging), listener, *found],
+        [java, *jvm.OPTIONS, str(_PROGRAM), str(logging), listener, *found],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -73,18 +86,19 @@ def _told_by(listener: str) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for line in done.stdout.splitlines():
         jar, key, first, last = line.split()
-        version = jar.removeprefix("kafka-clients-").removesuffix(".jar")
-        tables.setdefault(release(version).name, {})[int(key)] = (int(first), int(last))
+        tables.setdefault(release(_version(jar)).name, {})[int(key)] = (int(first), int(last))
     return tables
 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
-    theirs = dict(_told_by("ZK_BROKER" if RELEASES.index(name) <= _LAST_WITH_ZOOKEEPER else "BROKER")[name])
+    theirs = dict(_told_by(_listener_of(name))[name])
     if name == "0.8.2":
         theirs |= _BETWEEN_BROKERS_OF_0_8
         theirs = {key: versions for key, versions in theirs.items() if key not in _NOT_SERVED_BY_0_8}
-    theirs = {key: versions for key, versions in theirs.items() if key not in _SHARE_AND_STREAMS_GROUPS}
+    if name == "4.4":
+        theirs = {key: versions for key, versions in theirs.items() if key != _TOPOLOGY_DESCRIPTION_UPDATE}
+        theirs |= dict.fromkeys(_STREAMS_GROUPS, (0, 0))
     assert release(name).advertised == theirs
 
 

@@ -3,10 +3,12 @@
 import importlib
 import pkgutil
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
+import pytest
 from hypothesis import strategies as st
 
 from minibroker.routing.routes import Route
@@ -18,6 +20,7 @@ from minibroker_protocol.schema import Field, fields_of, schema_of
 
 _CODES = [code for code in ErrorCode if code < 134]
 """Without those that came with Kafka 4.4, which kio does not know yet."""
+_AT_A_TIME: Final = 4
 _BYTES = st.binary(max_size=40)
 _OF_TYPE: dict[p.WireType, st.SearchStrategy[Any]] = {
     p.BOOLEAN: st.booleans(),
@@ -55,11 +58,13 @@ def all_classes() -> tuple[type[Any], ...]:
 
 def all_messages() -> list[tuple[type[Any], int]]:
     """Every (class, version) that is declared."""
-    return [
-        (cls, version)
-        for cls in all_classes()
-        for version in range(schema_of(cls).versions.first, schema_of(cls).versions.last + 1)
-    ]
+    return [(cls, version) for cls in all_classes() for version in versions_of(cls)]
+
+
+def versions_of(cls: type[Any]) -> range:
+    """All versions that a class is declared for."""
+    first, last = schema_of(cls).versions
+    return range(first, last + 1)
 
 
 def layouts() -> list[tuple[type[Any], int]]:
@@ -77,6 +82,21 @@ def layouts() -> list[tuple[type[Any], int]]:
                 found.append((cls, version))
             before = layout
     return found
+
+
+def few_at_a_time(pairs: Iterable[tuple[type[Any], int]]) -> list[Any]:
+    """Parameters of a test that takes some versions of a class at a time: `cls` and `versions`.
+
+    Hypothesis needs longer to begin a test than to run it. More versions would not fit into an example of it.
+    """
+    by_class: dict[type[Any], list[int]] = {}
+    for cls, version in pairs:
+        by_class.setdefault(cls, []).append(version)
+    return [
+        pytest.param(cls, some, id=f"{cls.__name__}-v{some[0]}-v{some[-1]}")
+        for cls, versions in by_class.items()
+        for some in (versions[at : at + _AT_A_TIME] for at in range(0, len(versions), _AT_A_TIME))
+    ]
 
 
 def _layout(cls: type[Any], version: int, top: type[Any]) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ from minibroker_protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from minibroker_protocol.primitives import write_uvarint
-from tests.protocol.message_strategies import all_messages, layouts, messages
+from tests.protocol.message_strategies import all_classes, all_messages, few_at_a_time, layouts, messages, versions_of
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
 from tests.samples import WHOLE, examples, part
 
@@ -379,10 +379,6 @@ def drained(steps: Generator[None, None, Any]) -> tuple[Any, int]:
         count += 1
 
 
-def ids(pair: tuple[type[Any], int]) -> str:
-    return f"{pair[0].__name__}-v{pair[1]}"
-
-
 def test_versions_of_one_layout_have_the_same_functions() -> None:
     """So the sample of messages that come back may leave such versions out."""
     distinct = set(layouts())
@@ -394,14 +390,8 @@ def test_versions_of_one_layout_have_the_same_functions() -> None:
             assert after == before, (cls, version)
 
 
-@pytest.mark.parametrize("pair", all_messages() if WHOLE else layouts(), ids=ids)
-@examples(whole=10, sample=4)
-@given(data=st.data())
-def test_a_message_comes_back_by_either_codec_and_is_refused_when_cut(
-    pair: tuple[type[Any], int], data: st.DataObject
-) -> None:
-    cls, version = pair
-    value = data.draw(messages(cls, version))
+def comes_back(value: Any, version: int) -> None:
+    cls = type(value)
     out = encoded(value, version)
     assert decode(cls, memoryview(out), version) == (value, len(out))
     in_slices = bytearray()
@@ -414,16 +404,26 @@ def test_a_message_comes_back_by_either_codec_and_is_refused_when_cut(
             decode(cls, view[:cut], version)
 
 
-@pytest.mark.parametrize("pair", all_messages(), ids=ids)
-def test_random_bytes_are_a_message_or_refused_and_nothing_else(pair: tuple[type[Any], int]) -> None:
-    cls, version = pair
-    dice = random.Random(f"{cls.__name__} {version}")
-    for _ in range(part(whole=100, sample=25)):
-        # Small numbers are likelier to get past the first count.
-        data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
-        with suppress(DecodeError):
-            _, end = decode(cls, memoryview(data), version)
-            assert end <= len(data)
+@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(all_messages() if WHOLE else layouts()))
+@examples(whole=10, sample=2)
+@given(data=st.data())
+def test_a_message_comes_back_by_either_codec_and_is_refused_when_cut(
+    cls: type[Any], versions: list[int], data: st.DataObject
+) -> None:
+    for version in versions:
+        comes_back(data.draw(messages(cls, version), f"version {version}"), version)
+
+
+@pytest.mark.parametrize("cls", all_classes(), ids=lambda cls: cls.__name__)
+def test_random_bytes_are_a_message_or_refused_and_nothing_else(cls: type[Any]) -> None:
+    for version in versions_of(cls):
+        dice = random.Random(f"{cls.__name__} {version}")
+        for _ in range(part(whole=100, sample=25)):
+            # Small numbers are likelier to get past the first count.
+            data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
+            with suppress(DecodeError):
+                _, end = decode(cls, memoryview(data), version)
+                assert end <= len(data), f"version {version}: {data.hex()}"
 
 
 @settings(deadline=None)

@@ -1,8 +1,9 @@
 """Our declarations against Kafka's own message definitions, field by field.
 
 Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
-coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients of
-Kafka 4.4 have the newest ones. What is in both is held against both.
+coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients
+of Kafka 4.4 have the newest ones. The records of share and streams groups are those of Kafka 4.3. What is in both is
+held against both.
 """
 
 import json
@@ -17,8 +18,9 @@ import pytest
 from minibroker_protocol import primitives as p
 from minibroker_protocol.schema import Field, VersionRange, fields_of, schema_of
 from tests.clients.java_programs import client_libs
+from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
-from tests.protocol.message_strategies import all_classes, all_messages
+from tests.protocol.message_strategies import all_classes, versions_of
 
 Definitions = Callable[[str], list[dict[str, Any]]]
 
@@ -35,6 +37,7 @@ _OWN_NAMES: Final = {
     "AlteredPartition": "PartitionData",
     "AlteredTopic": "TopicData",
     "PartitionState": "PartitionData",
+    "TargetTaskIds": "TaskIds",
     "TopicState": "TopicData",
 }
 """One module has both messages of an API, whose structures cannot share a name; some have a name that says more."""
@@ -69,6 +72,10 @@ def definitions(kafka_libs: Path) -> Definitions:
     newer = _definitions_in(or_skip(lambda: client_libs(_NEWEST)) / f"kafka-clients-{_NEWEST}.jar")
     # Kafka 3.9 has drafts of the messages of share groups: no release served these versions, some had other fields.
     older = {name: each for name, each in older.items() if "Share" not in name}
+    kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST))
+    newer |= _newer_records_in(
+        *(path for module in ("group", "share") for path in kafka_4.glob(f"kafka-{module}-coordinator-[0-9]*.jar"))
+    )
     for name, fields in _RECORDS_SINCE_KAFKA_4.items():
         older[name]["fields"] += fields
     for (name, before), after in _RENAMED.items():
@@ -81,6 +88,23 @@ def definitions(kafka_libs: Path) -> Definitions:
         return found
 
     return of
+
+
+def _newer_records_in(*jars_with_records: Path) -> dict[str, dict[str, Any]]:
+    """The records of share and streams groups; since Kafka 4 the API key of a record's key is its version."""
+    found = {
+        name: each
+        for name, each in _definitions_in(*jars_with_records).items()
+        if name.startswith(("Share", "Streams"))
+    }
+    for each in found.values():
+        for field in each["fields"]:
+            field.setdefault("versions", field.get("taggedVersions"))  # as Kafka's `FieldSpec` does
+        if each["type"] == "coordinator-key":
+            each["validVersions"] = str(each["apiKey"])
+            for one in each["fields"]:
+                one["versions"] = each["validVersions"]
+    return found
 
 
 def _definitions_in(*jars: Path) -> dict[str, dict[str, Any]]:
@@ -181,22 +205,20 @@ def kafkas_default(field: dict[str, Any]) -> object:
 
 _UNSTABLE: Final = ("InitProducerIdRequest", "InitProducerIdResponse")
 """Whose newest version Kafka 4.4 calls unstable; only requests say so."""
-MESSAGES: Final = all_messages()
 CLASSES: Final = all_classes()
 STORED: Final = [cls for cls in CLASSES if cls.__module__.startswith("minibroker_protocol.coordinator_records.")]
 
 
-@pytest.mark.parametrize(("cls", "version"), MESSAGES, ids=lambda value: getattr(value, "__name__", value))
-def test_every_version_has_kafkas_fields_in_kafkas_order(
-    cls: type[Any], version: int, definitions: Definitions
-) -> None:
-    known = [each for each in definitions(cls.__name__) if version in kafkas_range(each["validVersions"])]
-    assert known, "no Kafka has this version"
-    for theirs in known:
-        flexible = version in kafkas_range(theirs["flexibleVersions"])
-        assert (version in schema_of(cls).flexible) is flexible
-        expected = list(kafkas(theirs["fields"], version, common_structures(theirs)))
-        assert list(ours(cls, version, flexible=flexible)) == expected
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_version_has_kafkas_fields_in_kafkas_order(cls: type[Any], definitions: Definitions) -> None:
+    for version in versions_of(cls):
+        known = [each for each in definitions(cls.__name__) if version in kafkas_range(each["validVersions"])]
+        assert known, f"no Kafka has version {version}"
+        for theirs in known:
+            flexible = version in kafkas_range(theirs["flexibleVersions"])
+            assert (version in schema_of(cls).flexible) is flexible, f"version {version}"
+            expected = list(kafkas(theirs["fields"], version, common_structures(theirs)))
+            assert list(ours(cls, version, flexible=flexible)) == expected, f"version {version}"
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

@@ -1,5 +1,6 @@
 """The fixtures, tried as a user has them: in a pytest of its own, with tests of its own."""
 
+import os
 import re
 import subprocess
 import sys
@@ -25,13 +26,23 @@ def produce(kafka, topic, *values):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs pytest over a file; options as arguments."""
+    """Runs pytest over a file; options as arguments.
 
-    def start(tests: str, *options: str, ini: str = "") -> subprocess.CompletedProcess[str]:
+    Half of a start goes into plugins of others that this environment happens to have, so they are left out, unless a
+    test is about them or about the entry point.
+    """
+
+    def start(tests: str, *options: str, ini: str = "", all_plugins: bool = False) -> subprocess.CompletedProcess[str]:
         (tmp_path / "test_it.py").write_text(CLIENT + tests)
         (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        environment = dict(os.environ)
+        if not all_plugins:
+            command += ["-p", "minibroker.pytest_plugin"]
+            environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
 
     return start
 
@@ -58,7 +69,7 @@ def test_the_same_broker(kafka, kafka_session, kafka_bootstrap_servers):
     assert kafka is kafka_session
     assert kafka_bootstrap_servers == kafka.bootstrap_servers
 """
-    passed(run(tests), 6)
+    passed(run(tests, all_plugins=True), 6)
 
 
 def test_options_in_the_ini_file_and_on_the_command_line(run: Run) -> None:
@@ -186,7 +197,8 @@ async def test_it(kafka):
     found = await asyncio.to_thread(kafka.wait_for, "orders")
     assert [record.value for record in found] == [b"x"]
 """
-    passed(run(tests, ini="asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"), 1)
+    ini = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
+    passed(run(tests, ini=ini, all_plugins=True), 1)
 
 
 def test_unittest(run: Run) -> None:
@@ -239,7 +251,7 @@ def test_it():
     loaded = {name for name in sys.modules if name.startswith("minibroker")}
     assert loaded == {"minibroker", "minibroker.pytest_plugin"}
 """
-    passed(run(tests), 1)
+    passed(run(tests, all_plugins=True), 1)
 
 
 def test_each_worker_has_a_broker_of_its_own(run: Run) -> None:
@@ -254,7 +266,7 @@ def test_it(kafka, number, tmp_path_factory):
     assert len(kafka.records("orders")) == 1
     assert os.environ["PYTEST_XDIST_WORKER"] in {"gw0", "gw1"}
 """
-    passed(run(tests, "-n", "2"), 6)
+    passed(run(tests, "-n", "2", all_plugins=True), 6)
 
 
 FAILING: Final = {

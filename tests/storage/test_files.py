@@ -47,6 +47,21 @@ def test_the_longest_unused_descriptor_makes_room(tmp_path: Path) -> None:
     assert [handle.is_open for handle in (first, second, third)] == [True, True, False]
 
 
+def test_a_file_is_reopened_as_long_as_it_is_there(tmp_path: Path) -> None:
+    pool = FilePool(1)
+    (handle,) = files(tmp_path, pool, 1)
+    fd = handle.reopen()
+    handle.delete()
+    with pytest.raises(OSError, match="file0"):
+        handle.reopen()
+    (tmp_path / "file0").write_bytes(b"of another log")
+    with pytest.raises(LogClosedError, match="file0: closed"):
+        handle.reopen()
+    assert os.pread(fd, 10, 0) == b"0"
+    os.close(fd)
+    assert len(pool) == 0
+
+
 def test_no_more_than_the_capacity_is_ever_open(tmp_path: Path) -> None:
     pool = FilePool(3)
     handles = files(tmp_path, pool, 20)

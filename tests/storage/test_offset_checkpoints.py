@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from minibroker_protocol.steps import drain
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 NAME = "log-start-offset-checkpoint"
@@ -70,7 +71,7 @@ def test_new_topics_inherit_nothing(tmp_path: Path) -> None:
     made = OffsetCheckpoint(str(tmp_path), NAME)
     made.offsets = {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}
     made.save(sync=True)
-    made.forget(frozenset({"t", "v"}))
+    drain(made.forget(frozenset({"t", "v"})))
     assert made.offsets == OffsetCheckpoint(str(tmp_path), NAME).offsets == {("u", 0): 7}
 
 
@@ -79,5 +80,5 @@ def test_what_only_the_file_still_holds_is_forgotten_as_well(tmp_path: Path) -> 
     made.offsets = {("t", 0): 5}
     made.save(sync=True)
     made.offsets = {}  # noted, but not written yet, when the topic was deleted
-    made.forget(frozenset({"t"}))
+    drain(made.forget(frozenset({"t"})))
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {}

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker_protocol.records import CompressionCodec, TimestampType, compute_crc, read_header
+from minibroker_protocol.records import (
+    CompressionCodec,
+    NewRecord,
+    TimestampType,
+    build_message_set,
+    compute_crc,
+    read_entry_header,
+    read_header,
+)
 from minibroker_protocol.records.codecs import STEP_SIZE
+from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
+from minibroker_storage.lookup import search_batch
 from tests.samples import examples
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 
@@ -144,6 +154,18 @@ def test_a_large_batch_is_unpacked_in_steps(tmp_path: Path, codec: CompressionCo
     home.append(a_batch(timestamps=[NOW, NOW + 1], codec=codec, value=bytes(20 * STEP_SIZE)))
     found, taken = steps_of(home.log.search_by_timestamp(NOW + 1))
     assert found == (NOW + 1, 1, 0)
+    assert taken >= 2 * 20
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
+def test_a_large_wrapper_is_unpacked_in_steps(codec: CompressionCodec, magic: int) -> None:
+    records = [NewRecord(None, bytes(20 * STEP_SIZE), NOW + number) for number in range(2)]
+    wrapper = memoryview(build_message_set(records, magic=magic, codec=codec))
+    expected = (NOW + 1, 1) if magic else (NO_TIMESTAMP, 0)
+    found, taken = steps_of(search_batch(wrapper, read_entry_header(wrapper), expected[0], 0))
+    assert found is not None
+    assert found[:2] == expected
     assert taken >= 2 * 20
 
 

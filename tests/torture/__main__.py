@@ -1,8 +1,8 @@
 """`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
 
-First under producers and consumers of all formats, then under copies that have to be exactly once, then under a stream
-of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed while they are. A run without any
-choice begins with the sweeps of which `make test` takes samples.
+First under producers and consumers of all formats, then under a share consumer, then under copies that have to be
+exactly once, then under a stream of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed
+while they are. A run without any choice begins with the sweeps of which `make test` takes samples.
 """
 
 import argparse
@@ -24,6 +24,8 @@ from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
 from tests.torture.fuzz import campaign as fuzzing
 from tests.torture.machine_crashes import MachineCrashes
+from tests.torture.repeated import Repeated, alone
+from tests.torture.share_campaign import ShareCampaign
 from tests.torture.stream_campaign import StreamCampaign
 from tests.torture.stream_runs import StreamProcess
 from tests.torture.workload import TOPICS
@@ -32,9 +34,6 @@ KILLS_IN_A_ROW = 20
 """Then a new data directory is begun: all of it is read after every kill."""
 
 CRASHES_IN_A_ROW = 40
-
-ALONE = "--kills 0 --crashes 0 --copies 0 --fuzz 0"
-"""The campaigns without the streams."""
 
 
 def main() -> int:
@@ -54,6 +53,8 @@ def main() -> int:
         crash_machines(root, seed, options.crashes)
     if options.kills and not options.bootstrap:
         kill_at_random(root, seed, options)
+    if options.shares and not options.bootstrap:
+        kill_under_shares(root, seed, options.shares)
     for name in options.clients.split(",") if options.copies else ():
         kill_copies(root, seed, PROGRAMS[name], options)
     if options.streams and not options.bootstrap and has_spark("streams"):
@@ -97,20 +98,13 @@ def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
 
 
 def crash_machines(root: Path, seed: int, crashes: int) -> None:
-    total: Counter[str] = Counter()
-    while total["crashes"] < crashes:
-        directory = root / f"machine-{seed}"
-        try:
-            total += MachineCrashes(directory, seed).run(min(CRASHES_IN_A_ROW, crashes - total["crashes"]))
-        except BaseException:
-            again = f"--kills 0 --copies 0 --streams 0 --fuzz 0 --crashes {CRASHES_IN_A_ROW} --seed {seed}"
-            say(f"Failed. Again: {again}; {directory} is kept")
-            raise
-        shutil.rmtree(directory)
-        say(f"seed {seed}: {total['crashes']} crashes of the machine, and no acknowledged metadata was lost")
-        seed += 1
-    for name, count in total.most_common():
-        say(f"{count:12,} {name}")
+    campaigns = Repeated("crashes", "crashes", CRASHES_IN_A_ROW, "no acknowledged metadata was lost")
+    campaigns.run(root, seed, crashes, MachineCrashes, say)
+
+
+def kill_under_shares(root: Path, seed: int, kills: int) -> None:
+    campaigns = Repeated("shares", "kills", KILLS_IN_A_ROW, "what was acknowledged is done with, and nothing else")
+    campaigns.run(root, seed, kills, ShareCampaign, say)
 
 
 def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse.Namespace) -> None:
@@ -130,7 +124,7 @@ def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse
         try:
             total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
         except BaseException:
-            again = f"--kills 0 --crashes 0 --streams 0 --fuzz 0 --clients {program.name} --seed {seed} --verbose"
+            again = f"--clients {program.name} {alone('copies')} --seed {seed} --verbose"
             say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
             say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
             raise
@@ -159,7 +153,7 @@ def compare_rows(root: Path, seed: int, records: int) -> None:
     try:
         equality.run(directory, seed, records, say)
     except BaseException:
-        say(f"Failed. Again: {ALONE} --streams 0 --equal {records} --seed {seed}; {directory} is kept")
+        say(f"Failed. Again: {alone('streams')} --streams 0 --equal {records} --seed {seed}; {directory} is kept")
         raise
     shutil.rmtree(directory)
 
@@ -175,7 +169,8 @@ def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
         try:
             total += campaign.run(min(KILLS_IN_A_ROW, options.streams - total["rounds"]))
         except BaseException:
-            say(f"Failed after {total['rounds'] + campaign.rounds} rounds. Again: {ALONE} --seed {seed} --verbose")
+            rounds = total["rounds"] + campaign.rounds
+            say(f"Failed after {rounds} rounds. Again: {alone('streams')} --seed {seed} --verbose")
             say(f"{directory} is kept: `data`, `parquet`, `checkpoint`, `stderr` of the broker, `spark.log`.")
             raise
         shutil.rmtree(directory)
@@ -201,6 +196,7 @@ def arguments() -> argparse.Namespace:
     option = parser.add_argument
     option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
     option("--crashes", type=int, default=400, metavar="N", help="how often with the machine (default: %(default)s)")
+    option("--shares", type=int, default=200, metavar="N", help="how often under shares (default: %(default)s)")
     option(
         "--copies",
         type=int,

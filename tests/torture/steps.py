@@ -15,6 +15,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from minibroker.logs import chores
+from minibroker.support import slices
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.torture.in_process import NONE, Torture
 from tests.torture.ledger import Ledger, RecordLedger
@@ -64,10 +65,11 @@ class Killed(BaseException):
 def unforced() -> Iterator[None]:
     """Nothing is forced to disk within the block: that would take half of the time and tell nothing of a kill.
 
-    Chores are not sliced by time, so that each life takes the same steps on a busy machine, too.
+    Neither chores nor requests are sliced by time, so that each life takes the same steps on a busy machine, too.
     """
     with ExitStack() as stack:
-        stack.enter_context(patch.object(chores, "_SLICE_S", math.inf))
+        for module in (chores, slices):
+            stack.enter_context(patch.object(module, "_SLICE_S", math.inf))
         for name in _FORCING:
             if hasattr(os, name):
                 stack.enter_context(patch.object(os, name, _do_nothing))

@@ -16,7 +16,6 @@ from minibroker.config.reported_keys import (
     sasl,
     security,
     share_groups,
-    streams_groups,
     transactions,
     zookeeper,
 )
@@ -34,7 +33,6 @@ SUBJECTS = (
     sasl,
     security,
     share_groups,
-    streams_groups,
     transactions,
     zookeeper,
 )

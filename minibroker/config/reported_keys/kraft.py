@@ -27,7 +27,7 @@ from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka
 # fmt: off
 KEYS = (
     ConfigKey("broker.heartbeat.interval.ms", INT, 2_000, None, MEDIUM, REPORTED,
-              "How often a broker tells its controller that it is alive."),
+              "How often a broker sends a heartbeat to its controller."),
     ConfigKey("broker.session.timeout.ms", INT, 9_000, None, MEDIUM, REPORTED,
               "After how long a silence the controller counts a broker as gone."),
     ConfigKey("controller.quorum.append.linger.ms", INT, 25, None, MEDIUM, REPORTED,

@@ -12,7 +12,7 @@ KEYS = (
     ConfigKey("log.cleaner.io.buffer.size", INT, 512 * 1024, NOT_NEGATIVE, MEDIUM, REPORTED,
               "Memory for reading and writing while cleaning, for all threads together."),
     ConfigKey("log.dir.failure.timeout.ms", LONG, 30_000, POSITIVE, LOW, REPORTED,
-              "How long a broker with a failed log directory tries to tell its controller before it stops."),
+              "How long a broker with a failed log directory tries to inform its controller before it stops."),
     ConfigKey("num.recovery.threads.per.data.dir", INT, 1, POSITIVE, HIGH, REPORTED,
               "Threads that recover logs at the start and flush them at the end."),
     ConfigKey("num.replica.alter.log.dirs.threads", INT, None, None, HIGH, REPORTED,

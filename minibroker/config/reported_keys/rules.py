@@ -1,11 +1,11 @@
 """Rules between keys that have no effect, checked once one of them is set.
 
-The words are those of `KafkaConfig.validateValues` and of the configurations of share and streams groups (Kafka 3.9.1).
+The words are those of `KafkaConfig.validateValues` and of the configurations of share groups (Kafka 3.9.1).
 """
 
 from typing import Final
 
-from minibroker.config.broker import Rule, at_most, bounded
+from minibroker.config.broker import Rule, bounded
 
 _WAIT: Final = "replica.fetch.wait.max.ms"
 _LAG: Final = "replica.lag.time.max.ms"
@@ -13,14 +13,10 @@ _TIMEOUT: Final = "replica.socket.timeout.ms"
 _BOUNDED: Final = {
     "group.consumer": ("assignment.interval.ms",),
     "group.share": (
-        "heartbeat.interval.ms",
-        "session.timeout.ms",
         "record.lock.duration.ms",
-        "assignment.interval.ms",
         "delivery.count.limit",
         "partition.max.record.locks",
     ),
-    "group.streams": ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"),
 }
 """What has keys for the least and the most that a group may be given."""
 
@@ -36,5 +32,4 @@ RULES: Final[tuple[Rule, ...]] = (
         f"{_WAIT} should always be less than or equal to {_LAG} to prevent frequent changes in ISR",
     ),
     *(rule for group, bounds in _BOUNDED.items() for setting in bounds for rule in bounded(group, setting)),
-    at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
 )

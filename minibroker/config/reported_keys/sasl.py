@@ -64,7 +64,7 @@ KEYS = (
     ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, MEDIUM, REPORTED,
               "The SASL mechanism between brokers."),
     ConfigKey("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, HOUR_MS, None, LOW, REPORTED,
-              "How often the keys of tokens are fetched anew."),
+              "How often the keys of tokens are fetched again."),
     ConfigKey("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000, None, LOW, REPORTED,
               "The longest that the broker rests between two attempts to fetch them."),
     ConfigKey("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, None, LOW, REPORTED,

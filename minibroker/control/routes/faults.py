@@ -149,7 +149,7 @@ async def read_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
 
 @router.delete("/faults/{fault_id}", openapi_extra=calls("faults.remove"))
 async def remove_fault(fault_id: str, on_broker: OnBroker, ids: Ids) -> FaultHits:
-    """Take a fault away; the answer tells what it has done."""
+    """Remove a fault; the response has what it has done."""
 
     async def work(broker: AsyncOperations) -> FaultHits:
         fault = await ids.find(broker, fault_id)

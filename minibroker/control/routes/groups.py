@@ -1,4 +1,4 @@
-"""Consumer groups. Their ids may hold slashes, so the shorter path comes last."""
+"""Groups of consumers and share groups. Ids may hold slashes (see `NamesRoute`): the shorter path comes last."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -7,10 +7,12 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 
 from minibroker.control.models import About, Body, Timeout
+from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.paging import page_of
+from minibroker.operations.share_groups import SharePartitionDescription
 from minibroker_storage.data_directory.names import TopicPartition
 
 
@@ -42,10 +44,10 @@ class Group(About):
     """A group at one moment."""
 
     group_id: str
-    type: str = Field(description="`classic` or `consumer`: the protocol that its members speak (KIP-848).")
+    type: str = Field(description="`classic`, `consumer` or `share`: the protocol that its members speak.")
     state: str = Field(description="As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.")
     is_stable: bool
-    generation: int = Field(description="Of the type `consumer`, the epoch of the group.")
+    generation: int = Field(description="Of other types than `classic`, the epoch of the group.")
     protocol: str | None = Field(description="The assignor that the members have agreed on.")
     members: list[Member]
 
@@ -116,6 +118,53 @@ class Lag(About):
         return cls(total=sum(lag.values()), partitions=partitions)
 
 
+class InFlight(About):
+    """Neighboring offsets that were delivered to a share group and are in the same state."""
+
+    first_offset: int
+    last_offset: int = Field(description="Included.")
+    state: str = Field(description="As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED` or `ARCHIVED`.")
+    delivery_count: int = Field(description="How often each was delivered.")
+    member_id: str | None = Field(description="The member that has acquired them.")
+
+
+class SharePartition(About):
+    """A partition as a share group sees it (KIP-932)."""
+
+    topic: str
+    partition: int
+    start_offset: int | None = Field(description="The first that is not done with; null before anybody has read.")
+    lag: int | None = Field(description="The offsets from there on that are not done with; null likewise.")
+    acquired: int = Field(description="The offsets that members have in hand.")
+    in_flight: list[InFlight]
+
+
+class SharePartitionList(About):
+    """The partitions that a share group reads."""
+
+    partitions: list[SharePartition]
+
+    @classmethod
+    def of(cls, described: Mapping[TopicPartition, SharePartitionDescription]) -> "SharePartitionList":
+        """By topic and partition."""
+        return cls(
+            partitions=[
+                SharePartition(
+                    topic=topic,
+                    partition=index,
+                    start_offset=each.start_offset,
+                    lag=each.lag,
+                    acquired=each.acquired,
+                    in_flight=[
+                        InFlight(**{name: getattr(records, name) for name in InFlight.model_fields})
+                        for records in each.in_flight
+                    ],
+                )
+                for (topic, index), each in sorted(described.items())
+            ]
+        )
+
+
 class GroupWait(Body):
     """The members to wait for, and how long."""
 
@@ -130,7 +179,7 @@ class CatchingUp(Body):
     timeout: Timeout = 10.0
 
 
-router = APIRouter(tags=["Groups"])
+router = APIRouter(tags=["Groups"], route_class=NamesRoute)
 
 _GROUPS: Final = 1_000
 _MOST_GROUPS: Final = 10_000
@@ -142,7 +191,7 @@ async def list_groups(
     after: Annotated[str | None, Query(description="Leaves out this id, and those that sort before it.")] = None,
     limit: Annotated[int, Query(ge=1, le=_MOST_GROUPS, description="At most so many.")] = _GROUPS,
 ) -> GroupIds:
-    """The ids of consumer groups; `next_after` tells where to go on."""
+    """The ids of consumer groups; to go on, give `next_after` as `after`."""
     groups, next_after = page_of(await on_broker(lambda broker: broker.groups()), after or "", limit)
     return GroupIds(groups=groups, next_after=next_after)
 
@@ -157,6 +206,12 @@ async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffs
 async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
     """The offsets that a group is behind, where it has committed or is assigned."""
     return Lag.of(await on_broker(lambda broker: broker.group(group_id).lag()))
+
+
+@router.get("/groups/{group_id:path}/share-partitions", openapi_extra=calls("group.share_partitions"))
+async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartitionList:
+    """The partitions of a share group, with the records in flight. 409 for a group of another type."""
+    return SharePartitionList.of(await on_broker(lambda broker: broker.group(group_id).share_partitions()))
 
 
 @router.post("/groups/{group_id:path}/wait-until-stable", openapi_extra=calls("group.wait_until_stable"))

@@ -216,7 +216,7 @@ async def read_records(
 ) -> RecordPart:
     """Records of a topic as consumers read them: some of them, at most 16 MiB of keys and values.
 
-    `next_offsets` tells where to go on: ask for each of its partitions with its offset as `start`.
+    To go on, ask for each partition of `next_offsets` with its offset as `start`.
     """
     found, next_offsets = await on_broker(
         lambda broker: read_page(
@@ -263,9 +263,9 @@ async def expect(topic: str, expectation: Expectation, on_broker: OnBroker, form
     openapi_extra=calls("expect_none"),
 )
 async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None = None) -> Response:
-    """Hold that no record like this is in a topic, which need not exist. 409, `unexpected`, with those that are.
+    """Check that a topic, which need not exist, has no record like this. 409, `unexpected`, with those that it has.
 
-    200 with a warning if the topic does not exist and its name is close to that of one that does.
+    200 with a warning if the topic does not exist, but one with a similar name does.
     """
     given = ruled_out or Absence()
     with collected_warnings() as warnings:

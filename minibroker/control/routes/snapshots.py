@@ -1,11 +1,13 @@
-"""Beginning anew, and snapshots to go back to."""
+"""Resets, and snapshots to go back to."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from minibroker.control.models import About, Body
+from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import ConflictError, NotFoundError
@@ -18,10 +20,21 @@ class Reset(Body):
     keep_topics: bool = Field(default=False, description="Topics stay, and their offsets go on where they were.")
 
 
+def _without_dot_segments(name: str | None) -> str | None:
+    """The name, if a URL can hold it: clients of HTTP leave out the segments `.` and `..` before they send a path."""
+    if name is not None and not {".", ".."}.isdisjoint(name.split("/")):
+        raise PydanticCustomError("dot_segment", "a snapshot's name has no part . or .. between slashes")
+    return name
+
+
 class NewSnapshot(Body):
     """A snapshot to be taken."""
 
-    name: str | None = Field(default=None, min_length=1, description="To restore it by; null for a number.")
+    name: Annotated[str | None, AfterValidator(_without_dot_segments)] = Field(
+        default=None,
+        min_length=1,
+        description="To restore it by; null for a number. It may have slashes, but no part `.` or `..` between them.",
+    )
     directory: str | None = Field(
         default=None,
         description="A new one on the broker's machine; null for a temporary one that goes with the broker.",
@@ -47,7 +60,7 @@ class Restore(Body):
     directory: str = Field(description="That of a snapshot, on the broker's machine.")
 
 
-router = APIRouter(tags=["Beginning anew"])
+router = APIRouter(tags=["Reset and snapshots"], route_class=NamesRoute)
 
 
 class SnapshotShelf:
@@ -109,7 +122,7 @@ Shelf = Annotated[SnapshotShelf, Depends(_shelf)]
 async def reset(on_broker: OnBroker, how: Reset | None = None) -> None:
     """Forget all records, groups, transactions and faults; all brokers are up, and time is the machine's.
 
-    Topics go, too; those given to the broker at its start are made anew. Connections and snapshots stay.
+    Topics go, too; those given to the broker at its start are created again. Connections and snapshots stay.
     """
     keep = how is not None and how.keep_topics
     await on_broker(lambda broker: broker.reset(keep_topics=keep))
@@ -135,14 +148,14 @@ async def take_snapshot(on_broker: OnBroker, shelf: Shelf, new: NewSnapshot | No
     return Snapshot(name=name, directory=snapshot.directory)
 
 
-@router.post("/snapshots/{name}/restore", status_code=204, openapi_extra=calls("restore"))
+@router.post("/snapshots/{name:path}/restore", status_code=204, openapi_extra=calls("restore"))
 async def restore_snapshot(name: str, on_broker: OnBroker, shelf: Shelf) -> None:
     """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart."""
     snapshot = shelf.get(name)
     await on_broker(lambda broker: broker.restore(snapshot))
 
 
-@router.delete("/snapshots/{name}", status_code=204, openapi_extra=calls("snapshot"))
+@router.delete("/snapshots/{name:path}", status_code=204, openapi_extra=calls("snapshot"))
 async def delete_snapshot(name: str, shelf: Shelf) -> None:
     """Forget a snapshot; the directory goes unless it was named when it was taken."""
     shelf.remove(name)

@@ -57,7 +57,7 @@ async def list_topics(
     after: Annotated[str | None, Query(description="Leaves out this name, and those that sort before it.")] = None,
     limit: Annotated[int, Query(ge=1, le=_MOST, description="At most so many.")] = _MOST,
 ) -> TopicList:
-    """Topics by name; `next_after` tells where to go on."""
+    """Topics by name; to go on, give `next_after` as `after`."""
 
     async def work(broker: AsyncOperations) -> tuple[list[TopicDescription], str | None]:
         return topics_page(broker.services, after or "", limit)

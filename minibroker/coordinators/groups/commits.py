@@ -8,10 +8,10 @@ from minibroker.coordinators.coordinator_log import CoordinatorLogError
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.store import commit_error
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.core import Core
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NewRecord
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
@@ -21,6 +21,7 @@ _BYTES_PER_CHARACTER: Final = 2
 """Java counts a string in units of UTF-16."""
 
 _AS_LONG_AS_THE_GROUP: Final = -1
+_STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 _PIECE: Final = 100
 """So many partitions are done in about half a millisecond; smaller commits are done at once."""
 
@@ -62,13 +63,13 @@ class Commit(NamedTuple):
 
     Attributes:
         admit: the group, once it is sure that it takes them. RefusedCommitError.
-        encode: makes the records of the offsets. CoordinatorLogError.
+        encode: makes the batch of the offsets. CoordinatorLogError.
         write: notes the offsets.
     """
 
     admit: Callable[[], AnyGroup]
-    encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[Sequence[NewRecord]]]
-    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], Sequence[NewRecord]], ErrorCode]
+    encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[bytearray]]
+    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], bytearray], ErrorCode]
 
 
 def commit(
@@ -111,18 +112,29 @@ def commit(
     return (yield from by_topic(codes))
 
 
+def is_late_but_fine(
+    group: AnyGroup, code: ErrorCode, member_id: str, epoch: int, topics: Sequence[WantedTopic]
+) -> bool:
+    """May a member of a streams group that was refused with `code` commit these in an epoch before its own (KIP-1071)?
+
+    A member that goes on to the next epoch keeps tasks, and commits for them before it hears of that epoch.
+    """
+    places = ((topic.name, each.partition_index) for topic in topics for each in topic.partitions)
+    return isinstance(group, StreamsGroup) and code in _STALE and group.may_commit_late(member_id, epoch, places)
+
+
 def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
     """Write offsets. RefusedCommitError."""
     group = operation.admit()
     if not offsets:
         return ErrorCode.NONE
     try:
-        records = yield from operation.encode(offsets)
+        batch = yield from operation.encode(offsets)
     except CoordinatorLogError as error:
         return commit_error(error.code)
     if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
         group = operation.admit()
-    return operation.write(group, offsets, records)
+    return operation.write(group, offsets, batch)
 
 
 def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcomes]:

@@ -3,20 +3,27 @@
 What a request asks for is decided in its handler.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from minibroker.cluster.node import Node
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.core import Core
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
+    from minibroker.coordinators.groups.share.coordinator import ShareGroups
+    from minibroker.coordinators.groups.share.offsets import ShareOffsets
+    from minibroker.coordinators.groups.streams.coordinator import StreamsGroups
+    from minibroker.coordinators.share_state.coordinator import ShareCoordinator
     from minibroker.security.authorization.authorizer import Authorizer
 
 
@@ -25,7 +32,8 @@ class GroupCoordinator:
 
     Args:
         authorizer: decides which topics members may see; None where everybody may do everything.
-        forgotten: groups of the consumer protocol that were forgotten on purpose; their members have to join again.
+        share_states: the share coordinator, which is made when it is asked for.
+        forgotten: groups, but for classic ones, that were forgotten on purpose; their members have to join again.
 
     Attributes:
         store: their records, and their offsets.
@@ -33,12 +41,40 @@ class GroupCoordinator:
         consumers: the same for groups of the consumer protocol.
     """
 
-    def __init__(self, core: Core, authorizer: "Authorizer | None", forgotten: set[str]) -> None:
-        self._clock = core.clock
+    def __init__(
+        self,
+        core: Core,
+        authorizer: "Authorizer | None",
+        share_states: "Callable[[], ShareCoordinator]",
+        forgotten: set[str],
+    ) -> None:
+        self._core = core
+        self._share_states = share_states
         self._forgotten = forgotten
         self.store = GroupStore(core, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
         self.rebalances = Rebalances(core, self.store)
         self.consumers = ConsumerGroups(core, self.store, self.rebalances, authorizer, forgotten)
+
+    @cached_property
+    def shares(self) -> "ShareGroups":
+        """The coordinator of share groups; made when there is one, or a request asks for it."""
+        from minibroker.coordinators.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - most brokers have none
+
+        return ShareGroups(self._core, self.store, self._share_states, self._forgotten)
+
+    @cached_property
+    def streams(self) -> "StreamsGroups":
+        """The coordinator of streams groups; made when there is one, or a request asks for it."""
+        from minibroker.coordinators.groups.streams.coordinator import StreamsGroups  # noqa: PLC0415 - most brokers have none
+
+        return StreamsGroups(self._core, self.store, self._forgotten)
+
+    @cached_property
+    def share_offsets(self) -> "ShareOffsets":
+        """The start offsets of share groups, as administrators read, set and delete them."""
+        from minibroker.coordinators.groups.share.offsets import ShareOffsets  # noqa: PLC0415 - most brokers have none
+
+        return ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""
@@ -55,7 +91,7 @@ class GroupCoordinator:
     def forget_all(self) -> None:
         """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
         for group in self.store.groups():
-            if isinstance(group, ConsumerGroup):
+            if not isinstance(group, Group):
                 self._forgotten.add(group.group_id)
             self._on_forgotten(group)
         self.close()
@@ -65,22 +101,34 @@ class GroupCoordinator:
         self.store.close()
         self.rebalances.close()
         self.consumers.close()
+        if "shares" in self.__dict__:
+            self.shares.close()
+        if "streams" in self.__dict__:
+            self.streams.close()
 
-    def topics_deleted(self, names: Collection[str]) -> None:
+    def topics_deleted(self, names: Collection[str]) -> Steps[None]:
         """Forget what groups have committed for topics that are gone."""
-        self.store.topics_deleted(names)
+        return self.store.topics_deleted(names)
 
     def _make_group(self, group_id: str) -> Group:
-        return Group(group_id, self._clock)
+        return Group(group_id, self._core.clock)
 
     def _on_loaded(self, group: AnyGroup) -> None:
         if isinstance(group, Group):
             self.rebalances.resume(group)
+        elif isinstance(group, ShareGroup):
+            self.shares.resume(group)
+        elif isinstance(group, StreamsGroup):
+            self.streams.resume(group)
         else:
             self.consumers.resume(group)
 
     def _on_forgotten(self, group: AnyGroup) -> None:
         if isinstance(group, Group):
             self.rebalances.forget(group)
+        elif isinstance(group, ShareGroup):
+            self.shares.forget(group)
+        elif isinstance(group, StreamsGroup):
+            self.streams.forget(group)
         else:
             self.consumers.forget(group)

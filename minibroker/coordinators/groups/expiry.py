@@ -1,19 +1,21 @@
 """Expiry of committed offsets (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
 
-from minibroker.coordinators.groups.classic.group import CONSUMER, GroupState
+from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 
-def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+def expired_offsets(
+    group: Group | ConsumerGroup | StreamsGroup, now_ms: int, retention_ms: int
+) -> list[TopicPartition]:
     """The partitions whose committed offsets have been kept for long enough.
 
     - A group whose members have all gone keeps its offsets for `retention_ms` after that.
     - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
-    - A group of the consumer protocol goes by the commit alone, but keeps those of the topics that it reads.
+    - A group whose coordinator assigns goes by the commit alone, but keeps those of the topics that it reads.
     - Without members ever, that is for clients that only commit, `retention_ms` after the commit, too.
 
     An offset that was committed with a retention of its own goes by that in all of these cases. One that an open
@@ -23,6 +25,8 @@ def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[Top
     read: set[str] = set()
     if isinstance(group, ConsumerGroup):
         read = group.subscribed_topics() | group.topics.keys()  # after a start nobody has looked at expressions yet
+    elif isinstance(group, StreamsGroup):
+        read = group.subscribed_topics()
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:

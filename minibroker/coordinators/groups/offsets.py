@@ -26,6 +26,10 @@ class CommittedOffset(NamedTuple):
     expire_timestamp: int = NO_TIMESTAMP
     log_offset: int = -1
 
+    def at(self, log_offset: int) -> "CommittedOffset":
+        """The same, written there."""
+        return CommittedOffset(*self[:5], log_offset)  # `_replace` takes longer
+
 
 class GroupOffsets:
     """The offsets of one group.
@@ -108,15 +112,18 @@ class GroupOffsets:
         """Whether something would be left if what is known for `partitions` were removed."""
         return sum(map(len, self.committed.values())) > len(partitions) or len(self.everything()) > len(partitions)
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+    def remove(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is committed and pending for some partitions."""
-        for key in partitions:
-            topic, partition = key
+        for topic, partition in partitions:
             committed = self.committed.get(topic)
             if committed is not None:
                 committed.pop(partition, None)
                 if not committed:
                     del self.committed[topic]
-            for offsets in self.pending.values():
-                offsets.pop(key, None)
-        self.pending = {producer_id: offsets for producer_id, offsets in self.pending.items() if offsets}
+        if self.pending:
+            gone = frozenset(partitions)
+            kept = (
+                (producer_id, {key: offset for key, offset in offsets.items() if key not in gone})
+                for producer_id, offsets in self.pending.items()
+            )
+            self.pending = {producer_id: offsets for producer_id, offsets in kept if offsets}

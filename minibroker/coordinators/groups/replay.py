@@ -20,6 +20,12 @@ from minibroker_protocol.coordinator_records import (
     read_group_key,
 )
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupMetadataKey
+from minibroker_protocol.coordinator_records.share_groups import (
+    SHARE_GROUP_RECORDS,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+)
+from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS, StreamsGroupMetadataKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Batch, RecordBatch
 from minibroker_protocol.records.header import CONTROL_KEY
@@ -28,7 +34,17 @@ from minibroker_storage.data_directory.names import TopicPartition
 
 _COMMIT_MARKER: Final = 1
 _GROUP_METADATA_KEY: Final = b"\x00\x02"
-_CONSUMER_GROUPS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
+_MODERN_GROUPS: Final = {
+    schema_of(key).versions.first: (key, value)
+    for key, value in (*CONSUMER_GROUP_RECORDS, *SHARE_GROUP_RECORDS, *STREAMS_GROUP_RECORDS)
+}
+_MAKING_GROUPS: Final = (
+    ConsumerGroupMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    StreamsGroupMetadataKey,
+)
+"""Without a record of one of these there is no group, whatever else is left of it."""
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
 _logger = logging.getLogger(__name__)
@@ -44,8 +60,7 @@ class _Written(NamedTuple):
 class Replay:
     """The state that the records of a partition amount to.
 
-    A record that cannot be read is logged and passed over, and so is one of a kind that is not known here, such as
-    those of share groups.
+    A record that cannot be read is logged and passed over, and so is one of a kind that is not known here.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,8 +70,8 @@ class Replay:
         self._complaints: set[str] = set()
         #: The groups there are: what describes each, if anything does, and its offsets.
         self.groups: dict[str, tuple[GroupMetadataValue | None, GroupOffsets]] = {}
-        #: The records of those of the consumer protocol, in any order.
-        self.consumer_groups: dict[str, list[Change]] = {}
+        #: The records of those whose coordinator assigns, in any order.
+        self.modern_groups: dict[str, list[Change]] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
         """Take in batches, in the order of the log."""
@@ -104,13 +119,12 @@ class Replay:
                 if written.value is not None and not self._is_deleted_since(key, written):
                     self._decode(key, written, producer_id)
             yield
-        # Without an epoch there is no group, whatever else is left of it.
-        self.consumer_groups = {
+        self.modern_groups = {
             group_id: changes
-            for group_id, changes in self.consumer_groups.items()
-            if any(isinstance(each.key, ConsumerGroupMetadataKey) for each in changes)
+            for group_id, changes in self.modern_groups.items()
+            if any(isinstance(each.key, _MAKING_GROUPS) for each in changes)
         }
-        for group_id in self.consumer_groups:
+        for group_id in self.modern_groups:
             self.groups.setdefault(group_id, (None, GroupOffsets()))
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
@@ -135,12 +149,12 @@ class Replay:
             self._complain(f"the record at offset {written.log_offset} cannot be read: {error}")
 
     def _decode_change(self, raw_key: bytes, key: UnknownKey, value: bytes) -> None:
-        classes = _CONSUMER_GROUPS.get(key.version)
+        classes = _MODERN_GROUPS.get(key.version)
         if classes is None:
             self._complain(f"keys of version {key.version} are unknown")
             return
         change = Change(decode_versioned(classes[0], raw_key), decode_versioned(classes[1], value))
-        self.consumer_groups.setdefault(change.key.group_id, []).append(change)
+        self.modern_groups.setdefault(change.key.group_id, []).append(change)
 
     def _add_offset(self, key: OffsetCommitKey, offset: CommittedOffset, producer_id: int | None) -> None:
         known = self.groups.get(key.group)

@@ -5,31 +5,36 @@ ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PR
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.config.keys import LONG_MAX
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
-from minibroker.coordinators.groups.consumer.changes import Change, assignment_epoch, without_group
+from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.partitions import Partitions
 from minibroker.coordinators.groups.expiry import expired_offsets
-from minibroker.coordinators.groups.group_records import group_key, group_record, offset_key, offset_record
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.forgetting import Choice, find, group_keys, prepare
+from minibroker.coordinators.groups.group_records import group_record, offset_record
+from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup, restored
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.replay import Replay
+from minibroker.coordinators.groups.share.changes import state_partitions
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
-from minibroker.support.slices import Steps
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, CompressionCodec, NewRecord
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
 _OFFSETS_BY_STEP: Final = 100
+_GROUPS_BY_STEP: Final = 50
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """What Kafka gives every batch of offsets; nobody looks at it."""
@@ -119,13 +124,15 @@ class GroupStore:
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
-        """The classic group, made empty if need be; it takes the place of an empty one of the consumer protocol.
+        """The classic group, made empty if need be; it takes the place of an empty one whose coordinator assigned.
 
         Ask for `readiness` before, and whether there are members of the other kind.
         """
         group = self.find_or_create(group_id)
         if isinstance(group, Group):
             return group
+        if isinstance(group, ShareGroup):
+            raise TypeError(f"group {group_id} is a share group")
         classic = self._make_group(group_id)
         classic.offsets = group.offsets
         code = self.replace(classic, self.tombstones(group))
@@ -149,6 +156,10 @@ class GroupStore:
     def consumer_groups(self) -> Iterable[ConsumerGroup]:
         """As `groups`, those of the consumer protocol alone."""
         return [group for group in self._groups.values() if isinstance(group, ConsumerGroup)]
+
+    def share_groups(self) -> Iterable[ShareGroup]:
+        """As `groups`, share groups alone."""
+        return [group for group in self._groups.values() if isinstance(group, ShareGroup)]
 
     @property
     def is_loading(self) -> bool:
@@ -191,7 +202,7 @@ class GroupStore:
         for group_id, (value, offsets) in loading.groups.items():
             if group_id in self._groups:
                 continue
-            changes = loading.consumer_groups.get(group_id)
+            changes = loading.modern_groups.get(group_id)
             group: AnyGroup
             if changes is None:
                 group = self._make_group(group_id)
@@ -199,9 +210,7 @@ class GroupStore:
                 if value is not None:
                     group.restore(value)
             else:
-                group = ConsumerGroup(group_id, offsets)
-                for change in changes:
-                    group.apply(*change)
+                group = restored(group_id, changes, offsets, self._core.clock)
             self._groups[group_id] = group
             for producer_id in offsets.pending:
                 self._open_groups.setdefault(producer_id, set()).add(group_id)
@@ -210,23 +219,13 @@ class GroupStore:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
         if owed:
-            self._forget_topics(owed, partition)
+            drain(self._forget_topics(owed, partition))
 
     # Writing
 
-    def _append(
-        self,
-        group_id: str,
-        records: Sequence[NewRecord],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-    ) -> int:
+    def _append(self, group_id: str, batch: bytearray) -> int:
         """Write; the offset of the first record. CoordinatorLogError."""
-        partition = self.log.partition_of(group_id)
-        first = self.log.append(
-            partition, records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence
-        )
+        first = self.log.append_batch(self.log.partition_of(group_id), batch)
         self._loader.look_at_topic()
         return first
 
@@ -239,9 +238,9 @@ class GroupStore:
         return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
-        self, group: ConsumerGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
+        self, group: ModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write what changes in a group of the consumer protocol, `before` it other records, and let it count.
+        """Write what changes in a consumer or share group, `before` it other records, and let it count.
 
         A group that is not known yet is from then on, in the place of a classic one.
         """
@@ -255,10 +254,9 @@ class GroupStore:
         return code
 
     def save_target(
-        self, group: ConsumerGroup, changed: Mapping[str, Partitions], records: Iterable[NewRecord], epoch: int
+        self, group: ModernGroup, changed: Mapping[str, Any], records: Iterable[NewRecord], done: Change
     ) -> ErrorCode:
-        """Write the records of a target assignment for an epoch, and let it count; `changed` is what they say."""
-        done = assignment_epoch(group.group_id, epoch)
+        """Write the records of a target (`changed`), and that of its epoch (`done`), and let it count."""
         code = self._write(group.group_id, [*records, done.encode(self.now_ms())])
         if not code:
             group.target.update(changed)
@@ -279,7 +277,8 @@ class GroupStore:
     def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
         try:
             if records:
-                self._append(group_id, records)
+                self.log.append(self.log.partition_of(group_id), records)
+                self._loader.look_at_topic()
         except CoordinatorLogError as error:
             if error.code in _TOO_LARGE:
                 _logger.error("Group %s cannot be stored: %s", group_id, error)  # noqa: TRY400 - it says all
@@ -290,12 +289,19 @@ class GroupStore:
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
         """The tombstones of a group, without those of its offsets."""
         now_ms = self._core.clock.now_ms()
-        return [NewRecord(key, None, now_ms) for key in _group_keys(group)]
+        return [NewRecord(key, None, now_ms) for key in group_keys(group)]
 
     def encode_offsets(
-        self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
-    ) -> Steps[list[NewRecord]]:
-        """Make the records of committed offsets. CoordinatorLogError where they are too large for one batch."""
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> Steps[bytearray]:
+        """Make the batch of committed offsets. CoordinatorLogError where they are too large for one.
+
+        With a producer id it belongs to that producer's transaction.
+        """
         now_ms = self._core.clock.now_ms()
         topic = self.log.topic
         most = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
@@ -309,50 +315,46 @@ class GroupStore:
             records.append(record)
             if not len(records) % _OFFSETS_BY_STEP:
                 yield
-        return records
+        if producer_id < 0:
+            producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        return (
+            yield from self.log.batch_of(
+                records,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=_SEQUENCE_OF_COMMITS,
+            )
+        )
 
-    def commit(
-        self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], records: Sequence[NewRecord]
-    ) -> ErrorCode:
-        """Write committed offsets, as these records; they count when this returns NONE (`storeOffsets`)."""
+    def commit(self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], batch: bytearray) -> ErrorCode:
+        """Write committed offsets, as this batch; they count when this returns NONE (`storeOffsets`)."""
         try:
-            group.offsets.commit(self._write_offsets(group, offsets, records))
+            first = self._append(group.group_id, batch)
         except CoordinatorLogError as error:
             return commit_error(error.code)
+        group.offsets.commit({key: offset.at(first) for key, offset in offsets.items()})
         return ErrorCode.NONE
 
     def commit_transactional(
         self,
         group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
-        records: Sequence[NewRecord],
+        batch: bytearray,
         producer_id: int,
-        producer_epoch: int,
     ) -> ErrorCode:
         """As `commit`, of offsets that count once the producer's transaction is committed.
 
         They count at once if there is no producer.
         """
         if producer_id < 0:  # it gets so far only where transactions are not verified
-            return self.commit(group, offsets, records)
+            return self.commit(group, offsets, batch)
         try:
-            written = self._write_offsets(group, offsets, records, producer_id, producer_epoch)
+            first = self._append(group.group_id, batch)
         except CoordinatorLogError as error:
             return commit_error(error.code)
-        group.offsets.commit_pending(producer_id, written)
+        group.offsets.commit_pending(producer_id, {key: offset.at(first) for key, offset in offsets.items()})
         self._open_groups.setdefault(producer_id, set()).add(group.group_id)
         return ErrorCode.NONE
-
-    def _write_offsets(
-        self,
-        group: AnyGroup,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        records: Sequence[NewRecord],
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> dict[TopicPartition, CommittedOffset]:
-        first = self._append(group.group_id, records, producer_id, producer_epoch, _SEQUENCE_OF_COMMITS)
-        return {key: offset._replace(log_offset=first) for key, offset in offsets.items()}
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
         """Whether the producer's transaction has written to the group's partition.
@@ -394,15 +396,21 @@ class GroupStore:
 
     # Forgetting
 
-    def delete_offsets(self, group: AnyGroup, partitions: Iterable[TopicPartition]) -> ErrorCode:
-        """Forget committed offsets (OffsetDelete), and a classic group with them if it is empty and has no others."""
-        return self._forget(group, group.offsets.known(partitions), may_go=isinstance(group, Group))
+    def delete_offsets(self, group: AnyGroup, choose: Choice) -> Steps[ErrorCode]:
+        """Forget committed offsets (OffsetDelete), and a classic group with them if it is empty and has no others.
 
-    def remove(self, group: AnyGroup) -> ErrorCode:
-        """Forget a group and all of its offsets (DeleteGroups)."""
-        return self._forget(group, group.offsets.everything(), wholly=True)
+        Others are served while tombstones are made: what `choose` answers last counts.
+        """
+        return self._forget(group, choose, may_go=isinstance(group, Group))
 
-    def topics_deleted(self, names: Iterable[str]) -> None:
+    def remove(self, group: AnyGroup, refusal: Callable[[], ErrorCode] = lambda: ErrorCode.NONE) -> Steps[ErrorCode]:
+        """Forget a group and all of its offsets (DeleteGroups).
+
+        Others are served while tombstones are made: `refusal` is asked each time whether the group may still go.
+        """
+        return self._forget(group, lambda: refusal() or group.offsets.everything(), wholly=True)
+
+    def topics_deleted(self, names: Iterable[str]) -> Steps[None]:
         """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
         self._loader.look_at_topic()
         if self.log.topic is None:
@@ -411,66 +419,75 @@ class GroupStore:
         for partition in range(self.log.partition_count):
             if not self._loader.is_loaded(partition):
                 self._owed.setdefault(partition, set()).update(deleted)
-        self._forget_topics(deleted)
+        yield from self._forget_topics(deleted)
 
-    def _forget_topics(self, names: set[str], partition: int | None = None) -> None:
-        for group in self.groups():
-            if partition is None or self.log.partition_of(group.group_id) == partition:
-                removed = group.offsets.of_topics(names)
-                if removed:  # another group without offsets lost nothing: it stays, as since Kafka 4.0
-                    self._forget(group, removed, may_go=isinstance(group, Group))
+    def _forget_topics(self, names: set[str], partition: int | None = None) -> Steps[None]:
+        for number, group in enumerate(self.groups(), 1):
+            if not number % _GROUPS_BY_STEP:
+                yield
+            if partition is not None and self.log.partition_of(group.group_id) != partition:
+                continue
+            if isinstance(group, ShareGroup):
+                self._forget_states(group)
+            if self._groups.get(group.group_id) is group and group.offsets.of_topics(names):
+                # Another group without offsets lost nothing: it stays, as since Kafka 4.0.
+                of_topics = partial(group.offsets.of_topics, names)
+                yield from self._forget(group, of_topics, may_go=isinstance(group, Group))
+
+    def _forget_states(self, group: ShareGroup) -> None:
+        """Topics of a share group are gone: the share coordinator forgets their states by itself."""
+        gone = [topic for topic in group.partitions.topic_ids() if self._core.topics.with_id(topic) is None]
+        if gone:
+            self.save_changes(group, [state_partitions(group.group_id, group.partitions.without(gone))])
 
     def _expire(self) -> Iterator[None]:
-        """Forget offsets that have been kept for long enough, and empty groups."""
+        """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
         for group in self.groups():
-            if self._groups.get(group.group_id) is group:
-                self._clean_up(group, expired_offsets(group, self._core.clock.now_ms(), self._retention_ms))
+            if self._groups.get(group.group_id) is group and not isinstance(group, ShareGroup):  # those stay
+                yield from self._forget(group, partial(self._expired, group))
             yield
 
-    def _clean_up(self, group: AnyGroup, removed: list[TopicPartition]) -> None:
-        """Forget offsets, and with them a group that is empty and has no others (`cleanupGroupMetadata`)."""
-        if removed or not group.offsets:
-            self._forget(group, removed)
+    def _expired(self, group: Group | ConsumerGroup | StreamsGroup) -> list[TopicPartition]:
+        return expired_offsets(group, self.now_ms(), self._retention_ms)
 
     def _forget(
-        self, group: AnyGroup, removed: list[TopicPartition], *, wholly: bool = False, may_go: bool = True
-    ) -> ErrorCode:
-        """Write tombstones and forget; nothing is forgotten that could not be written.
+        self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True
+    ) -> Steps[ErrorCode]:
+        """Write tombstones and forget, as `forgetting.find` says; nothing is forgotten that could not be written.
 
-        An empty group goes when nothing is left of its offsets, if it `may_go`.
+        All in one step, but for a group of more than 10,000 offsets.
         """
-        now_ms = self._core.clock.now_ms()
         group_id = group.group_id
-        left = not wholly and (not may_go or not group.is_empty or group.offsets.has_more_than(removed))
-        keys = [offset_key(group_id, each) for each in removed]
-        if not left:
-            keys += _group_keys(group)
-        try:
-            for batch in self.log.tombstone_batches(keys):
-                self._append(group_id, [NewRecord(key, None, now_ms) for key in batch])
-        except CoordinatorLogError as error:
-            _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
-            return commit_error(error.code)
-        group.offsets.remove(removed)
-        if not left:
-            group.die()
-            if self._groups.get(group_id) is group:
-                del self._groups[group_id]
-            for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
-                self._close_group(producer_id, group_id)
-            self._on_forgotten(group)
-        return ErrorCode.NONE
+        found = partial(find, group, choose, wholly=wholly, may_go=may_go)
+        while True:
+            forgotten, batches = yield from prepare(self.log, group_id, found, self.now_ms())
+            if isinstance(forgotten, ErrorCode):
+                return forgotten
+            try:
+                for batch in batches:
+                    self._append(group_id, batch)
+            except CoordinatorLogError as error:
+                _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
+                return commit_error(error.code)
+            group.offsets.remove(forgotten.removed)
+            if forgotten.group_keys is not None:
+                self._bury(group)
+            if not forgotten.has_more:
+                return ErrorCode.NONE
+            yield
+
+    def _bury(self, group: AnyGroup) -> None:
+        group_id = group.group_id
+        group.die()
+        if self._groups.get(group_id) is group:
+            del self._groups[group_id]
+        for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
+            self._close_group(producer_id, group_id)
+        self._on_forgotten(group)
 
     def close(self) -> None:
         """Nothing is loaded any more."""
         self._loader.close()
-
-
-def _group_keys(group: AnyGroup) -> list[bytes]:
-    """The keys of the records that describe a group. A classic one has none in its generation 0."""
-    if isinstance(group, ConsumerGroup):
-        return [change.encode_key() for change in without_group(group, group.members)]
-    return [group_key(group.group_id)] if group.generation > 0 else []
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:

@@ -3,6 +3,7 @@
 from typing import Any, TypeGuard
 
 from minibroker_protocol import primitives as p
+from minibroker_protocol.json_values import camel_case
 from minibroker_protocol.schema import fields_of, schema_of
 from minibroker_protocol.uuids import uuid_text
 
@@ -22,7 +23,7 @@ def fields_by_name(message: Any, version: int) -> dict[str, Any]:
         value = getattr(message, field.name)
         if version not in field.present or (version in field.tagged_in and value == field.default()):
             continue
-        fields[_camel(field.name)] = uuid_text(value) if field.kind is p.UUID else _plain(value, version)
+        fields[camel_case(field.name)] = uuid_text(value) if field.kind is p.UUID else _plain(value, version)
     return fields
 
 
@@ -43,8 +44,3 @@ def is_array(value: Any) -> TypeGuard[list[Any]]:
 
 def _is_bytes(value: Any) -> TypeGuard[bytes]:
     return isinstance(value, (bytes, bytearray, memoryview))
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))

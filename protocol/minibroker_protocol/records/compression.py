@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from importlib import import_module
+from io import SEEK_END, BytesIO
 from typing import Final, Protocol, cast
 
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
@@ -19,6 +20,7 @@ COMPRESSION_LEVELS: Final = {
 """The levels that KIP-390 gives each codec, as the limits of Kafka's `compression.<codec>.level`."""
 DEFAULT_COMPRESSION_LEVELS: Final = {CompressionCodec.GZIP: -1, CompressionCodec.LZ4: 9, CompressionCodec.ZSTD: 3}
 """What each codec does when nothing is said. gzip's -1 lets zlib choose; lz4's 9 is its fast compressor."""
+_COPIED_AT_ONCE: Final = 1 << 20
 
 
 class _Codec(Protocol):
@@ -26,11 +28,9 @@ class _Codec(Protocol):
 
     def decompress(self, data: bytes | bytearray | memoryview, max_size: int) -> bytes: ...
 
-    def decompressed(self, data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]: ...
-
-
-class _PiecewiseCodec(_Codec, Protocol):
     def compressed(self, data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]: ...
+
+    def decompressed(self, data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]: ...
 
 
 _MODULES: Final = {
@@ -39,6 +39,7 @@ _MODULES: Final = {
     CompressionCodec.LZ4: "lz4_codec",
     CompressionCodec.ZSTD: "zstd_codec",
 }
+_FEW_PACKED: Final = 32 * 1024
 _LZ4_OF_V0: Final = "lz4_v0_codec"
 _loaded: Final[dict[str, _Codec]] = {}
 
@@ -86,11 +87,12 @@ def decompress(
     return _codec(codec, magic).decompress(data, max_size)
 
 
-def compress_in_steps(codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int) -> Steps[bytearray]:
-    """`compress` at the default level in steps of some milliseconds, for the formats v0 and v1, so not with zstd."""
+def compress_in_steps(
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2
+) -> Steps[bytearray]:
+    """`compress` at the default level in steps of some milliseconds, with any codec but NONE."""
     out = bytearray()
-    pieces = cast("_PiecewiseCodec", _codec(codec, magic)).compressed(data, DEFAULT_COMPRESSION_LEVELS.get(codec, 0))
-    for piece in pieces:
+    for piece in _codec(codec, magic).compressed(data, DEFAULT_COMPRESSION_LEVELS.get(codec, 0)):
         out += piece
         yield
     return out
@@ -101,17 +103,32 @@ def decompress_in_steps(
 ) -> Steps[memoryview]:
     """`decompress` in steps of some milliseconds, for whoever has others to serve. `data` is read in all steps.
 
-    The result is a view: making `bytes` of many megabytes would take long, too.
+    The result is a view, so that what is not compressed is not copied; `bytes_in_steps` makes bytes of it.
     """
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
             raise _too_large(len(data), max_size)
         return memoryview(data)
-    out = bytearray()
-    for piece in _codec(codec, magic).decompressed(data, max_size):
-        out += piece
+    pieces = _codec(codec, magic).decompressed(data, max_size)
+    out = BytesIO(next(pieces, b""))  # which copies nothing until a second piece is written
+    out.seek(0, SEEK_END)
+    yield
+    for piece in pieces:
+        out.write(piece)
         yield
-    return memoryview(out)
+    return memoryview(out.getvalue())
+
+
+def bytes_in_steps(data: memoryview) -> Steps[bytes]:
+    """`data` as bytes. They are copied in steps, or not at all if `decompress_in_steps` has unpacked them."""
+    whole = data.obj
+    if isinstance(whole, bytes) and len(whole) == len(data):
+        return whole
+    out = BytesIO()
+    for start in range(0, len(data), _COPIED_AT_ONCE):
+        out.write(data[start : start + _COPIED_AT_ONCE])
+        yield
+    return out.getvalue()
 
 
 def _too_large(size: int, max_size: int) -> DecompressedSizeError:
@@ -119,7 +136,15 @@ def _too_large(size: int, max_size: int) -> DecompressedSizeError:
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:
-    """The records' bytes (v2), None when they are more than `budget`. `InvalidRecordError` for malformed data."""
+    """The records' bytes (v2), None when they are more than `budget`. `InvalidRecordError` for malformed data.
+
+    None, too, for data that takes longer to unpack than any that a writer makes.
+    """
+    if codec is CompressionCodec.ZSTD and len(data) > _FEW_PACKED:
+        from minibroker_protocol.records.codecs.zstd_codec import has_many_blocks  # noqa: PLC0415 - loads its library
+
+        if has_many_blocks(data):
+            return None
     try:
         return decompress(codec, data, max_size=budget)
     except DecompressedSizeError:

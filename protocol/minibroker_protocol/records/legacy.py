@@ -25,7 +25,14 @@ from minibroker_protocol.errors import (
     InvalidRecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, compress_in_steps, decompress
+from minibroker_protocol.records.compression import (
+    MAX_DECOMPRESSED_SIZE,
+    bytes_in_steps,
+    compress,
+    compress_in_steps,
+    decompress,
+    decompress_in_steps,
+)
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -122,13 +129,35 @@ class LegacyRecordBatch:
         """
         if not self.is_compressed:
             return bytes(self.buffer)
-        codec = self.header.codec
-        if codec is CompressionCodec.ZSTD:
+        header = self.header
+        return decompress(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
+
+    def records_data_in_steps(self) -> Steps[bytes]:
+        """`records_data` in steps of some milliseconds, for whoever has others to serve."""
+        if not self.is_compressed:
+            return (yield from bytes_in_steps(self.buffer))
+        header = self.header
+        data = yield from decompress_in_steps(
+            header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
+        )
+        return (yield from bytes_in_steps(data))
+
+    def records_in_steps(self) -> Steps[Iterator[Record]]:
+        """The iteration, for whoever has others to serve: what comes before the first record is done in steps."""
+        if not self.is_compressed:
+            return iter(self)
+        data = yield from self.records_data_in_steps()
+        survey = yield from _survey(data, self.header.magic)
+        return read_wrapped(data, self.header, survey)
+
+    def _packed(self) -> memoryview:
+        """The compressed message set of a wrapper."""
+        if self.header.codec is CompressionCodec.ZSTD:
             raise InvalidRecordError(f"attributes: a wrapper of format v{self.header.magic} cannot be under zstd")
         _, value = _find_key_and_value(self.buffer, _KEY_AT[self.header.magic])
         if value is None:
             raise InvalidRecordError("value: null, in a compressed message")
-        return decompress(codec, value, max_size=self.max_decompressed_size, magic=self.header.magic)
+        return value
 
     def __iter__(self) -> Iterator[Record]:
         if self.is_compressed:

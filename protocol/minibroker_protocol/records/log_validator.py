@@ -16,10 +16,11 @@ compressed anew as they are.
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
 from minibroker_protocol.records.header import (
     MAGIC_V0,
@@ -48,6 +49,7 @@ from minibroker_protocol.records.restamp import restamp, stamped
 from minibroker_protocol.steps import Steps, drain
 
 __all__ = ["AppendPolicy", "Prepared", "prepare", "prepare_in_steps"]
+_FREED_AT_ONCE: Final = 20_000
 
 
 class Prepared(NamedTuple):
@@ -158,7 +160,9 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
             return _converted_batch(records, header, append)
     else:
         walked = not 0 <= append.policy.validated_records < header.record_count
-        data = batch.records_data() if walked or header.codec is not append.codec else b""
+        data = b""
+        if walked or header.codec is not append.codec:
+            data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
         if walked:
             check_records(data, 0, header.record_count)
     max_timestamp = append.log_append_time
@@ -167,6 +171,9 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
         for some in slices_of(records):
             max_timestamp = max(max_timestamp, _highest_timestamp(some))
             yield
+    while len(records) > _FREED_AT_ONCE:  # memory that is freed takes time, too
+        del records[-_FREED_AT_ONCE:]
+        yield
     if header.codec is append.codec:
         header = restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp)
         return _prepared_batch(batch.buffer, header, append)

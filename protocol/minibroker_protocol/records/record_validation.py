@@ -18,6 +18,7 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.append_policy import NO_LIMIT_MS, AppendPolicy
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
+from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.records.header import (
     MAGIC_AT,
     MAGIC_V2,
@@ -106,7 +107,7 @@ def check_target(header: BatchHeader, magic: int) -> None:
 def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
 
-    A step reads a number of records; decompressing all of them is one step.
+    A step unpacks or reads a number of records.
 
     `CorruptRecordError` for an inner checksum, `InvalidRecordError` for more than `MAX_OPENED_RECORDS` records; else
     raises what iterating over the batch raises.
@@ -115,8 +116,7 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     if header.magic == MAGIC_V2:
         if header.record_count > MAX_OPENED_RECORDS:
             raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
-        data = batch.records_data()
-        yield
+        data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
         records = yield from _listed(read_records(data, header))
         offset = header.base_offset
         for some in slices_of(records):
@@ -128,7 +128,7 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
         data = b""
         records = list(batch)
     else:
-        data = batch.records_data()
+        data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
         survey = yield from inner_crcs_checked(data, header.magic)
         records = yield from _listed(islice(read_wrapped(data, header, survey), MAX_OPENED_RECORDS + 1))
         if len(records) > MAX_OPENED_RECORDS:

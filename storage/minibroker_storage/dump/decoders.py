@@ -1,8 +1,8 @@
-"""Decoders for records of the coordinators' topics (`--offsets-decoder`, `--transaction-log-decoder`).
+"""Decoders for records of the coordinators' topics (`--offsets-decoder` and its kin).
 
 The texts are those of DumpLogSegments in Kafka 3.9.1: `OffsetsMessageParser` there and
-`TransactionLog.formatRecordKeyAndValue`. A record that cannot be read ends that tool, or is passed over with a word;
-here it is always the latter, and the word is ours.
+`TransactionLog.formatRecordKeyAndValue`; for share groups they are those of Kafka 4.3's tool. A record that cannot be
+read ends that tool, or is passed over with a word; here it is always the latter, and the word is ours.
 """
 
 from base64 import b64encode
@@ -22,17 +22,29 @@ from minibroker_protocol.coordinator_records import (
 )
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.fields import fields_by_name, has_version, is_array
+from minibroker_protocol.coordinator_records.share_group_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+)
+from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Record
 
 _CONSUMER: Final = "consumer"
 _DELETE: Final = "<DELETE>"
 _VERSION_SIZE: Final = 2
-_OF_GROUPS: Final[tuple[tuple[type[Any], type[Any]], ...]] = (
+_Kinds = tuple[tuple[type[Any], type[Any]], ...]
+_OF_GROUPS: Final[_Kinds] = (
     (OffsetCommitKey, OffsetCommitValue),
     (GroupMetadataKey, GroupMetadataValue),
     *CONSUMER_GROUP_RECORDS,
+    *SHARE_GROUP_RECORDS,
+    *STREAMS_GROUP_RECORDS,
 )
+_OF_SHARE_STATES: Final[_Kinds] = ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue))
 _TRANSACTION_STATES: Final = (
     "Empty",
     "Ongoing",
@@ -63,7 +75,7 @@ class Decoded(NamedTuple):
 
 
 class Decoder:
-    """Reads the records of one topic with one of the two functions below; `failed` once it could not."""
+    """Reads the records of one topic with one of the three functions below; `failed` once it could not."""
 
     __slots__ = ("_decode", "failed")
 
@@ -89,10 +101,19 @@ def decode_group_record(record: Record) -> Decoded:
     of Kafka's definition. In groups of consumers, so are the subscriptions and assignments of members. Tombstones are
     `<DELETE>`.
     """
+    return _as_json(record, _OF_GROUPS)
+
+
+def decode_share_state_record(record: Record) -> Decoded:
+    """A record of `__share_group_state`, in the form of those of `__consumer_offsets`."""
+    return _as_json(record, _OF_SHARE_STATES)
+
+
+def _as_json(record: Record, kinds: _Kinds) -> Decoded:
     try:
         key = _key(record)
         version = _version(key, "key")
-        classes = next((each for each in _OF_GROUPS if has_version(each[0], version)), None)
+        classes = next((each for each in kinds if has_version(each[0], version)), None)
         if classes is None:
             problem = f"Unknown record type {version} at offset {record.offset}, skipping."
             return Decoded(problem, None, problem=problem)

@@ -6,6 +6,14 @@ from json import JSONEncoder
 from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET
+from minibroker_protocol.records.names import (
+    MARKERS,
+    TIMESTAMP_TYPES,
+    codec_name,
+    control_type,
+    coordinator_epoch,
+    sequence_of,
+)
 from minibroker_storage.dump.decoders import Decoder, plain_json
 from minibroker_storage.dump.events import (
     AbortedTxnFound,
@@ -34,14 +42,6 @@ from minibroker_storage.dump.events import (
     UnknownFile,
 )
 from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.dump.names import (
-    MARKERS,
-    TIMESTAMP_TYPES,
-    codec_name,
-    control_type,
-    coordinator_epoch,
-    sequence_of,
-)
 from minibroker_storage.dump.text import java_text
 
 Json = dict[str, Any]

@@ -7,6 +7,14 @@ from collections.abc import Callable
 from typing import Any, Final, TextIO
 
 from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET
+from minibroker_protocol.records.names import (
+    MARKERS,
+    TIMESTAMP_TYPES,
+    codec_name,
+    control_type,
+    coordinator_epoch,
+    sequence_of,
+)
 from minibroker_protocol.records.record import Headers
 from minibroker_storage.dump.decoders import Decoder
 from minibroker_storage.dump.events import (
@@ -34,14 +42,6 @@ from minibroker_storage.dump.events import (
     TimestampOutOfOrder,
     TrailingBytes,
     UnknownFile,
-)
-from minibroker_storage.dump.names import (
-    MARKERS,
-    TIMESTAMP_TYPES,
-    codec_name,
-    control_type,
-    coordinator_epoch,
-    sequence_of,
 )
 
 KEPT: Final = 100_000

@@ -1,7 +1,7 @@
 """The files of a log explained to those who learn the formats: each field's position, bytes, name, value and meaning.
 
-It reads positions, which the readers of batches do not keep; what a batch decompresses to, and whether its checksum is
-right, comes from them. Nothing is checked between files: that is what a dump without an explanation does.
+The fields of batches and messages come from `minibroker_protocol.fields`, which knows those of requests, too. Nothing
+is checked between files: that is what a dump without an explanation does.
 """
 
 import os

@@ -3,19 +3,13 @@
 import zlib
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records import (
-    MAX_DECOMPRESSED_SIZE,
-    BatchHeader,
-    LegacyRecordBatch,
-    Record,
-    TimestampType,
-    decompress,
-    iter_batches,
-)
-from minibroker_protocol.records.header import MAGIC_V0
+from minibroker_protocol.fields.messages import message_node, wrapped_nodes
+from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.tree import ERROR, INT8, INT32, UINT32
+from minibroker_protocol.records import MAX_DECOMPRESSED_SIZE, LegacyRecordBatch, decompress
 from minibroker_protocol.records.kafka07 import Kafka07Message, iter_messages
-from minibroker_storage.dump.names import TIMESTAMP_TYPES, codec_name
-from minibroker_storage.explain.page import INT8, INT32, INT64, UINT32, Fields, Meaning, Page, length_meaning, moment
+from minibroker_storage.explain.page import Fields, Page
+from minibroker_storage.explain.rows import Rows, cursor_over
 
 
 def explain_message(page: Page, data: memoryview, position: int) -> None:
@@ -29,50 +23,20 @@ def explain_message(page: Page, data: memoryview, position: int) -> None:
     page.gap()
     page.heading(f"{kind}, at byte {position}: format v{header.magic}, offset {header.base_offset}, {len(data)} bytes")
     offset = "of the last message in it" if entry.is_compressed else "set by the broker"
-    _explain_fields(page, Fields(page, data, position), entry, offset, moment)
+    Rows(page, data, position).write(message_node(cursor_over(data), "message", header, offset, moment))
     if not entry.is_compressed:
         return
-    messages = entry.records_data()
-    timestamp: Meaning = "not in force: the wrapper's is" if header.timestamp_type else moment
+    messages = memoryview(entry.records_data())
     page.heading(f"decompressed: {len(messages)} bytes; positions with a plus sign count from the first", level=1)
-    at = 0
-    for index, (inner, record) in enumerate(zip(iter_batches(messages), entry, strict=True)):
-        size = inner.header.size_in_bytes
-        page.heading(f"message {index} at +{at}", level=1)
-        assert isinstance(inner, LegacyRecordBatch)
-        _explain_fields(page, Fields(page, inner.buffer, at, "+"), inner, _inner_offset(header, record), timestamp)
-        at += size
-    _check_end(page, messages, at)
-
-
-def _inner_offset(wrapper: BatchHeader, record: Record) -> str:
-    if wrapper.magic == MAGIC_V0:
-        return "absolute, as always in v0"
-    return f"relative: {record.offset} in the log"
-
-
-def _explain_fields(page: Page, fields: Fields, entry: LegacyRecordBatch, offset: str, timestamp: Meaning) -> None:
-    header = entry.header
-    fields.number("offset", INT64, offset)
-    fields.number("message size", INT32, "bytes that follow")
-    fields.number("crc", UINT32, "CRC-32 of what follows")
-    fields.number("magic", INT8, f"message format v{header.magic}")
-    fields.number("attributes", INT8, lambda value: f"{_attributes(header)}; bits {value & 0xFF:b}")
-    if header.magic != MAGIC_V0:
-        fields.number("timestamp", INT64, timestamp)
-    fields.blob("key", max(fields.number("key length", INT32, length_meaning("key")), 0))
-    value_length = fields.number("value length", INT32, length_meaning("value"))
-    fields.blob("value", max(value_length, 0), f"a message set under {codec_name(header)}" * entry.is_compressed)
-    computed = zlib.crc32(entry.buffer[INT64.size + INT32.size + UINT32.size :])
-    if computed != header.crc:
-        page.fault(f"crc: stored {header.crc}, but the bytes have {computed}")
-
-
-def _attributes(header: BatchHeader) -> str:
-    codec = f"codec {codec_name(header)}"
-    if header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
-        return codec
-    return f"{codec}, {TIMESTAMP_TYPES[header.timestamp_type]}"
+    rows = Rows(page, messages, 0, "+")
+    for index, message in enumerate(wrapped_nodes(cursor_over(messages), header)):
+        if message.type == ERROR:
+            page.fault(message.value)
+            break
+        page.heading(f"message {index} at {rows.where(message.start)}", level=1)
+        rows.write(message)
+    for _ in entry:  # the reader knows more that may be wrong: offsets, magics
+        pass
 
 
 def explain_message_07(page: Page, data: memoryview, position: int, base_position: int) -> None:

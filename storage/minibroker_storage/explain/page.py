@@ -1,13 +1,11 @@
 """The page that explanations are written on, a line for each field, and a cursor that reads and writes fields."""
 
 import textwrap
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Final, TextIO
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.records.varint import decode_varint, decode_varlong
+from minibroker_protocol.fields.tree import Note
 
 WIDTH: Final = 100
 _SHOWN_BYTES: Final = 8
@@ -16,16 +14,6 @@ _POSITION_WIDTH: Final = 10
 _NAME_WIDTH: Final = 22
 _LEFT: Final = _POSITION_WIDTH + 2 + _HEX_WIDTH + 2 + _NAME_WIDTH + 2
 _PREVIEW: Final = 60
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-INT8: Final = Struct(">b")
-INT16: Final = Struct(">h")
-INT32: Final = Struct(">i")
-UINT32: Final = Struct(">I")
-INT64: Final = Struct(">q")
-
-Meaning = str | Callable[[int], str]
-"""What a number means: the same for all of its values, or a function of the value."""
 
 
 class Page:
@@ -75,7 +63,7 @@ class Fields:
     """A cursor over bytes that writes a row for each field that it reads.
 
     `origin` is the position of the first byte. Within decompressed bytes, which have no position in the file, `mark`
-    is a plus sign. Reading raises `DecodeError` when too few bytes are left.
+    is a plus sign. Reading raises `DecodeError` when too few bytes are left. Batches and messages have trees (`rows`).
     """
 
     def __init__(self, page: Page, data: bytes | memoryview, origin: int, mark: str = "") -> None:
@@ -95,20 +83,12 @@ class Fields:
         """The position of the next field, as its row will show it."""
         return f"{self._mark}{self._origin + self.at}"
 
-    def number(self, name: str, layout: Struct, meaning: Meaning = "") -> int:
+    def number(self, name: str, layout: Struct, meaning: Note = "") -> int:
         """An integer of fixed size."""
         raw = self._take(name, layout.size)
         (value,) = layout.unpack(raw)
         self._row(raw, name, str(value), meaning if isinstance(meaning, str) else meaning(value))
         return int(value)
-
-    def varint(self, name: str, meaning: Meaning = "") -> int:
-        """An int32 of variable size."""
-        return self._variable(name, decode_varint, meaning)
-
-    def varlong(self, name: str, meaning: Meaning = "") -> int:
-        """An int64 of variable size."""
-        return self._variable(name, decode_varlong, meaning)
 
     def blob(self, name: str, size: int, meaning: str = "") -> bytes:
         """Bytes that are text, or nobody knows what. No row for none."""
@@ -116,24 +96,6 @@ class Fields:
         if size:
             self._row(raw, name, preview(raw), meaning)
         return raw
-
-    def part(self, name: str, size: int) -> "Fields":
-        """A cursor over the next `size` bytes, to be explained field by field."""
-        begin = self.at
-        return Fields(self.page, self._take(name, size), self._origin + begin, self._mark)
-
-    def _variable(
-        self, name: str, decode: Callable[[bytes | memoryview, int], tuple[int, int]], meaning: Meaning
-    ) -> int:
-        try:
-            value, end = decode(self._data, self.at)
-        except DecodeError:
-            raise DecodeError(f"{name}: the bytes at {self.where} are no varint") from None
-        raw = self._take(name, end - self.at)
-        zig_zag = f"zig-zag {2 * value if value >= 0 else -2 * value - 1}"
-        text = meaning if isinstance(meaning, str) else meaning(value)
-        self._row(raw, name, str(value), f"{zig_zag}; {text}" if text else zig_zag)
-        return value
 
     def _take(self, name: str, size: int) -> bytes:
         if size < 0 or size > self.left:
@@ -154,18 +116,3 @@ def preview(data: bytes) -> str:
     except UnicodeDecodeError:
         return f"{count}, not text"
     return f"{count}, {text!r}" if len(text) <= _PREVIEW else f"{count}, {text[:_PREVIEW]!r}..."
-
-
-def moment(timestamp: int) -> str:
-    """A timestamp in ms as a date and time in UTC."""
-    if timestamp == -1:
-        return "no time"
-    try:
-        return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return "no time of our era"
-
-
-def length_meaning(field: str) -> Meaning:
-    """The meaning of a length that is negative for null."""
-    return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"

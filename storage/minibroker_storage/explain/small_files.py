@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.tree import INT16, INT32, INT64, UINT32, Note
 from minibroker_protocol.records.checksum import crc32c
 from minibroker_storage.checkpoints import read_file
 from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.explain.page import INT16, INT32, INT64, UINT32, Fields, Meaning, Page, moment
+from minibroker_storage.explain.page import Fields, Page
 
-_Row = tuple[str, Struct, Meaning]
+_Row = tuple[str, Struct, Note]
 
 _PRODUCER: Final[tuple[_Row, ...]] = (
     ("producer id", INT64, ""),

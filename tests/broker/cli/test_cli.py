@@ -161,6 +161,26 @@ def test_the_ready_file_names_the_address(serve: Serve, tmp_path: Path) -> None:
     assert (tmp_path / "ready").read_text() == f"{served.words['bootstrap']}\n"
 
 
+def test_the_broker_stops_when_its_parent_is_gone(tmp_path: Path) -> None:
+    options = ["--listen", "127.0.0.1:0", "--stop-with-stdin", "--ready-file", str(tmp_path / "ready")]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "minibroker", "serve", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child:
+        assert child.stdout.readline().startswith(b"minibroker ready:")
+        child.stdin.write(b"input does not matter\n")
+        child.stdin.flush()
+        assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(PATIENCE_S) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_clients_are_told_the_advertised_address(serve: Serve) -> None:
     broker = serve("--advertise", "broker.test:1234").metadata().brokers[0]
     assert (broker.host, broker.port) == ("broker.test", 1234)
@@ -408,12 +428,14 @@ def test_verbose_tells_requests_on_stderr(serve: Serve) -> None:
     assert [json.loads(line)["message"].split()[:2] for line in stderr.splitlines()] == [["Metadata", "v12"]]
 
 
-def test_a_client_that_speaks_tls_is_told_of(serve: Serve) -> None:
+def test_a_client_that_speaks_tls_again_and_again_is_one_line(serve: Serve) -> None:
     served = serve()
-    with socket.create_connection(served.address, PATIENCE_S) as client:
-        client.sendall(b"\x16\x03\x01\x02\x00")
-        assert client.recv(1) == b""
-    assert "minibroker: a client speaks TLS" in served.end()[1]
+    for _ in range(3):
+        with socket.create_connection(served.address, PATIENCE_S) as client:
+            client.sendall(b"\x16\x03\x01\x02\x00")
+            assert client.recv(1) == b""
+    (line,) = served.end()[1].splitlines()
+    assert line.startswith("minibroker: a client speaks TLS")
 
 
 def test_what_ends_a_start_is_json_where_that_is_asked_for(refused: Callable[..., str]) -> None:

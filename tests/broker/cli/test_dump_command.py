@@ -12,6 +12,7 @@ import pytest
 from minibroker.cli.main import main
 from minibroker_protocol.records import NewRecord, build_batch
 from tests.patience import PATIENCE_S
+from tests.storage.coordinator_logs import written
 from tests.storage.dumping import KAFKAS, ORDERS
 
 ROOT: Final = Path(__file__).parents[3]
@@ -85,10 +86,11 @@ def test_a_log_can_be_piped_in() -> None:
 
 
 @pytest.mark.parametrize("how", [[], ["--json"], ["--explain"]], ids=["text", "json", "explain"])
-def test_the_status_tells_whether_all_is_sound(how: list[str]) -> None:
-    assert dumped(*how, LOG).returncode == 0
-    assert dumped(*how, "00000000000000000100.log", directory=KAFKAS / "v2-torn").returncode == 1
-    assert dumped(*how, "00000000000000000100.log", directory=KAFKAS / "v2-badcrc").returncode == 1
+def test_the_status_tells_whether_all_is_sound(how: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", *how, str(ORDERS / LOG)]) == 0
+    for damaged in ("v2-torn", "v2-badcrc"):
+        assert main(["dump", *how, str(KAFKAS / damaged / "00000000000000000100.log")]) == 1
+    capfd.readouterr()
     missing = dumped(*how, "00000000000000000007.log")
     assert missing.returncode == 1
     assert b"No such file" in missing.stdout + missing.stderr
@@ -152,6 +154,22 @@ def test_a_wrong_command_line_is_refused(options: list[str], capsys: pytest.Capt
     assert "usage: minibroker dump" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [
+        ("--offsets-decoder", "Unknown record type 99 "),
+        ("--transaction-log-decoder", "unknown::version=99"),
+        ("--share-group-state-decoder", "Unknown record type 99 "),
+    ],
+)
+def test_each_decoder_tells_of_records_of_other_kinds(
+    option: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = written(tmp_path, [(b"\x00\x63", b"value")])
+    assert main(["dump", option, str(log)]) == 0
+    assert word in capsys.readouterr().out
+
+
 def test_it_runs_within_a_process_whose_output_is_captured(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", str(ORDERS / LOG)]) == 0
     assert capsys.readouterr().out.startswith("Dumping ")
@@ -161,13 +179,13 @@ def test_every_option_is_in_the_page_about_it() -> None:
     page = (ROOT / "docs" / "dump.md").read_text()
     usage = dumped("--help").stdout.decode()
     options = {word.strip("[]|,") for word in usage.split() if word.strip("[]|,").startswith("--")} - {"--help"}
-    assert len(options) == 11
+    assert len(options) == 12
     assert [option for option in sorted(options) if f"`{option}" not in page] == []
 
 
 def test_the_command_line_alone_loads_nothing_of_it() -> None:
     script = (
-        "import minibroker.cli.main, sys; minibroker.cli.main._parser();"
+        "import minibroker.cli.main, sys; minibroker.cli.main.make_parser(['serve']);"
         "print([name for name in sys.modules if name.startswith('minibroker_storage.')])"
     )
     ended = subprocess.run(

@@ -24,6 +24,7 @@ def loaded():
 async def main():
     async with Broker(listen="127.0.0.1:0") as broker:
         before = loaded()
+        print("start", *sorted(before))
         for _ in warm_up.loading():
             print("step", *sorted(loaded() - before))
             before = loaded()
@@ -85,11 +86,20 @@ def lines_of(program: str) -> list[list[str]]:
 
 
 def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
-    *steps, later = lines_of(_LOADING)
+    _, *steps, later = lines_of(_LOADING)
     assert later == ["later"]
     loaded = [modules[1:] for modules in steps]
     assert "minibroker.coordinators.groups.coordinator" in {name for names in loaded for name in names}
     assert max(map(len, loaded)) <= _MOST_MODULES
+
+
+def test_what_opens_logs_is_loaded_behind_the_start() -> None:
+    lines = lines_of(_LOADING)
+    (at_start,) = ([*modules] for kind, *modules in lines if kind == "start")
+    behind = {module for kind, *modules in lines if kind == "step" for module in modules}
+    log = {"minibroker_storage.log", "minibroker_storage.segment", "minibroker_protocol.records.batch"}
+    assert log.isdisjoint(at_start)
+    assert log <= behind
 
 
 def test_garbage_is_collected_while_there_is_nothing_else_to_do() -> None:

@@ -12,14 +12,15 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
+from minibroker.support.slices import Steps
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.checkpoints import new_uuid
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.files import FilePool
+from minibroker_storage.last_stop import LastStop
 from minibroker_storage.log import Log
-from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch, values_in
 
 FILE = "minibroker-topics.json"
@@ -58,8 +59,9 @@ class Keeper:
     def forget_partition(self, partition: Partition) -> None:
         self.let_go_of.append(os.path.basename(partition.directory))
 
-    def forget(self, names: Iterable[str]) -> None:
+    def forget(self, names: Iterable[str]) -> Steps[None]:
         self.forgotten += names
+        yield
 
 
 def opened(data_dir: Path, keeper: Keeper | None = None) -> Topics:
@@ -140,7 +142,7 @@ def test_the_keeper_of_the_logs_is_told_of_deletions_and_of_new_names(data_dir: 
 
 def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(data_dir: Path) -> None:
     class Failing(Keeper):
-        def forget(self, names: Iterable[str]) -> None:
+        def forget(self, names: Iterable[str]) -> Steps[None]:
             raise OSError("a full disk")
 
     topics = opened(data_dir, Failing())

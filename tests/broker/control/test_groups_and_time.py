@@ -7,7 +7,7 @@ import pytest
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-from tests.broker.operations.members import member
+from tests.broker.operations.members import SHARING, from_the_start, member, polled, sharer
 from tests.patience import PATIENCE_S
 
 
@@ -34,6 +34,24 @@ def test_a_group_is_waited_for_described_measured_and_pushed(control: Control, b
     assert control.get("/groups") == {"groups": [group], "next_after": None}
     broker.produce("given", b"three", partition=1)
     assert control.get(f"{path}/lag")["total"] == 1
+
+
+@pytest.mark.parametrize("group", ["a/lag", "/committed", "%2Flag", "a/lag/committed", "ä/lag", "/"])
+def test_a_slash_of_the_id_of_a_group_is_sent_as_2f(control: Control, group: str) -> None:
+    path = f"/groups/{quote(group, safe='')}"
+    assert (control.get(path)["group_id"], control.get(path.lower())["group_id"]) == (group, group.lower())
+    for part in ("lag", "committed"):
+        assert control.get(f"{path}/{part}")["partitions"] == []
+    for verb in ("wait-until-stable", "wait-until-caught-up"):
+        message = control.ask("POST", f"{path}/{verb}", {"timeout": 0}).problem[2]
+        assert f"group {group!r}" in message
+    message = f"group {group!r} has no members"
+    assert control.ask("POST", f"{path}/rebalance").problem == (409, "conflict", message)
+
+
+def test_a_slash_that_is_sent_as_it_is_parts_where_a_route_fits(control: Control) -> None:
+    assert control.get("/groups/a/lag")["total"] == 0
+    assert control.get("/groups/a/lag/x")["group_id"] == "a/lag/x"
 
 
 def test_groups_are_listed_in_pages_by_id(broker: Broker, control: Control) -> None:
@@ -119,6 +137,25 @@ def test_a_snapshot_brings_records_back_until_it_is_deleted(control: Control, br
     assert gone.problem == (404, "not_found", "there is no snapshot 'seeded'; snapshots: none")
 
 
+@pytest.mark.parametrize("name", ["a/b", "/restore", "a/restore", "50%2F", "nightly ü?#"])
+def test_any_name_of_a_snapshot_restores_and_deletes_it(control: Control, broker: Broker, name: str) -> None:
+    broker.produce("given", b"kept")
+    assert control.post("/snapshots", {"name": name}, 201)["name"] == name
+    control.post("/reset", status=204)
+    control.post(f"/snapshots/{quote(name, safe='')}/restore", status=204)
+    assert [record.value for record in broker.records("given")] == [b"kept"]
+    control.delete(f"/snapshots/{quote(name, safe='')}")
+    assert control.get("/snapshots") == {"snapshots": []}
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/../b", "./a"])
+def test_a_name_that_urls_cannot_hold_is_refused(control: Control, name: str) -> None:
+    status, word, message = control.ask("POST", "/snapshots", {"name": name}).problem
+    assert (status, word) == (400, "bad_request")
+    assert message == f"name: a snapshot's name has no part . or .. between slashes, not {name!r}"
+    assert control.get("/snapshots") == {"snapshots": []}
+
+
 def test_a_snapshot_in_a_directory_outlives_its_name(control: Control, broker: Broker, tmp_path: Path) -> None:
     broker.produce("given", b"kept")
     directory = str(tmp_path / "snapshot")
@@ -129,3 +166,33 @@ def test_a_snapshot_in_a_directory_outlives_its_name(control: Control, broker: B
     control.post("/restore", {"directory": directory}, status=204)
     assert [record.value for record in broker.records("given")] == [b"kept"]
     assert control.ask("POST", "/restore", {"directory": str(tmp_path)}).problem[:2] == (404, "not_found")
+
+
+def test_a_group_without_members_has_no_share_partitions(control: Control) -> None:
+    assert control.get("/groups/g/share-partitions") == {"partitions": []}
+
+
+def test_what_a_share_group_has_in_flight_is_told_and_measured() -> None:
+    with (
+        Broker(control="127.0.0.1:0", journal=True, topics=["jobs"], config=SHARING) as broker,
+        sharer(broker) as consumer,
+    ):
+        control = Control(broker.control_url)
+        control.post("/groups/g/wait-until-stable", {"members": 1, "timeout": PATIENCE_S})
+        from_the_start(broker)
+        broker.produce("jobs", b"one")
+        (record,) = polled(consumer, 1)
+        (taken,) = control.get("/groups/g/share-partitions")["partitions"]
+        (in_flight,) = taken.pop("in_flight")
+        assert taken == {"topic": "jobs", "partition": 0, "start_offset": 0, "lag": 1, "acquired": 1}
+        assert (in_flight["first_offset"], in_flight["state"], in_flight["delivery_count"]) == (0, "ACQUIRED", 1)
+        metrics = control.get("/metrics").splitlines()
+        for line in (
+            'kafka_server_sharepartitionmetrics_inflightmessagecount{group="g",partition="0",topic="jobs"} 1.0',
+            'kafka_server_sharesessioncache_sharesessionscount{broker="1"} 1.0',
+            'kafka_server_sharesessioncache_sharepartitionscount{broker="1"} 1.0',
+            'kafka_server_group_coordinator_metrics_group_count{protocol="share"} 1.0',
+            'kafka_consumergroup_lag{consumergroup="g",partition="0",topic="jobs"} 1.0',
+        ):
+            assert line in metrics
+        consumer.acknowledge(record)

@@ -52,6 +52,8 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
         "metadata.version": (7, 33),
         "transaction.version": FEATURES["transaction.version"][:2],
         "eligible.leader.replicas.version": (0, 1),
+        "share.version": (0, 1),
+        "streams.version": (0, 1),
     }
     levels = {each.name: each.max_version_level for each in newest.finalized_features}
     assert levels == {
@@ -59,6 +61,8 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
         "metadata.version": 33,
         "transaction.version": FEATURES["transaction.version"].fresh,
         "eligible.leader.replicas.version": 1,
+        "share.version": 1,
+        "streams.version": 1,
     }
     assert first.finalized_features == newest.finalized_features
     assert first.finalized_features_epoch == newest.finalized_features_epoch == 1

@@ -35,7 +35,7 @@ def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> 
     [
         (1, 2, ErrorCode.INVALID_REQUEST),
         (5, 2, ErrorCode.INVALID_REQUEST),
-        (6, 2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (6, 2, ErrorCode.INVALID_REQUEST),
         (6, 3, ErrorCode.INVALID_REQUEST),
         (3, -1, ErrorCode.INVALID_REQUEST),
     ],
@@ -46,6 +46,21 @@ def test_other_kinds_of_coordinators_are_not_here(version: int, key_type: int, c
         (found,) = found.coordinators
     assert (found.error_code, found.node_id, found.host, found.port) == (code, -1, "", -1)
     assert bool(found.error_message) == (version < 4 or key_type != 2)
+
+
+@pytest.mark.parametrize("key", ["g", "g:t:0", f":{'A' * 22}:0", f"g:{'A' * 22}:-1", f"g:{'A' * 22}:x"])
+def test_a_key_that_names_no_share_partition_is_refused(key: str, harness: Harness) -> None:
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+    assert harness.ask(request, 6).coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_the_coordinator_of_a_share_partition_leads_its_state(several: Harness) -> None:
+    key = f"a:group:{'A' * 21}Q:3"
+    found = several.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]), 6).coordinators[0]
+    log = several.services.share_states.store.log
+    leader = log.coordinator(key)
+    assert leader is not None
+    assert (found.error_code, found.node_id) == (0, leader.id)
 
 
 def test_there_is_no_coordinator_when_its_topic_cannot_be_made(

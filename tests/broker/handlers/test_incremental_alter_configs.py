@@ -375,7 +375,7 @@ def test_a_groups_key_counts_when_it_is_next_asked_for(harness: Harness) -> None
     ("name", "key", "text", "code", "message"),
     [
         ("", "consumer.session.timeout.ms", "50000", INVALID_REQUEST, "Default group resources are not allowed."),
-        ("g", "share.session.timeout.ms", "5", INVALID_CONFIG, "Unknown group config name: share.session.timeout.ms"),
+        ("g", "streams.warmup", "5", INVALID_CONFIG, "Unknown group config name: streams.warmup"),
         (
             "g",
             "consumer.session.timeout.ms",

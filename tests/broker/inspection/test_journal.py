@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Entry, Journal, Origin
 from minibroker.inspection.kept import MOST_BYTES, request_of
-from minibroker.inspection.message_json import RecordsSummary, bytes_json, camel_case, detached, summary, to_json
+from minibroker.inspection.message_json import RecordsSummary, detached, summary, to_json
 from minibroker.requests.declarations import Target
 from minibroker.requests.dispatch import encode_answers
 from minibroker.requests.endpoints import Endpoint, endpoint
@@ -30,6 +31,7 @@ from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.json_values import bytes_json, camel_case
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
@@ -223,9 +225,9 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
     response = data.draw(messages(served.response, version))
     flexible = served.has_flexible_response_header(version)
     entry = entry_of(served, version, frame, request)
+    sent = bytes_of(Answer(response, version, 1, flexible))
     encode_answers([Answer(response, version, 1, flexible, entry)])
     assert entry.request == detached(request)
-    sent = bytes_of(Answer(response, version, 1, flexible))
     decoded, _ = decode(served.response, memoryview(sent), version, 8 + flexible)
     assert entry.response == detached(decoded)
     assert entry.bytes_out == len(sent)
@@ -341,6 +343,40 @@ def test_records_of_a_file_are_counted_without_reading_all_of_it(tmp_path: Path,
             found = summary(LogSlice(handle, 0, len(data) - cut))
             assert found == summary(data[: len(data) - cut])
     assert summary(data) == RecordsSummary(len(data), 60, 120)
+
+
+def fetched_records(entry: Entry) -> Any:
+    return entry.response.responses[0].partitions[0].records
+
+
+def test_many_batches_of_a_file_are_counted_when_somebody_asks(tapped: Tapped, journal: Journal) -> None:
+    for _ in range(100):
+        tapped.produce(batch(b"a", b"b"))
+    journal.clear()
+    frame = frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
+    answer = compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
+    assert isinstance(answer, Answer)
+    with patch.object(LogSlice, "read", side_effect=AssertionError), patch("os.pread", side_effect=AssertionError):
+        encode_answers([answer])
+    (entry,) = journal
+    size = 100 * len(batch(b"a", b"b"))
+    with ThreadPoolExecutor(1) as others:  # a test's thread is not the broker's
+        assert others.submit(fetched_records, entry).result() == RecordsSummary(size, 100, 200)
+    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    assert fetched_records(entry) == RecordsSummary(size, 100, 200)
+
+
+def test_only_the_size_is_known_of_many_batches_whose_file_has_gone(tapped: Tapped, journal: Journal) -> None:
+    for count in (1, 100):
+        for _ in range(count):
+            tapped.produce(batch(b"a", b"b"))
+        tapped.ask(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
+    tapped.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+    few, many = (fetched_records(each) for each in journal.entries(api="Fetch"))
+    size = len(batch(b"a", b"b"))
+    assert few == RecordsSummary(size, 1, 2)
+    assert many == RecordsSummary(101 * size, None, None)
+    assert json.dumps(many._asdict()) == f'{{"size": {101 * size}, "batches": null, "records": null}}'
 
 
 def test_fields_of_other_versions_are_not_shown() -> None:

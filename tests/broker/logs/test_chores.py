@@ -79,6 +79,7 @@ def test_a_chore_may_give_itself_another_period(rig: Rig) -> None:
 def test_long_work_is_done_in_slices(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.perf_counter", lambda: now)
+    monkeypatch.setattr(module, "_SLICE_S", 0.003)
     steps = 0
 
     def work() -> Iterator[None]:

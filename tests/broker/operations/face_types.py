@@ -14,6 +14,7 @@ from minibroker.operations.blocking import BrokerNode, ConsumerGroup
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.producing import RecordMetadata
 from minibroker.operations.records import ConsumerRecord
+from minibroker.operations.share_groups import SharePartitionDescription
 from minibroker.operations.snapshots import Snapshot
 from minibroker.operations.topics import TopicDescription
 from minibroker.pytest_plugin import KafkaFactory
@@ -46,6 +47,7 @@ def of_handles(kafka: Broker) -> None:
     assert_type(group.describe(), GroupDescription)
     assert_type(group.wait_until_stable(2, timeout=1), GroupDescription)
     assert_type(group.lag(), dict[TopicPartition, int])
+    assert_type(group.share_partitions(), dict[TopicPartition, SharePartitionDescription])
     assert_type(kafka.clock.now_ms(), int)
     kafka.clock.advance(timedelta(days=1))
     assert_type(kafka.retention.run(), int)

@@ -4,9 +4,24 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message, ShareConsumer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it names no exports
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from minibroker import Broker
+from tests.patience import PATIENCE_S
+
+SHARING = {
+    "group.share.min.heartbeat.interval.ms": "50",
+    "group.share.heartbeat.interval.ms": "50",
+    "group.share.assignment.interval.ms": "0",
+}
+"""Members of share groups are assigned partitions at once."""
 
 
 @contextmanager
@@ -44,3 +59,44 @@ def member(
         ending.set()
         thread.join()
         consumer.close()
+
+
+@contextmanager
+def sharer(broker: Broker, topic: str = "jobs") -> Generator[ShareConsumer]:
+    """A member of the share group "g" that acknowledges each record."""
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "client.id": "sharer",
+            "share.acknowledgement.mode": "explicit",
+        }
+    )
+    consumer.subscribe([topic])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def polled(consumer: ShareConsumer, count: int) -> list[Message]:
+    """The next records, of which there are so many."""
+    found: list[Message] = []
+    while len(found) < count:
+        found += consumer.poll(PATIENCE_S)
+    assert [each.error() for each in found] == [None] * count
+    return found
+
+
+def from_the_start(broker: Broker) -> None:
+    """Have the share group "g" begin with the first records."""
+    group_from_the_start(broker.bootstrap_servers, "g")
+
+
+def group_from_the_start(bootstrap: str, group: str) -> None:
+    """Have a share group begin with the first records."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    (altered,) = admin.incremental_alter_configs([resource]).values()
+    altered.result(PATIENCE_S)

@@ -65,7 +65,7 @@ def test_every_method_for_the_loop_has_a_blocking_form(twin: type) -> None:
 def test_help_shows_the_arguments_and_the_documentation_of_a_method() -> None:
     shown = pydoc.plain(pydoc.render_doc(Broker.produce))
     assert "\nproduce(self, topic: str, *values:" in shown
-    assert "Append records without a client; returns where each of them is." in shown
+    assert "Append records without a client; return the partition and offset of each." in shown
 
 
 def test_a_mistake_in_the_arguments_is_named_and_nothing_runs() -> None:

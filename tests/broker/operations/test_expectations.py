@@ -82,6 +82,17 @@ def test_expect_returns_the_record_or_compares_the_nearest_first(broker: Broker)
     assert "    header 'trace': missing; headers: none" in lines
 
 
+def test_expect_takes_a_matcher_as_it_is(broker: Broker) -> None:
+    broker.produce("whole", {"id": 1}, key="a", headers={"trace": "1"})
+    matcher = record({"id": 1}, headers={"trace": "1"})
+    assert broker.expect("whole", matcher).key == b"a"
+    broker.expect_none("whole", record({"id": 2}))
+    with pytest.raises(
+        TypeError, match=r"^record\(value=\{'id': 1\}, .*\) has all conditions: write key, headers and "
+    ):
+        broker.expect("whole", matcher, key="a")
+
+
 def test_among_a_thousand_records_the_nearest_are_told_and_how_many_differ_in_what(broker: Broker) -> None:
     broker.produce("many", *({"id": each, "kind": "a"} for each in range(1000)))
     with pytest.raises(WaitTimeoutError) as caught:
@@ -171,7 +182,7 @@ def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginnin
 
 def test_that_nothing_was_sent_holds_for_a_topic_with_no_such_record_and_for_none(broker: Broker) -> None:
     broker.expect_none("invoices")
-    with pytest.raises(NotFoundError, match=r"no topic 'invoices'; .*expect_none\('invoices'\) holds that nothing was"):
+    with pytest.raises(NotFoundError, match=r"no topic 'invoices'; .*expect_none\('invoices'\) passes also"):
         broker.records("invoices")
     broker.create_topic("quiet")
     broker.expect_none("quiet")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
 import threading
 from pathlib import Path
 
@@ -12,7 +13,12 @@ import pytest
 from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
 from minibroker.logs.log_manager import LogManager
+from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
+from minibroker_protocol.codec import Splices
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.harness import frame_of
 from tests.patience import PATIENCE_S
 
 
@@ -82,3 +88,31 @@ async def test_a_stop_closes_connections_that_are_still_being_accepted(rounds: i
         for client in clients:
             with contextlib.suppress(ConnectionResetError):
                 assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "sends"),
+    [(MetadataRequest(topics=None), 12, 20), (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0, 1)],
+)
+async def test_answers_that_take_long_to_encode_leave_one_by_one(
+    request_: object, version: int, sends: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    real = Outbox.send
+
+    def counting(self: Outbox, data: bytearray, splices: Splices) -> None:
+        sent.append(len(data))
+        real(self, data, splices)
+
+    monkeypatch.setattr(Outbox, "send", counting)
+    monkeypatch.setattr("minibroker.server.connection._TURN_S", PATIENCE_S)
+    async with Broker(topics=["t"]) as broker:
+        reader, writer = await asyncio.open_connection(*broker.address)
+        frame = frame_of(request_, version)
+        writer.write((struct.pack(">i", len(frame)) + frame) * 20)
+        for _ in range(20):
+            size = struct.unpack(">i", await reader.readexactly(4))[0]
+            await reader.readexactly(size)
+        writer.close()
+        await writer.wait_closed()
+    assert len(sent) == sends

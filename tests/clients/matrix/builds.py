@@ -225,12 +225,13 @@ def rust() -> Sequence[str]:
 
 
 def _build_rust(made: Path) -> None:
-    cargo = toolchains.rare_tool("cargo")
-    failure = toolchains.run([cargo, "fetch", "--locked"], _RUST)
+    cargo, variables = toolchains.cargo()
+    failure = toolchains.run([cargo, "fetch", "--locked"], _RUST, variables)
     if failure:
         toolchains.missing(failure)
     target = made / "target"
-    failure = toolchains.run([cargo, "build", "--locked", "--offline"], _RUST, {"CARGO_TARGET_DIR": str(target)})
+    command = [cargo, "build", "--locked", "--offline"]
+    failure = toolchains.run(command, _RUST, {**variables, "CARGO_TARGET_DIR": str(target)})
     assert failure is None, failure
     shutil.copy(target / "debug" / "matrix", made)
     shutil.rmtree(target)

@@ -5,9 +5,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.clients.members.talk import Talk
+from tests.patience import PATIENCE_S
 
 POLL_S = 0.1
-TIMEOUT_S = 120.0
 
 
 class Member:
@@ -102,7 +102,7 @@ class Member:
         requested_partitions = [TopicPartition(topic, partition) for topic, partition in partitions]
         return [
             [found.topic, found.partition, found.offset if found.offset >= 0 else None, found.metadata]
-            for found in self._consumer.committed(requested_partitions, timeout=TIMEOUT_S)
+            for found in self._consumer.committed(requested_partitions, timeout=PATIENCE_S)
         ]
 
 

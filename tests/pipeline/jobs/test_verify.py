@@ -341,6 +341,14 @@ def test_a_partition_without_a_log_or_without_a_directory_is_found(tmp_path: Pat
     ]
 
 
+def test_a_partition_that_a_broker_makes_right_now_may_have_no_log_yet(tmp_path: Path) -> None:
+    sound(tmp_path, clean=False)
+    (tmp_path / "new-0").mkdir()
+    assert verify([str(tmp_path)]).findings == []
+    (tmp_path / "new-0" / f"{5:020d}.snapshot").write_bytes(encode_snapshot({}))  # but this one has had records
+    assert place(only(tmp_path)) == ("new-0", None, What.MISSING, True)
+
+
 @pytest.mark.parametrize(
     "name", ["leader-epoch-checkpoint", "partition.metadata", f"{20:020d}.snapshot", "../replication-offset-checkpoint"]
 )

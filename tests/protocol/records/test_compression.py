@@ -22,8 +22,13 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.codecs.lz4_v0_codec import xxh32_of_few
-from minibroker_protocol.records.compression import compress_in_steps, decompress_in_steps
+from minibroker_protocol.records.compression import (
+    compress_in_steps,
+    decompress_in_steps,
+    decompress_within,
+)
 from minibroker_protocol.steps import Steps, drain
+from tests.samples import part
 
 GZIP, SNAPPY, LZ4, ZSTD = (
     CompressionCodec.GZIP,
@@ -399,8 +404,8 @@ def test_data_is_unpacked_in_steps(codec: CompressionCodec, size: int) -> None:
 def test_what_is_wrong_is_the_same_in_steps(codec: CompressionCodec) -> None:
     packed = bytearray(compress(codec, LARGE))
     rng = random.Random(5)
-    broken = [bytes(packed[: rng.randrange(len(packed))]) for _ in range(20)]
-    for _ in range(100):
+    broken = [bytes(packed[: rng.randrange(len(packed))]) for _ in range(part(20, 10))]
+    for _ in range(part(100, 30)):
         damaged = bytearray(packed)
         damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         broken.append(bytes(damaged))
@@ -439,6 +444,49 @@ def test_data_is_packed_in_steps_to_the_same_bytes(codec: CompressionCodec, magi
     packed, steps = taken(compress_in_steps(codec, data, magic=magic))
     assert packed == compress(codec, data, magic=magic)
     assert steps >= size // STEP_SIZE
+
+
+@pytest.mark.parametrize("size", [0, 1, STEP_SIZE, STEP_SIZE + 1, len(LARGE)])
+def test_zstd_packs_in_steps_what_it_unpacks(size: int) -> None:
+    packed, steps = taken(compress_in_steps(ZSTD, LARGE[:size]))
+    assert decompress(ZSTD, packed, max_size=size) == LARGE[:size]
+    assert zstandard.get_frame_parameters(bytes(packed)).content_size == size
+    assert steps >= size // STEP_SIZE
+
+
+FRAME = b"\x28\xb5\x2f\xfd\x00\x58"
+"""The header of a zstd frame without a content size."""
+LAST_BLOCK = b"\x01\x00\x00"
+
+
+@pytest.mark.parametrize(
+    ("block", "plain"), [(b"\x00\x00\x00", b""), (b"\x02\x00\x00x", b""), (b"\x08\x00\x00x", b"x")]
+)
+def test_very_many_blocks_are_counted_in_steps(block: bytes, plain: bytes) -> None:
+    count = 20_001
+    data = FRAME + block * count + LAST_BLOCK
+    found, steps = taken(decompress_in_steps(ZSTD, data, max_size=MEGABYTE))
+    assert found == plain * count == decompress(ZSTD, data, max_size=MEGABYTE)
+    assert steps >= 10
+    assert decompress_within(ZSTD, data, MEGABYTE) is None
+    cut = data[:-3]
+    assert decompress_within(ZSTD, cut, MEGABYTE) is None  # it was not counted to its end
+    with pytest.raises(InvalidRecordError, match="cut short"):
+        drain(decompress_in_steps(ZSTD, cut, max_size=MEGABYTE))
+
+
+def test_very_many_frames_are_counted_in_steps() -> None:
+    data = compress(ZSTD, b"x") * 3_000
+    found, steps = taken(decompress_in_steps(ZSTD, data, max_size=MEGABYTE))
+    assert found == b"x" * 3_000
+    assert steps >= 15
+
+
+def test_a_batch_of_usual_blocks_is_unpacked_within_a_budget() -> None:
+    packed = compress(ZSTD, random.Random(1).randbytes(MEGABYTE))
+    assert decompress_within(ZSTD, packed, MEGABYTE) is not None
+    with pytest.raises(InvalidRecordError, match="cut short"):
+        decompress_within(ZSTD, packed[:-1], MEGABYTE)
 
 
 @given(data=st.lists(st.binary(max_size=2_000) | st.builds(bytes, st.integers(0, 2_000)), max_size=60))

@@ -11,10 +11,10 @@ from typing import Final
 
 from benchmarks.loop_meter import Hold
 from tests.clients.broker_process import environment
+from tests.patience import PATIENCE_S
 from tests.torture.ledger import TortureError
 
 _READY_WORD: Final = re.compile(r"(\S+?)=(\S+)")
-_STOP_S: Final = 60.0
 _PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SECURITY: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -136,9 +136,9 @@ class FuzzedBroker:
         assert self._child is not None
         self._child.send_signal(signal.SIGTERM)
         try:
-            status = self._child.wait(_STOP_S)
+            status = self._child.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            raise TortureError(f"the broker has not stopped within {_STOP_S:.0f} s") from None
+            raise TortureError(f"the broker has not stopped within {PATIENCE_S:.0f} s") from None
         self.close()
         if status:
             raise TortureError(f"the broker has stopped with status {status}")

@@ -32,6 +32,7 @@ from minibroker_protocol.messages.alter_client_quotas import (
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of, response_of
 from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
 from tests.protocol.message_strategies import message_class
 from tests.torture.disk import check_partition
 from tests.torture.fuzz.broker import CONFIGURATIONS, Configuration, FuzzedBroker
@@ -49,7 +50,6 @@ _CLIENT_ID: Final = "fuzz"
 _PROBE: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _PROBES: Final = 2
 """A turn of the loop may see the probe before the request; the next one has seen both."""
-_PATIENCE_S: Final = 60.0
 _REPEATS: Final = 5
 _FLAT_BYTES: Final = 16_000_000
 _MUTATED: Final = 0.5
@@ -233,7 +233,7 @@ class Round:
         listener = "SASL_PLAINTEXT" if self.configuration.is_secured else "PLAINTEXT"
         addresses = self.broker.listeners[listener]
         client = SocketClient(addresses[self._findings.counts["requests"] % len(addresses)])
-        client.socket.settimeout(_PATIENCE_S)
+        client.socket.settimeout(PATIENCE_S)
         if self.configuration.logs_in:
             _log_in(client)
         return client
@@ -251,7 +251,7 @@ class Round:
                 return "waits"
             if not head:
                 return "closed"
-            client.socket.settimeout(_PATIENCE_S)
+            client.socket.settimeout(PATIENCE_S)
             head = client.receive_bytes(4)
             body = client.receive_bytes(struct.unpack(">i", head)[0])
         except ConnectionError:
@@ -268,7 +268,7 @@ class Round:
     def _open_probe(self) -> None:
         if self._probe is not None:
             self._probe.close()
-        self._probe = socket.create_connection(self.broker.listeners["PLAINTEXT"][0], timeout=_PATIENCE_S)
+        self._probe = socket.create_connection(self.broker.listeners["PLAINTEXT"][0], timeout=PATIENCE_S)
 
     def _ping(self) -> None:
         """`TortureError` unless another client is answered."""

@@ -46,6 +46,10 @@ class Reply(DelayedResponse):
         if hasattr(self, "deliver"):
             del self.deliver
 
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "the other members of its group"
+
     def outcome(self) -> Any:
         """The return value of the handler: the response if there is one, else this."""
         return self if self.response is None else self.response

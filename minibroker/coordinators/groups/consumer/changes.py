@@ -4,7 +4,7 @@ A change is a key and its value, or None for a tombstone. Those of one step are 
 is in the log (`ConsumerGroup.apply`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
@@ -16,6 +16,12 @@ from minibroker_protocol.records import NewRecord
 from minibroker_protocol.schema import schema_of
 
 _VALUE_VERSION: Final = 0
+_OF_MEMBERS: Final = (
+    records.ConsumerGroupCurrentMemberAssignmentKey,
+    records.ConsumerGroupTargetAssignmentMemberKey,
+    records.ConsumerGroupMemberMetadataKey,
+)
+"""The keys of a member's records, in the order in which Kafka insists on their tombstones."""
 
 
 class Change(NamedTuple):
@@ -32,6 +38,11 @@ class Change(NamedTuple):
     def encode_key(self) -> bytes:
         """Its key as it is written; the version says what kind of record it is."""
         return encode_versioned(self.key, schema_of(self.key.__class__).versions.first)
+
+
+def member_tombstones(kinds: Sequence[type[Any]], group_id: str, members: Collection[str]) -> list[list[Change]]:
+    """The tombstones of members' records, by kind of key."""
+    return [[Change(kind(group_id=group_id, member_id=each), None) for each in members] for kind in kinds]
 
 
 def group_epoch(group_id: str, epoch: int) -> Change:
@@ -78,25 +89,14 @@ def assignment_epoch(group_id: str, epoch: int) -> Change:
 
 
 def without_member(group_id: str, member_id: str) -> list[Change]:
-    """A member is gone; Kafka insists on this order."""
-    return [
-        Change(records.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        Change(records.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        Change(records.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
-    ]
+    """A member is gone."""
+    return [tombstone for (tombstone,) in member_tombstones(_OF_MEMBERS, group_id, [member_id])]
 
 
 def without_group(group: ConsumerGroup, members: Collection[str]) -> list[Change]:
     """The group is gone, with whoever is in it, by member ids."""
     group_id = group.group_id
-    kinds = (
-        records.ConsumerGroupCurrentMemberAssignmentKey,
-        records.ConsumerGroupTargetAssignmentMemberKey,
-        records.ConsumerGroupMemberMetadataKey,
-    )
-    current, target, metadata = (
-        [Change(kind(group_id=group_id, member_id=each), None) for each in members] for kind in kinds
-    )
+    current, target, metadata = member_tombstones(_OF_MEMBERS, group_id, members)
     return [
         *current,
         *target,

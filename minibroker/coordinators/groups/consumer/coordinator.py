@@ -171,6 +171,8 @@ class ConsumerGroups:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
         if group is None:
             return ConsumerGroup(group_id), []
+        if not isinstance(group, Group):
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_empty:
             return ConsumerGroup(group_id, group.offsets), self._store.tombstones(group)
         if not self.migration.may_upgrade(group, self.max_size):

@@ -14,6 +14,7 @@ from minibroker.coordinators.groups.consumer import changes as records
 from minibroker.coordinators.groups.consumer.assignors import Assignor
 from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
+from minibroker.coordinators.groups.consumer.known_topics import known_topics
 from minibroker.coordinators.groups.consumer.member import JOINING, ConsumerMember
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.consumer.reconciliation import reconcile
@@ -103,22 +104,7 @@ class GroupUpdate:
         return self._there_are(named) is not self._group.topics
 
     def _there_are(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
-        """Those of some topics that exist; the group's own mapping where nothing is new."""
-        known = self._group.topics
-        if known.keys() <= names and all(self._is_as_before(*each) for each in known.items()):
-            unknown = names - known.keys()
-            if not any(self._topics.get(name) for name in unknown):
-                return known
-        found: dict[str, TopicMetadata] = {}
-        for name in sorted(names):
-            topic = self._topics.get(name)
-            if topic is not None:
-                found[name] = TopicMetadata(topic.id, len(topic.partitions))
-        return found
-
-    def _is_as_before(self, name: str, before: TopicMetadata) -> bool:
-        topic = self._topics.get(name)
-        return topic is not None and topic.id == before.topic_id and len(topic.partitions) == before.partitions
+        return known_topics(self._topics, names, self._group.topics)
 
     def without(self, gone: Collection[str]) -> None:
         """Members go; the group is one epoch further."""

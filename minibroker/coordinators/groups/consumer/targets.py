@@ -144,7 +144,7 @@ class Targets:
             change = records.target_assignment(group.group_id, member.member_id, partitions)
             written.append(record if is_same else change.encode(now_ms))
             changed[member.member_id] = partitions
-        return self._store.save_target(group, changed, written, epoch)
+        return self._store.save_target(group, changed, written, records.assignment_epoch(group.group_id, epoch))
 
 
 def has_same_subscription(member: ConsumerMember, before: ConsumerMember) -> bool:

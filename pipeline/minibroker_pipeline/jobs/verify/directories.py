@@ -205,10 +205,16 @@ class _Listing:
                 for suffix in sorted(suffixes):
                     message = "there is no log file for this index"
                     self._note(f"{base:020d}{suffix}", What.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
-        if not self._logs:
+        if not self._logs and not self._is_being_made():
             self._note(
                 "", What.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
             )
+
+    def _is_being_made(self) -> bool:
+        """Whether a broker makes the partition now, or was killed then: the directory comes first, then its log."""
+        data, key = self._partition.data, (self._partition.topic, self._partition.partition)
+        known = any(data.offset_in(name, *key) for name in OFFSET_CHECKPOINTS)
+        return not (data.is_clean or known or self._indexes or self._partition.snapshots)
 
     def _take(self, entry: Entry) -> None:
         name = entry.name

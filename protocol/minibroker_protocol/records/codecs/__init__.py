@@ -1,7 +1,7 @@
 """One module per compression codec, each loaded when its first batch arrives.
 
 Each has `compress(data, level) -> bytes` and `decompress(data, max_size) -> bytes`, and the same as pieces of at most
-`STEP_SIZE` bytes of plain data each: `decompressed(data, max_size) -> Iterator[bytes]`, and but for zstd
+`STEP_SIZE` bytes of plain data each, perhaps none: `decompressed(data, max_size) -> Iterator[bytes]` and
 `compressed(data, level) -> Iterator[bytes]`. A caller may serve others between two pieces. What the peer got wrong is
 `InvalidRecordError`: the batch's checksum was right, so the producer sent what it meant to send, and sending it again
 (what clients do after a corrupt batch) cannot help.

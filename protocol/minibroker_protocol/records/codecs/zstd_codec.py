@@ -11,7 +11,9 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final
 
+from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
+from minibroker_protocol.steps import Steps, drain
 
 _zstandard: Any = import_module("zstandard")
 
@@ -25,6 +27,9 @@ _RLE_BLOCK: Final = 1
 _COMPRESSED_BLOCK: Final = 2
 _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
+_BLOCKS_OF_A_STEP: Final = 2_000
+_FRAMES_OF_A_STEP: Final = 200
+_MANY_STEPS: Final = 10
 
 
 class _Contexts(threading.local):
@@ -51,10 +56,19 @@ def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
     return frame
 
 
+def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+    """One frame with its content size, in pieces."""
+    frame = _zstandard.ZstdCompressor(level).compressobj(size=len(data))  # not the thread's own: see `decompressed`
+    view = memoryview(data)
+    for start in range(0, len(view), STEP_SIZE):
+        yield frame.compress(view[start : start + STEP_SIZE])
+    yield frame.flush()
+
+
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
     """All frames, joined."""
     try:
-        bound = _bound(memoryview(data))
+        bound = drain(_bound(memoryview(data)))
         with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
             out: bytes = reader.read(min(bound, max_size) + 1)
     except _zstandard.ZstdError as error:
@@ -65,10 +79,17 @@ def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """All frames in pieces."""
+    """All frames in pieces. Some are empty: they tell that many blocks were counted."""
     decompressor: Any = _zstandard.ZstdDecompressor()  # not the thread's own, which others use between two pieces
     try:
-        left = min(_bound(memoryview(data)), max_size) + 1
+        walk = _bound(memoryview(data))
+        while True:
+            try:
+                next(walk)
+            except StopIteration as end:
+                left = min(end.value, max_size) + 1
+                break
+            yield b""
         size = 0
         with decompressor.stream_reader(data, read_across_frames=True) as reader:
             while part := reader.read(min(left, STEP_SIZE)):
@@ -81,13 +102,25 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
         raise malformed("zstd", error) from None
 
 
-def _bound(data: memoryview) -> int:
+def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
+    """Whether it takes long to count the blocks, since most of them are nearly empty. Writers make no such frames."""
+    try:
+        walk = _bound(memoryview(data))
+        return any(number == _MANY_STEPS for number, _ in enumerate(walk, 1))
+    except (_zstandard.ZstdError, InvalidRecordError):
+        return False  # whoever unpacks them says what is wrong
+
+
+def _bound(data: memoryview) -> Steps[int]:
     """The most that the frames can hold, provided that the last of them is there to its end."""
-    position = bound = 0
+    position = bound = frames = 0
     try:
         while position < len(data) or not position:
-            position, frame_bound = _walk_frame(data, position)
+            position, frame_bound = yield from _walk_frame(data, position)
             bound += frame_bound
+            frames += 1
+            if not frames % _FRAMES_OF_A_STEP:
+                yield
     except (IndexError, StructError):
         raise cut_short("zstd", len(data)) from None
     if position > len(data):
@@ -95,7 +128,7 @@ def _bound(data: memoryview) -> int:
     return bound
 
 
-def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
+def _walk_frame(data: memoryview, position: int) -> Steps[tuple[int, int]]:
     """Where the frame at `position` ends, and the most that it can hold."""
     (magic,) = _UINT32.unpack_from(data, position)
     if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
@@ -104,12 +137,15 @@ def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
     head = data[position : position + _MAX_FRAME_HEADER]
     frame = _zstandard.get_frame_parameters(head)
     position += _zstandard.frame_header_size(head)
-    bound = last = 0
+    bound = last = count = 0
     while not last:
         block_head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
         last, kind, size = block_head & 1, block_head >> 1 & 3, block_head >> 3
         position += _BLOCK_HEAD + (1 if kind == _RLE_BLOCK else size)
         bound += _MAX_BLOCK if kind == _COMPRESSED_BLOCK else size
+        count += 1
+        if not count % _BLOCKS_OF_A_STEP:
+            yield
     if frame.has_checksum:
         position += _CHECKSUM_SIZE
     if frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN:

@@ -86,7 +86,7 @@ def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, mo
 
     before = consumers.describe()
     with monkeypatch.context() as patch:
-        patch.setattr(consumers.harness.services.groups.store.log, "append", refuse)
+        patch.setattr(consumers.harness.services.groups.store.log, "append_batch", refuse)
         assert consumers.beat("b", topics=["four"]).error_code == ErrorCode.NOT_COORDINATOR
         assert consumers.beat("a", -1).error_code == ErrorCode.NOT_COORDINATOR
         consumers.harness.clock.advance(SESSION_MS + 10)

@@ -1,6 +1,5 @@
 """Committed offsets that nobody needs any more: Kafka's rules of KIP-211."""
 
-import math
 from collections.abc import Callable
 
 import pytest
@@ -18,10 +17,8 @@ T0, U0 = ("t", 0), ("u", 0)
 
 
 @pytest.fixture
-def harness(configured: Make, monkeypatch: pytest.MonkeyPatch) -> Harness:
+def harness(configured: Make) -> Harness:
     """A broker that keeps offsets for ten minutes and looks every minute; with topics t and u."""
-    # A chore that a slow machine interrupts rests from when it goes on, which is after the time that is let pass.
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", math.inf)
     made = configured({"offsets.retention.minutes": "10", "offsets.retention.check.interval.ms": "60000"})
     made.create("u")
     return made

@@ -9,6 +9,7 @@ import pytest
 from minibroker.coordinators.groups.consumer.assignors import pace
 from minibroker.routing.outcomes import Answer
 from minibroker.support.regular_expressions import expression
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
 from tests.broker.harness import Harness
@@ -108,7 +109,7 @@ def test_a_group_that_is_gone_is_not_written_again(slow: Slow) -> None:
     slow.beat_first("b", -1)
     group = slow.harness.services.groups.store.find("g")
     assert group is not None
-    assert slow.harness.services.groups.store.remove(group) == ErrorCode.NONE
+    assert drain(slow.harness.services.groups.store.remove(group)) == ErrorCode.NONE
     slow.harness.run_soon()
     slow.harness.crash()
     assert slow.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND

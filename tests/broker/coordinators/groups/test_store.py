@@ -10,6 +10,7 @@ from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
 from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.requests.dispatch import accept
 from minibroker.routing.outcomes import Answer
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -283,7 +284,7 @@ def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, aga
     store = harness.services.groups.store
     store.save_group(group)
     commit(harness, {T0: 1})
-    assert store.remove(group) == 0
+    assert drain(store.remove(group)) == 0
     assert (store.get("g"), group.state) == (None, GroupState.DEAD)
     again(harness)
     assert offsets_of(harness) == {}
@@ -329,7 +330,7 @@ def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert store.remove(group) == 0
+    assert drain(store.remove(group)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 
@@ -342,7 +343,7 @@ def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert store.remove(group) == 0
+    assert drain(store.remove(group)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 

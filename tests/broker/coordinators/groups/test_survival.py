@@ -31,7 +31,7 @@ def full_disk(members: Members, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
     @contextmanager
     def refusing() -> Generator[None]:
         with monkeypatch.context() as patch:
-            patch.setattr(members.harness.services.groups.store.log, "append", refuse)
+            patch.setattr(members.harness.services.groups.store.log, "append_batch", refuse)
             yield
 
     return refusing

@@ -93,6 +93,15 @@ _NOTHING: Final[dict[str, Any]] = {
 }
 
 
+_OF_SHARE_STATES: Final = (
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+)
+
+
 def attempts(names: Names) -> list[Attempt]:
     """All of them."""
     topic, topic_id, group, transactional_id = names
@@ -102,6 +111,7 @@ def attempts(names: Names) -> list[Attempt]:
     fetched = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     fetch = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1000}
     produce = {"acks": -1, "timeout_ms": 1000}
+    share = {"group_id": group, "member_id": "m", "topics": [{"topic_id": topic_id, "partitions": [partition]}]}
     acl = {
         "resource_type": 2,
         "resource_name": topic,
@@ -304,11 +314,57 @@ def attempts(names: Names) -> list[Attempt]:
         Attempt("ListConfigResources", 0, {}),
         Attempt("DescribeTopicPartitions", 0, {"topics": [{"name": topic}]}),
         Attempt("DescribeTopicPartitions", 0, {"topics": []}, "all"),
+        Attempt(
+            "ShareGroupHeartbeat",
+            1,
+            {"group_id": group, "member_id": "m", "member_epoch": 0, "subscribed_topic_names": [topic]},
+        ),
+        Attempt("ShareGroupDescribe", 1, {"group_ids": [group]}),
+        Attempt(
+            "StreamsGroupHeartbeat",
+            0,
+            {
+                "group_id": group,
+                "member_id": "m",
+                "member_epoch": 0,
+                "rebalance_timeout_ms": 1000,
+                "process_id": "p",
+                "topology": {
+                    "epoch": 0,
+                    "subtopologies": [{"subtopology_id": "0", "source_topics": [topic]}],
+                },
+                "active_tasks": [],
+                "standby_tasks": [],
+                "warmup_tasks": [],
+            },
+        ),
+        Attempt("StreamsGroupDescribe", 0, {"group_ids": [group]}),
+        Attempt("ShareFetch", 2, share | {"share_session_epoch": 0, "max_records": 1, "max_bytes": 1000}),
+        Attempt("ShareAcknowledge", 2, share | {"share_session_epoch": 1}),
+        *(
+            Attempt(api, 0, {"group_id": group, "topics": [{"topic_id": topic_id, "partitions": [{"partition": 0}]}]})
+            for api in _OF_SHARE_STATES
+        ),
         Attempt("AddRaftVoter", 0, {"cluster_id": None, "timeout_ms": 1000, "voter_id": 7}),
         Attempt("RemoveRaftVoter", 0, {"cluster_id": None, "voter_id": 7}),
         Attempt("AlterPartition", 3, {"broker_id": NODE}),
         Attempt("Envelope", 0, {}),
         Attempt("AllocateProducerIds", 0, {"broker_id": NODE}),
+        Attempt(
+            "DescribeShareGroupOffsets",
+            1,
+            {"groups": [{"group_id": group, "topics": [{"topic_name": topic, "partitions": [0]}]}]},
+        ),
+        Attempt("DescribeShareGroupOffsets", 1, {"groups": [{"group_id": group, "topics": None}]}, "all"),
+        Attempt(
+            "AlterShareGroupOffsets",
+            0,
+            {
+                "group_id": group,
+                "topics": [{"topic_name": topic, "partitions": [{"partition_index": 0, "start_offset": 0}]}],
+            },
+        ),
+        Attempt("DeleteShareGroupOffsets", 0, {"group_id": group, "topics": [{"topic_name": topic}]}),
         Attempt("UnregisterController", 0, {"controller_id": 7}),
     ]
 

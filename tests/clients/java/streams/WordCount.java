@@ -18,7 +18,7 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts words with Kafka Streams, exactly once (version 2), in stores in memory with change logs.
  *
- * <p>Arguments: BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR. Each word of each record of INPUT makes one record in
+ * <p>Arguments: BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR, and "streams" for the protocol of KIP-1071. Each word of each record of INPUT makes one record in
  * OUTPUT: the word is its key, its value the number of times that it has come, as text. A thread that fails is
  * replaced. It ends at the end of its standard input.
  *
@@ -66,8 +66,12 @@ public final class WordCount {
         properties.put("num.stream.threads", "1");
         properties.put("statestore.cache.max.bytes", "0"); // or it leaves out counts that are soon outdated
         properties.put("reconnect.backoff.max.ms", "200");
-        properties.put("consumer.session.timeout.ms", "6000");
-        properties.put("consumer.heartbeat.interval.ms", "500");
+        if (arguments.length > 5) {
+            properties.put("group.protocol", arguments[5]); // the broker decides on sessions and heartbeats
+        } else {
+            properties.put("consumer.session.timeout.ms", "6000");
+            properties.put("consumer.heartbeat.interval.ms", "500");
+        }
         return properties;
     }
 }

@@ -224,6 +224,19 @@ def offset_and_metadata(offset: int) -> Any:
     return kafka.OffsetAndMetadata(*(offset, "", -1)[: len(kafka.OffsetAndMetadata._fields)])
 
 
+def position(each: Any, partition: Any) -> int:
+    """The position of a consumer that may still have to ask for it.
+
+    `position()` of version 2.2 reads no answers: only `poll()` does. While the answer to ListOffsets is under way it
+    asks itself again and again, without an end and whatever its time limit, with any broker. So it has to wait until
+    a fetch was answered, which tells the high watermark.
+    """
+    if VERSION == (2, 2):
+        harness.eventually(lambda: (each.poll(timeout_ms=100), each.highwater(partition))[1] is not None)
+    found: int = each.position(partition)
+    return found
+
+
 def earliest() -> None:
     topic = new_topic("earliest")
     send(topic, [b"1", b"2"])
@@ -240,7 +253,7 @@ def latest() -> None:
     with consumer(topic, group_id=None, auto_offset_reset="latest") as each:
         partition = kafka.TopicPartition(topic, 0)
         harness.eventually(lambda: (each.poll(timeout_ms=100), each.assignment())[1])
-        assert each.position(partition) == 2
+        assert position(each, partition) == 2
         send(topic, [b"3"])
         assert [record.value for record in poll(each, 1)] == [b"3"]
 

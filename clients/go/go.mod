@@ -1,0 +1,3 @@
+module minibroker/control
+
+go 1.22

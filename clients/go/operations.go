@@ -1,0 +1,430 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+type object = map[string]any
+
+func list[T any](ctx context.Context, c *Client, method, path, member string, body any) ([]T, error) {
+	var result map[string][]T
+	err := c.call(ctx, method, path, nil, body, &result)
+	return result[member], err
+}
+
+func one[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (T, error) {
+	var result T
+	err := c.call(ctx, method, path, query, body, &result)
+	return result, err
+}
+
+func (c *Client) nothing(ctx context.Context, method, path string, body any) error {
+	return c.call(ctx, method, path, nil, body, nil)
+}
+
+func (c *Client) warnings(ctx context.Context, path string, body any) ([]string, error) {
+	return list[string](ctx, c, http.MethodPost, path, "warnings", body)
+}
+
+// parameters makes a query of names and values in turn; "" leaves a parameter to the broker.
+func parameters(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
+}
+
+// number is the text of a number; "" for 0.
+func number[T int | int64](value T) string {
+	if value == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(value), 10)
+}
+
+func given(body object, name string, value any, isGiven bool) {
+	if isGiven {
+		body[name] = value
+	}
+}
+
+func criteria(value, key any, headers map[string]any, partition *int) object {
+	body := object{}
+	given(body, "value", payload(value), value != nil)
+	given(body, "key", payload(key), key != nil)
+	given(body, "headers", payloads(headers), headers != nil)
+	given(body, "partition", partition, partition != nil)
+	return body
+}
+
+func waiting(body object, timeout time.Duration) object {
+	patience := seconds(timeout)
+	given(body, "timeout", patience, patience != nil)
+	return body
+}
+
+// ListTopics returns topics by name.
+func (c *Client) ListTopics(ctx context.Context, page Page) (TopicList, error) {
+	query := parameters("after", page.After, "limit", number(page.Limit))
+	return one[TopicList](ctx, c, http.MethodGet, "/topics", query, nil)
+}
+
+// CreateTopic creates a topic.
+func (c *Client) CreateTopic(ctx context.Context, topic NewTopic) (Topic, error) {
+	return one[Topic](ctx, c, http.MethodPost, "/topics", nil, topic)
+}
+
+// DescribeTopic returns one topic.
+func (c *Client) DescribeTopic(ctx context.Context, topic string) (Topic, error) {
+	return one[Topic](ctx, c, http.MethodGet, path("topics", topic), nil, nil)
+}
+
+// DeleteTopic deletes a topic, and what groups have committed for it.
+func (c *Client) DeleteTopic(ctx context.Context, topic string) error {
+	return c.nothing(ctx, http.MethodDelete, path("topics", topic), nil)
+}
+
+// Produce appends records without a Kafka client. A topic that does not exist is created.
+func (c *Client) Produce(
+	ctx context.Context, topic string, options ProduceOptions, records ...NewRecord,
+) ([]Place, error) {
+	sent := make([]object, len(records))
+	for i, record := range records {
+		sent[i] = object{"value": payload(record.Value), "key": payload(record.Key)}
+		if record.Headers != nil {
+			headers := make([][2]any, len(record.Headers))
+			for j, header := range record.Headers {
+				headers[j] = [2]any{header.Name, payload(header.Value)}
+			}
+			sent[i]["headers"] = headers
+		}
+		given(sent[i], "timestamp", record.Timestamp, record.Timestamp != nil)
+		given(sent[i], "partition", record.Partition, record.Partition != nil)
+	}
+	body := object{"records": sent}
+	given(body, "message_format", options.MessageFormat, options.MessageFormat != "")
+	given(body, "codec", options.Codec, options.Codec != "")
+	return list[Place](ctx, c, http.MethodPost, path("topics", topic, "records"), "records", body)
+}
+
+// ReadRecords returns records of a topic as consumers read them.
+func (c *Client) ReadRecords(ctx context.Context, topic string, options ReadOptions) (RecordPart, error) {
+	query := parameters(
+		"start", number(options.Start), "isolation", options.Isolation,
+		"limit", number(options.Limit), "format", string(options.Format),
+	)
+	if options.Partition != nil {
+		query.Set("partition", strconv.Itoa(*options.Partition))
+	}
+	return one[RecordPart](ctx, c, http.MethodGet, path("topics", topic, "records"), query, nil)
+}
+
+// WaitForRecords waits until a topic has at least count committed records that match, and returns all that do.
+func (c *Client) WaitForRecords(
+	ctx context.Context, topic string, count int, wait RecordWait, format Format,
+) ([]Record, error) {
+	body := waiting(object{"count": count}, wait.Timeout)
+	if match := wait.Matching; match != nil {
+		matching := criteria(match.Value, match.Key, match.Headers, match.Partition)
+		given(matching, "offset", match.Offset, match.Offset != nil)
+		given(matching, "timestamp", match.Timestamp, match.Timestamp != nil)
+		body["matching"] = matching
+	}
+	result, err := one[RecordPart](
+		ctx, c, http.MethodPost, path("topics", topic, "records", "wait"), parameters("format", string(format)), body,
+	)
+	return result.Records, err
+}
+
+// Expect waits for a record and returns it. When none comes, the error compares with what is there.
+func (c *Client) Expect(ctx context.Context, topic string, expected Expectation, format Format) (Record, error) {
+	body := waiting(criteria(expected.Value, expected.Key, expected.Headers, expected.Partition), expected.Timeout)
+	query := parameters("format", string(format))
+	return one[Record](ctx, c, http.MethodPost, path("topics", topic, "records", "expect"), query, body)
+}
+
+// ExpectNone returns an error with the code "unexpected" if a topic has such a record. It returns a warning if the topic
+// does not exist and its name is close to that of one that does.
+func (c *Client) ExpectNone(ctx context.Context, topic string, absent Absence) ([]string, error) {
+	body := criteria(absent.Value, absent.Key, absent.Headers, absent.Partition)
+	given(body, "within", absent.Within.Seconds(), absent.Within > 0)
+	return c.warnings(ctx, path("topics", topic, "records", "expect-none"), body)
+}
+
+// ListGroups returns the ids of consumer groups.
+func (c *Client) ListGroups(ctx context.Context, page Page) (GroupIDs, error) {
+	query := parameters("after", page.After, "limit", number(page.Limit))
+	return one[GroupIDs](ctx, c, http.MethodGet, "/groups", query, nil)
+}
+
+// CommittedOffsets returns the committed offsets of a group.
+func (c *Client) CommittedOffsets(ctx context.Context, group string) ([]Committed, error) {
+	return list[Committed](ctx, c, http.MethodGet, path("groups", group, "committed"), "partitions", nil)
+}
+
+// GroupLag returns the offsets that a group is behind, where it has committed or is assigned.
+func (c *Client) GroupLag(ctx context.Context, group string) (Lag, error) {
+	return one[Lag](ctx, c, http.MethodGet, path("groups", group, "lag"), nil, nil)
+}
+
+// SharePartitions returns what a share group has in flight.
+func (c *Client) SharePartitions(ctx context.Context, group string) ([]SharePartition, error) {
+	return list[SharePartition](ctx, c, http.MethodGet, path("groups", group, "share-partitions"), "partitions", nil)
+}
+
+// WaitUntilStable waits until every member has its assignment, and somebody has each partition that they subscribe to.
+func (c *Client) WaitUntilStable(ctx context.Context, group string, wait GroupWait) (Group, error) {
+	body := waiting(object{}, wait.Timeout)
+	given(body, "members", wait.Members, wait.Members != nil)
+	return one[Group](ctx, c, http.MethodPost, path("groups", group, "wait-until-stable"), nil, body)
+}
+
+// WaitUntilCaughtUp waits until a group has read and committed all records.
+func (c *Client) WaitUntilCaughtUp(ctx context.Context, group string, wait CatchingUp) ([]Committed, error) {
+	body := waiting(object{}, wait.Timeout)
+	given(body, "topic", wait.Topic, wait.Topic != "")
+	return list[Committed](ctx, c, http.MethodPost, path("groups", group, "wait-until-caught-up"), "partitions", body)
+}
+
+// Rebalance has all members of a group join again.
+func (c *Client) Rebalance(ctx context.Context, group string) error {
+	return c.nothing(ctx, http.MethodPost, path("groups", group, "rebalance"), nil)
+}
+
+// DescribeGroup returns state, generation and members of a group. One that nobody knows is Dead.
+func (c *Client) DescribeGroup(ctx context.Context, group string) (Group, error) {
+	return one[Group](ctx, c, http.MethodGet, path("groups", group), nil, nil)
+}
+
+// Configure alters keys of the broker; nil takes back what was altered. It returns a warning for an unknown key.
+func (c *Client) Configure(ctx context.Context, configs map[string]any) ([]string, error) {
+	return c.warnings(ctx, "/configs", object{"configs": configs})
+}
+
+// ReadTopicConfigs returns the configuration of a topic, with the broker's defaults.
+func (c *Client) ReadTopicConfigs(ctx context.Context, topic string) (map[string]*string, error) {
+	var result map[string]map[string]*string
+	err := c.call(ctx, http.MethodGet, path("topics", topic, "configs"), nil, nil, &result)
+	return result["configs"], err
+}
+
+// ConfigureTopic alters keys of a topic; nil takes back what was altered.
+func (c *Client) ConfigureTopic(ctx context.Context, topic string, configs map[string]any) error {
+	return c.nothing(ctx, http.MethodPost, path("topics", topic, "configs"), object{"configs": configs})
+}
+
+// SetQuota limits what clients may do, or does so no longer.
+func (c *Client) SetQuota(ctx context.Context, quota Quota) error {
+	return c.nothing(ctx, http.MethodPost, "/quotas", quota)
+}
+
+// ListACLs returns all rules about who may do what.
+func (c *Client) ListACLs(ctx context.Context) ([]Rule, error) {
+	return list[Rule](ctx, c, http.MethodGet, "/acls", "acls", nil)
+}
+
+// CreateACLs permits or denies something, and returns a rule for each operation.
+func (c *Client) CreateACLs(ctx context.Context, rule NewRule) ([]Rule, error) {
+	return list[Rule](ctx, c, http.MethodPost, "/acls", "acls", rule)
+}
+
+// DeleteACLs removes all rules.
+func (c *Client) DeleteACLs(ctx context.Context) error {
+	return c.nothing(ctx, http.MethodDelete, "/acls", nil)
+}
+
+// ReadTelemetry returns the last metrics that clients have sent of themselves.
+func (c *Client) ReadTelemetry(ctx context.Context) ([]Push, error) {
+	return list[Push](ctx, c, http.MethodGet, "/telemetry", "pushes", nil)
+}
+
+// ReadClock returns the broker's time.
+func (c *Client) ReadClock(ctx context.Context) (time.Time, error) {
+	return c.clock(ctx, http.MethodGet, "/clock", nil)
+}
+
+// AdvanceClock moves the broker's time on, and returns it.
+func (c *Client) AdvanceClock(ctx context.Context, by time.Duration) (time.Time, error) {
+	return c.clock(ctx, http.MethodPost, "/clock/advance", object{"seconds": by.Seconds()})
+}
+
+func (c *Client) clock(ctx context.Context, method, path string, body any) (time.Time, error) {
+	now, err := one[map[string]int64](ctx, c, method, path, nil, body)
+	return time.UnixMilli(now["now_ms"]), err
+}
+
+// RunRetention deletes what is not to be kept any longer, now, and returns the number of deleted segments.
+func (c *Client) RunRetention(ctx context.Context) (int, error) {
+	result, err := one[map[string]int](ctx, c, http.MethodPost, "/retention/run", nil, nil)
+	return result["deleted_segments"], err
+}
+
+// Compact compacts a topic, or all compacted topics for "", up to what was produced until now.
+func (c *Client) Compact(ctx context.Context, topic string) error {
+	body := object{}
+	given(body, "topic", topic, topic != "")
+	return c.nothing(ctx, http.MethodPost, "/compact", body)
+}
+
+// Reset removes all records, groups, transactions and faults, and topics unless keepTopics. Topics that the broker was
+// given at its start are made again. Connections and snapshots stay.
+func (c *Client) Reset(ctx context.Context, keepTopics bool) error {
+	return c.nothing(ctx, http.MethodPost, "/reset", object{"keep_topics": keepTopics})
+}
+
+// ListSnapshots returns the snapshots that were taken over HTTP.
+func (c *Client) ListSnapshots(ctx context.Context) ([]Snapshot, error) {
+	return list[Snapshot](ctx, c, http.MethodGet, "/snapshots", "snapshots", nil)
+}
+
+// TakeSnapshot copies all topics, records, groups and transactions.
+func (c *Client) TakeSnapshot(ctx context.Context, snapshot NewSnapshot) (Snapshot, error) {
+	return one[Snapshot](ctx, c, http.MethodPost, "/snapshots", nil, snapshot)
+}
+
+// RestoreSnapshot brings back what a snapshot holds.
+func (c *Client) RestoreSnapshot(ctx context.Context, name string) error {
+	return c.nothing(ctx, http.MethodPost, path("snapshots", name, "restore"), nil)
+}
+
+// DeleteSnapshot removes a snapshot; its directory goes unless it was named when it was taken.
+func (c *Client) DeleteSnapshot(ctx context.Context, name string) error {
+	return c.nothing(ctx, http.MethodDelete, path("snapshots", name), nil)
+}
+
+// RestoreDirectory brings back what the directory of a snapshot holds, on the broker's machine.
+func (c *Client) RestoreDirectory(ctx context.Context, directory string) error {
+	return c.nothing(ctx, http.MethodPost, "/restore", object{"directory": directory})
+}
+
+// ListBrokers returns all brokers, up or down.
+func (c *Client) ListBrokers(ctx context.Context) ([]Node, error) {
+	return list[Node](ctx, c, http.MethodGet, "/brokers", "brokers", nil)
+}
+
+// StopBroker takes a broker down: its connections end, others lead what it has led.
+func (c *Client) StopBroker(ctx context.Context, nodeID int) (Node, error) {
+	return one[Node](ctx, c, http.MethodPost, path("brokers", strconv.Itoa(nodeID), "stop"), nil, nil)
+}
+
+// StartBroker brings a broker up again, at the same address.
+func (c *Client) StartBroker(ctx context.Context, nodeID int) (Node, error) {
+	return one[Node](ctx, c, http.MethodPost, path("brokers", strconv.Itoa(nodeID), "start"), nil, nil)
+}
+
+func leaderOf(topic string, partition int) string {
+	return path("topics", topic, "partitions", strconv.Itoa(partition), "leader")
+}
+
+// ReadLeader returns the id of the leader of a partition; nil while it has none.
+func (c *Client) ReadLeader(ctx context.Context, topic string, partition int) (*int, error) {
+	leader, err := one[map[string]*int](ctx, c, http.MethodGet, leaderOf(topic, partition), nil, nil)
+	return leader["node_id"], err
+}
+
+// MoveLeader has another broker lead a partition.
+func (c *Client) MoveLeader(ctx context.Context, topic string, partition, nodeID int) error {
+	return c.nothing(ctx, http.MethodPut, leaderOf(topic, partition), object{"node_id": nodeID})
+}
+
+// ReadJournal tells whether a journal is kept.
+func (c *Client) ReadJournal(ctx context.Context) (JournalInfo, error) {
+	return one[JournalInfo](ctx, c, http.MethodGet, "/journal", nil, nil)
+}
+
+// BeginJournal keeps a journal of the newest capacity requests from now on; 0 stands for 10,000.
+func (c *Client) BeginJournal(ctx context.Context, capacity int) (JournalInfo, error) {
+	body := object{}
+	given(body, "capacity", capacity, capacity != 0)
+	return one[JournalInfo](ctx, c, http.MethodPut, "/journal", nil, body)
+}
+
+// EndJournal keeps no journal any more.
+func (c *Client) EndJournal(ctx context.Context) error {
+	return c.nothing(ctx, http.MethodDelete, "/journal", nil)
+}
+
+// ListRequests returns requests of clients and their responses. The broker has to keep a journal.
+func (c *Client) ListRequests(ctx context.Context, filter RequestFilter) (JournalEntries, error) {
+	query := parameters(
+		"api", filter.API, "client_id", filter.ClientID, "topic", filter.Topic, "group", filter.Group,
+		"error", filter.Error, "after", number(filter.After), "limit", number(filter.Limit),
+	)
+	return one[JournalEntries](ctx, c, http.MethodGet, "/requests", query, nil)
+}
+
+// ForgetRequests removes the requests up to now from the journal; numbers go on.
+func (c *Client) ForgetRequests(ctx context.Context) error {
+	return c.nothing(ctx, http.MethodDelete, "/requests", nil)
+}
+
+// WaitForRequests waits for at least count requests that match, and returns all that do.
+func (c *Client) WaitForRequests(ctx context.Context, count int, wait RequestWait) (JournalEntries, error) {
+	body := waiting(object{"count": count}, wait.Timeout)
+	given(body, "api", wait.API, wait.API != "")
+	given(body, "client_id", wait.ClientID, wait.ClientID != "")
+	given(body, "topic", wait.Topic, wait.Topic != "")
+	given(body, "group", wait.Group, wait.Group != "")
+	given(body, "error", wait.Error, wait.Error != "")
+	return one[JournalEntries](ctx, c, http.MethodPost, "/requests/wait", nil, body)
+}
+
+// ListFaults returns the faults that are installed; of several that match the first acts.
+func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
+	return list[InstalledFault](ctx, c, http.MethodGet, "/faults", "faults", nil)
+}
+
+// AddFault installs a fault. It stays until it is removed, or until it has hit Times.
+func (c *Client) AddFault(ctx context.Context, fault Fault) (InstalledFault, error) {
+	return one[InstalledFault](ctx, c, http.MethodPost, "/faults", nil, fault)
+}
+
+// ClearFaults removes all faults.
+func (c *Client) ClearFaults(ctx context.Context) error {
+	return c.nothing(ctx, http.MethodDelete, "/faults", nil)
+}
+
+// ReadFault returns a fault, and the requests that it has hit.
+func (c *Client) ReadFault(ctx context.Context, id string) (FaultHits, error) {
+	return one[FaultHits](ctx, c, http.MethodGet, path("faults", id), nil, nil)
+}
+
+// RemoveFault removes a fault, and returns the requests that it has hit.
+func (c *Client) RemoveFault(ctx context.Context, id string) (FaultHits, error) {
+	return one[FaultHits](ctx, c, http.MethodDelete, path("faults", id), nil, nil)
+}
+
+// About returns the version of the broker, and where its clients connect.
+func (c *Client) About(ctx context.Context) (BrokerInfo, error) {
+	return one[BrokerInfo](ctx, c, http.MethodGet, "/", nil, nil)
+}
+
+// Healthz returns "ok" while the broker's event loop goes round, and an error if it does not.
+func (c *Client) Healthz(ctx context.Context) (Status, error) {
+	return one[Status](ctx, c, http.MethodGet, "/healthz", nil, nil)
+}
+
+// Readyz returns "ok" while clients can connect, and "down" while no broker is up.
+func (c *Client) Readyz(ctx context.Context) (Status, error) {
+	status, err := one[Status](ctx, c, http.MethodGet, "/readyz", nil, nil)
+	var refused *Error
+	if errors.As(err, &refused) && json.Unmarshal(refused.body, &status) == nil && status.Status != "" {
+		return status, nil
+	}
+	return status, err
+}
+
+// Metrics returns the broker's metrics in Prometheus' text format.
+func (c *Client) Metrics(ctx context.Context) (string, error) {
+	content, err := c.ask(ctx, http.MethodGet, "/metrics", nil, nil)
+	return string(content), err
+}

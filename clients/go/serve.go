@@ -1,0 +1,201 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 30 * time.Second
+	keptErrors   = 8 << 10
+)
+
+// ServeOptions choose the broker that [Serve] starts. The zero value is one broker on a free port, without topics, whose
+// data goes when it stops.
+type ServeOptions struct {
+	// Command is the program and its first arguments, such as {"python3", "-m", "minibroker"}. Nil stands for the
+	// program in the environment variable MINIBROKER_COMMAND, else for minibroker on the PATH.
+	Command []string
+	// Topics are made at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]].
+	Topics []string
+	// Brokers is the size of the cluster; 0 stands for 1.
+	Brokers int
+	// Token is what the control plane asks for; [Broker] knows it. "" stands for none.
+	Token string
+	// Args are further arguments of `minibroker serve`, such as "--journal".
+	Args []string
+	// Stderr takes what the broker reports; nil stands for os.Stderr.
+	Stderr io.Writer
+}
+
+// Broker is a `minibroker serve` that this process has started, and a client of its control plane.
+type Broker struct {
+	*Client
+	// BootstrapServers is for the configuration of Kafka clients: HOST:PORT, or several with commas.
+	BootstrapServers string
+
+	command *exec.Cmd
+	stdin   io.Closer
+	ended   chan struct{}
+	status  error
+	stop    sync.Once
+}
+
+// Serve starts `minibroker serve` as a child process on free ports, and returns once clients can connect. The broker
+// needs the extra "control". It also ends when this process ends, even if nothing calls [Broker.Stop].
+func Serve(ctx context.Context, options ServeOptions) (*Broker, error) {
+	command := options.command()
+	child := exec.Command(command[0], command[1:]...)
+	child.Env = os.Environ()
+	if options.Token != "" {
+		child.Env = append(child.Env, "MINIBROKER_CONTROL_TOKEN="+options.Token)
+	}
+	stderr := &tail{to: options.Stderr}
+	if stderr.to == nil {
+		stderr.to = os.Stderr
+	}
+	child.Stderr = stderr
+	child.WaitDelay = stopTimeout // for stderr, which a process of the broker's may still hold
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	// A pipe of our own: Wait would close that of StdoutPipe while it is read.
+	stdout, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	child.Stdout = theirs
+	err = child.Start()
+	theirs.Close()
+	if err != nil {
+		stdout.Close()
+		return nil, fmt.Errorf("minibroker: %s does not start: %w; install it with its extra control, "+
+			"or name it in MINIBROKER_COMMAND", command[0], err)
+	}
+	broker := &Broker{command: child, stdin: stdin, ended: make(chan struct{})}
+	go func() {
+		broker.status = child.Wait()
+		close(broker.ended)
+	}()
+	if err := broker.waitUntilReady(ctx, stdout, options.Token); err != nil {
+		_ = child.Process.Kill()
+		<-broker.ended
+		return nil, fmt.Errorf("minibroker: %s: %w\n%s", strings.Join(command, " "), err, stderr.text())
+	}
+	return broker, nil
+}
+
+func (o ServeOptions) command() []string {
+	command := append([]string(nil), o.Command...)
+	if len(command) == 0 {
+		command = []string{os.Getenv("MINIBROKER_COMMAND")}
+		if command[0] == "" {
+			command[0] = "minibroker"
+		}
+	}
+	command = append(command, "serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin")
+	for _, topic := range o.Topics {
+		command = append(command, "--topic", topic)
+	}
+	if o.Brokers > 0 {
+		command = append(command, "--brokers", fmt.Sprint(o.Brokers))
+	}
+	return append(command, o.Args...)
+}
+
+// waitUntilReady reads stdout up to the line "minibroker ready: bootstrap=... control=...".
+func (b *Broker) waitUntilReady(ctx context.Context, stdout io.ReadCloser, token string) error {
+	lines := make(chan string, 1)
+	go func() {
+		defer stdout.Close()
+		reader := bufio.NewReader(stdout)
+		for {
+			line, err := reader.ReadString('\n')
+			if strings.HasPrefix(line, "minibroker ready:") {
+				lines <- line
+			}
+			if err != nil {
+				close(lines)
+				return
+			}
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	select {
+	case line, isReady := <-lines:
+		if !isReady {
+			<-b.ended
+			return fmt.Errorf("it has ended before it was ready: %w", b.reason())
+		}
+		words := map[string]string{}
+		for _, word := range strings.Fields(line) {
+			name, value, _ := strings.Cut(word, "=")
+			words[name] = value
+		}
+		b.BootstrapServers = words["bootstrap"]
+		b.Client = New(words["control"], token)
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("it has not become ready: %w", ctx.Err())
+	}
+}
+
+func (b *Broker) reason() error {
+	if b.status == nil {
+		return errors.New("exit status 0")
+	}
+	return b.status
+}
+
+// Stop ends the broker, and removes its data unless it has a --data-dir. It may be called more than once. It returns an
+// error if the broker had to be killed, or has failed.
+func (b *Broker) Stop() error {
+	var err error
+	b.stop.Do(func() {
+		b.stdin.Close()
+		select {
+		case <-b.ended:
+		case <-time.After(stopTimeout):
+			_ = b.command.Process.Kill()
+			<-b.ended
+		}
+		if b.status != nil {
+			err = fmt.Errorf("minibroker: the broker has ended with %w", b.status)
+		}
+	})
+	return err
+}
+
+// tail passes on what is written to it, and keeps the end of it.
+type tail struct {
+	to   io.Writer
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (t *tail) Write(content []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, content...)
+	if excess := len(t.kept) - keptErrors; excess > 0 {
+		t.kept = t.kept[excess:]
+	}
+	return t.to.Write(content)
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.kept))
+}

@@ -1,0 +1,61 @@
+package minibroker.control;
+
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * A record that is expected, waited for, or must not be there. Fields that are not set may be anything; null is null. Of a
+ * JSON object only the given members count.
+ */
+public final class Expected extends Fields<Expected> {
+    private final Map<String, Object> headers = new LinkedHashMap<>();
+
+    private Expected() {}
+
+    /** Any record. */
+    public static Expected any() {
+        return new Expected();
+    }
+
+    public static Expected ofKey(Object key) {
+        return any().key(key);
+    }
+
+    public static Expected ofValue(Object value) {
+        return any().value(value);
+    }
+
+    public Expected key(Object key) {
+        return set("key", Format.payload(key));
+    }
+
+    public Expected value(Object value) {
+        return set("value", Format.payload(value));
+    }
+
+    public Expected header(String name, Object value) {
+        headers.put(name, Format.payload(value));
+        return set("headers", headers);
+    }
+
+    public Expected partition(int partition) {
+        return set("partition", partition);
+    }
+
+    /** For waitForRecords alone. */
+    public Expected offset(long offset) {
+        return set("offset", offset);
+    }
+
+    /** For waitForRecords alone: ms since the epoch. */
+    public Expected timestamp(long timestamp) {
+        return set("timestamp", timestamp);
+    }
+
+    Map<String, Object> with(String name, Duration time) {
+        Map<String, Object> body = new LinkedHashMap<>(map);
+        body.put(name, time.toMillis() / 1000.0);
+        return body;
+    }
+}

@@ -1,0 +1,204 @@
+package minibroker.control;
+
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+
+/**
+ * A `minibroker serve` that this JVM has started. It needs the extra control.
+ *
+ * <p>The broker ends with `close`, and with the JVM however that ends, since its stdin is a pipe that the JVM holds.
+ */
+public final class Minibroker implements AutoCloseable {
+    private static final int START_SECONDS = 60;
+    private static final int STOP_SECONDS = 30;
+    private static final int KEPT_ERRORS = 8192;
+    private static final String READY = "minibroker ready:";
+
+    private final Process process;
+    private final String bootstrapServers;
+    private final ControlClient control;
+
+    private Minibroker(Process process, String bootstrapServers, ControlClient control) {
+        this.process = process;
+        this.bootstrapServers = bootstrapServers;
+        this.control = control;
+    }
+
+    /** The options of a broker that is to be started, on free ports. */
+    public static final class Options {
+        private List<String> command;
+        private final List<String> arguments = new ArrayList<>();
+        private String token;
+        private Consumer<String> stderr = System.err::println;
+
+        private Options() {
+            String program = System.getenv("MINIBROKER_COMMAND");
+            command = List.of(program == null || program.isEmpty() ? "minibroker" : program);
+        }
+
+        /** The program and its first arguments. Unless given it is MINIBROKER_COMMAND, else minibroker on the PATH. */
+        public Options command(String... command) {
+            this.command = List.of(command);
+            return this;
+        }
+
+        /** Makes a topic at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
+        public Options topic(String topic) {
+            return arguments("--topic", topic);
+        }
+
+        /** The size of the cluster. */
+        public Options brokers(int brokers) {
+            return arguments("--brokers", Integer.toString(brokers));
+        }
+
+        /** The token that the control plane asks for. */
+        public Options token(String token) {
+            this.token = token;
+            return this;
+        }
+
+        /** Further arguments of `minibroker serve`. */
+        public Options arguments(String... arguments) {
+            this.arguments.addAll(List.of(arguments));
+            return this;
+        }
+
+        /** Takes the lines that the broker reports; System.err unless given. */
+        public Options stderr(Consumer<String> stderr) {
+            this.stderr = stderr;
+            return this;
+        }
+
+        /** Starts the broker, and returns once clients can connect. */
+        public Minibroker start() {
+            return Minibroker.start(this);
+        }
+    }
+
+    /** Options without topics, for one broker. */
+    public static Options options() {
+        return new Options();
+    }
+
+    /** The bootstrap.servers of Kafka's clients: HOST:PORT, or several with commas. */
+    public String bootstrapServers() {
+        return bootstrapServers;
+    }
+
+    public ControlClient control() {
+        return control;
+    }
+
+    /** Ends the broker, and removes its data unless it has a --data-dir. */
+    @Override
+    public void close() {
+        try {
+            process.getOutputStream().close();
+            if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+                process.destroyForcibly().waitFor();
+            }
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        } catch (InterruptedException error) {
+            process.destroyForcibly();
+            Thread.currentThread().interrupt();
+        }
+        if (!process.isAlive() && process.exitValue() != 0) {
+            throw new IllegalStateException("minibroker: the broker has ended with status " + process.exitValue());
+        }
+    }
+
+    private static Minibroker start(Options options) {
+        List<String> command = new ArrayList<>(options.command);
+        command.addAll(List.of("serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"));
+        command.addAll(options.arguments);
+        ProcessBuilder builder = new ProcessBuilder(command);
+        if (options.token != null) {
+            builder.environment().put("MINIBROKER_CONTROL_TOKEN", options.token);
+        }
+        Process process;
+        try {
+            process = builder.start();
+        } catch (IOException error) {
+            String hint = "; install it with its extra control, or name it in MINIBROKER_COMMAND";
+            throw new UncheckedIOException("minibroker: it does not start: " + error.getMessage() + hint, error);
+        }
+        StringBuffer errors = new StringBuffer();
+        CompletableFuture<String> ready = new CompletableFuture<>();
+        Thread reports = reader(process.errorReader(StandardCharsets.UTF_8), line -> {
+            errors.append(line).append('\n').delete(0, Math.max(0, errors.length() - KEPT_ERRORS));
+            options.stderr.accept(line);
+        }, () -> {});
+        reader(process.inputReader(StandardCharsets.UTF_8), line -> {
+            if (line.startsWith(READY)) {
+                ready.complete(line);
+            }
+        }, () -> ready.complete(""));
+        String line = await(ready, process);
+        if (line == null || line.isEmpty()) {
+            process.destroyForcibly();
+            String reason = line == null ? "has not become ready in " + START_SECONDS + " s" : "has ended before it was ready";
+            throw new IllegalStateException(
+                "minibroker: " + String.join(" ", command) + " " + reason + "\n" + ended(reports, errors));
+        }
+        return new Minibroker(
+            process, word("bootstrap", line), new ControlClient(word("control", line), options.token));
+    }
+
+    /** The line; empty if the broker has ended, null if it takes too long. */
+    private static String await(CompletableFuture<String> ready, Process process) {
+        try {
+            return ready.get(START_SECONDS, TimeUnit.SECONDS);
+        } catch (TimeoutException error) {
+            return null;
+        } catch (ExecutionException error) {
+            throw new IllegalStateException(error);
+        } catch (InterruptedException error) {
+            process.destroyForcibly();
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("minibroker: interrupted while the broker started", error);
+        }
+    }
+
+    private static String ended(Thread reports, StringBuffer errors) {
+        try {
+            reports.join(TimeUnit.SECONDS.toMillis(STOP_SECONDS));
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+        return errors.toString().strip();
+    }
+
+    private static Thread reader(BufferedReader lines, Consumer<String> take, Runnable end) {
+        Thread thread = new Thread(() -> {
+            try (lines) {
+                lines.lines().forEach(take);
+            } catch (IOException | UncheckedIOException error) {
+                // The broker has ended.
+            }
+            end.run();
+        }, "minibroker-output");
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    private static String word(String name, String line) {
+        for (String each : line.split("\\s+")) {
+            if (each.startsWith(name + "=")) {
+                return each.substring(name.length() + 1);
+            }
+        }
+        throw new IllegalStateException("minibroker: no " + name + " in: " + line);
+    }
+}

@@ -1,0 +1,6 @@
+"use strict";
+
+const { ControlClient, ControlError, bytes } = require("./client.js");
+const { serve } = require("./serve.js");
+
+module.exports = { ControlClient, ControlError, bytes, serve };

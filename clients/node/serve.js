@@ -1,0 +1,84 @@
+"use strict";
+
+const { spawn } = require("node:child_process");
+const { createInterface } = require("node:readline");
+const { ControlClient } = require("./client.js");
+
+const START_MS = 60_000;
+const STOP_MS = 30_000;
+const KEPT_ERRORS = 8192;
+
+function withTimeout(promise, milliseconds, onTimeout) {
+  let timer;
+  const late = new Promise((resolve, reject) => {
+    timer = setTimeout(() => resolve(onTimeout(reject)), milliseconds);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** A `minibroker serve` that this process has started. */
+class Broker {
+  #child;
+  #ended;
+
+  constructor(child, ended, bootstrapServers, control) {
+    this.#child = child;
+    this.#ended = ended;
+    this.bootstrapServers = bootstrapServers;
+    this.control = control;
+  }
+
+  async stop() {
+    this.#child.ref();
+    this.#child.stdin.end();
+    const reason = await withTimeout(this.#ended, STOP_MS, () => {
+      this.#child.kill("SIGKILL");
+      return this.#ended;
+    });
+    if (reason !== "exit status 0") throw new Error(`minibroker: the broker has ended with ${reason}`);
+  }
+}
+
+async function serve({ command, topics = [], brokers = 1, token, args = [], stderr = process.stderr } = {}) {
+  const [program, ...first] = command ?? [process.env.MINIBROKER_COMMAND || "minibroker"];
+  const options = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--stop-with-stdin"];
+  options.push(...topics.flatMap((topic) => ["--topic", topic]), "--brokers", String(brokers), ...args);
+  const env = { ...process.env, ...(token ? { MINIBROKER_CONTROL_TOKEN: token } : {}) };
+  const child = spawn(program, [...first, "serve", ...options], { env, stdio: ["pipe", "pipe", "pipe"] });
+  let kept = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    kept = (kept + text).slice(-KEPT_ERRORS);
+    stderr?.write(text);
+  });
+  child.stdin.on("error", () => {}); // it has ended: `ended` tells why
+  const ended = new Promise((resolve) => {
+    child.on("error", (error) => resolve(error));
+    child.on("close", (status, signal) => resolve(signal ? `signal ${signal}` : `exit status ${status}`));
+  });
+  const fail = (reason) => new Error(`minibroker: ${program} ${reason}\n${kept}`.trim());
+  const early = ended.then((reason) => {
+    if (typeof reason === "string") throw fail(`serve has ended before it was ready, with ${reason}`);
+    const hint = "install it with its extra control, or name it in MINIBROKER_COMMAND";
+    throw fail(`does not start: ${reason.message}; ${hint}`);
+  });
+  const ready = new Promise((resolve) => {
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (line.startsWith("minibroker ready:")) resolve(line);
+    });
+  });
+  try {
+    const line = await withTimeout(Promise.race([ready, early]), START_MS, (reject) =>
+      reject(fail(`has not become ready in ${START_MS / 1000} s`)),
+    );
+    early.catch(() => {});
+    const words = Object.fromEntries(line.split(" ").map((word) => [word.split("=")[0], word.slice(word.indexOf("=") + 1)]));
+    // A process that does not stop its broker may end all the same, and the broker with it, as its stdin does.
+    for (const each of [child, child.stdin, child.stdout, child.stderr]) each.unref?.();
+    return new Broker(child, ended, words.bootstrap, new ControlClient(words.control, { token }));
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw error;
+  }
+}
+
+module.exports = { serve };

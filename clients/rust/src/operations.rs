@@ -1,0 +1,393 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+
+use crate::client::{path, Query};
+use crate::types::*;
+use crate::{Client, Error, Format};
+
+const NONE: Option<&()> = None;
+
+fn given<'a>(pairs: Vec<(&'a str, Option<String>)>) -> Query<'a> {
+    pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn text<T: ToString>(value: Option<T>) -> Option<String> {
+    value.map(|each| each.to_string())
+}
+
+fn page(page: &Page) -> Query<'static> {
+    given(vec![("after", page.after.clone()), ("limit", text(page.limit))])
+}
+
+/// A body with a count beside the fields of another one.
+#[derive(Serialize)]
+struct Counted<'a, T: Serialize> {
+    count: u32,
+    #[serde(flatten)]
+    wait: &'a T,
+}
+
+#[derive(Serialize)]
+struct Produced<'a> {
+    records: &'a [NewRecord],
+    #[serde(flatten)]
+    options: &'a ProduceOptions,
+}
+
+#[derive(Deserialize)]
+struct Warnings {
+    warnings: Vec<String>,
+}
+
+type Configs = BTreeMap<String, Value>;
+
+impl Client {
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.call("GET", path, vec![], NONE)
+    }
+
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
+        self.call("POST", path, vec![], Some(body))
+    }
+
+    /// The list that is the only member of an answer.
+    fn list<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Vec<T>, Error> {
+        let answer: BTreeMap<String, Vec<T>> = self.call(method, path, vec![], body)?;
+        Ok(answer.into_values().next().unwrap_or_default())
+    }
+
+    fn nothing(&self, method: &'static str, path: &str, body: Option<&impl Serialize>) -> Result<(), Error> {
+        self.ask(method, path, vec![], body).map(drop)
+    }
+
+    fn warnings(&self, path: &str, body: &impl Serialize) -> Result<Vec<String>, Error> {
+        let answer: Option<Warnings> = self.post(path, body)?;
+        Ok(answer.map(|each| each.warnings).unwrap_or_default())
+    }
+
+    /// Topics by name.
+    pub fn list_topics(&self, part: &Page) -> Result<TopicList, Error> {
+        self.call("GET", "/topics", page(part), NONE)
+    }
+
+    /// Create a topic.
+    pub fn create_topic(&self, topic: &NewTopic) -> Result<Topic, Error> {
+        self.post("/topics", topic)
+    }
+
+    /// One topic.
+    pub fn describe_topic(&self, topic: &str) -> Result<Topic, Error> {
+        self.get(&path(&["topics", topic]))
+    }
+
+    /// Delete a topic, and what groups have committed for it.
+    pub fn delete_topic(&self, topic: &str) -> Result<(), Error> {
+        self.nothing("DELETE", &path(&["topics", topic]), NONE)
+    }
+
+    /// Append records without a Kafka client. A topic that does not exist is created.
+    pub fn produce(&self, topic: &str, records: &[NewRecord], options: &ProduceOptions) -> Result<Vec<Place>, Error> {
+        self.list("POST", &path(&["topics", topic, "records"]), Some(&Produced { records, options }))
+    }
+
+    /// Records of a topic as consumers read them.
+    pub fn read_records(&self, topic: &str, options: &ReadOptions) -> Result<RecordPart, Error> {
+        let query = given(vec![
+            ("partition", text(options.partition)),
+            ("start", text(options.start)),
+            ("isolation", options.isolation.clone()),
+            ("limit", text(options.limit)),
+            ("format", Some(options.format.name())),
+        ]);
+        self.call("GET", &path(&["topics", topic, "records"]), query, NONE)
+    }
+
+    /// Wait until a topic has at least so many committed records that match; returns all that do.
+    pub fn wait_for_records(
+        &self,
+        topic: &str,
+        count: u32,
+        wait: &RecordWait,
+        format: Format,
+    ) -> Result<Vec<Record>, Error> {
+        let query = vec![("format", format.name())];
+        let place = path(&["topics", topic, "records", "wait"]);
+        let part: RecordPart = self.call("POST", &place, query, Some(&Counted { count, wait }))?;
+        Ok(part.records)
+    }
+
+    /// Wait for a record and return it. When none comes, the error compares with what is there.
+    pub fn expect(&self, topic: &str, expected: &Expectation, format: Format) -> Result<Record, Error> {
+        let query = vec![("format", format.name())];
+        self.call("POST", &path(&["topics", topic, "records", "expect"]), query, Some(expected))
+    }
+
+    /// An error with the code "unexpected" if a topic has such a record. Returns a warning if the topic does not exist and
+    /// its name is close to that of one that does.
+    pub fn expect_none(&self, topic: &str, absent: &Absence) -> Result<Vec<String>, Error> {
+        self.warnings(&path(&["topics", topic, "records", "expect-none"]), absent)
+    }
+
+    /// The ids of consumer groups.
+    pub fn list_groups(&self, part: &Page) -> Result<GroupIds, Error> {
+        self.call("GET", "/groups", page(part), NONE)
+    }
+
+    /// The committed offsets of a group.
+    pub fn committed_offsets(&self, group: &str) -> Result<Vec<Committed>, Error> {
+        self.list("GET", &path(&["groups", group, "committed"]), NONE)
+    }
+
+    /// The offsets that a group is behind, where it has committed or is assigned.
+    pub fn group_lag(&self, group: &str) -> Result<Lag, Error> {
+        self.get(&path(&["groups", group, "lag"]))
+    }
+
+    /// The partitions of a share group, with what its members have in flight.
+    pub fn share_partitions(&self, group: &str) -> Result<Vec<SharePartition>, Error> {
+        self.list("GET", &path(&["groups", group, "share-partitions"]), NONE)
+    }
+
+    /// Wait until every member has its assignment, and somebody has each partition that they subscribe to.
+    pub fn wait_until_stable(&self, group: &str, wait: &GroupWait) -> Result<Group, Error> {
+        self.post(&path(&["groups", group, "wait-until-stable"]), wait)
+    }
+
+    /// Wait until a group has read and committed all records.
+    pub fn wait_until_caught_up(&self, group: &str, wait: &CatchingUp) -> Result<Vec<Committed>, Error> {
+        self.list("POST", &path(&["groups", group, "wait-until-caught-up"]), Some(wait))
+    }
+
+    /// Have all members of a group join again.
+    pub fn rebalance(&self, group: &str) -> Result<(), Error> {
+        self.nothing("POST", &path(&["groups", group, "rebalance"]), NONE)
+    }
+
+    /// State, generation and members of a group. One that nobody knows is Dead.
+    pub fn describe_group(&self, group: &str) -> Result<Group, Error> {
+        self.get(&path(&["groups", group]))
+    }
+
+    /// Alter keys of the broker; null takes back what was altered. Returns a warning for an unknown key.
+    pub fn configure(&self, configs: &Configs) -> Result<Vec<String>, Error> {
+        self.warnings("/configs", &json!({ "configs": configs }))
+    }
+
+    /// The configuration of a topic, with the broker's defaults.
+    pub fn read_topic_configs(&self, topic: &str) -> Result<BTreeMap<String, Option<String>>, Error> {
+        let mut answer: BTreeMap<String, BTreeMap<String, Option<String>>> =
+            self.get(&path(&["topics", topic, "configs"]))?;
+        Ok(answer.remove("configs").unwrap_or_default())
+    }
+
+    /// Alter keys of a topic; null takes back what was altered.
+    pub fn configure_topic(&self, topic: &str, configs: &Configs) -> Result<(), Error> {
+        self.nothing("POST", &path(&["topics", topic, "configs"]), Some(&json!({ "configs": configs })))
+    }
+
+    /// Limit what clients may do, or do so no longer.
+    pub fn set_quota(&self, quota: &Quota) -> Result<(), Error> {
+        self.nothing("POST", "/quotas", Some(quota))
+    }
+
+    /// All rules about who may do what.
+    pub fn list_acls(&self) -> Result<Vec<Rule>, Error> {
+        self.list("GET", "/acls", NONE)
+    }
+
+    /// Permit or deny something; returns a rule for each operation.
+    pub fn create_acls(&self, rule: &NewRule) -> Result<Vec<Rule>, Error> {
+        self.list("POST", "/acls", Some(rule))
+    }
+
+    /// Remove all rules.
+    pub fn delete_acls(&self) -> Result<(), Error> {
+        self.nothing("DELETE", "/acls", NONE)
+    }
+
+    /// The last metrics that clients have sent of themselves.
+    pub fn read_telemetry(&self) -> Result<Vec<Push>, Error> {
+        self.list("GET", "/telemetry", NONE)
+    }
+
+    /// The broker's time, in milliseconds since the epoch.
+    pub fn read_clock(&self) -> Result<i64, Error> {
+        let now: BTreeMap<String, i64> = self.get("/clock")?;
+        Ok(now.get("now_ms").copied().unwrap_or_default())
+    }
+
+    /// Move the broker's time on, and return it as [`Client::read_clock`] does.
+    pub fn advance_clock(&self, by: Duration) -> Result<i64, Error> {
+        let now: BTreeMap<String, i64> = self.post("/clock/advance", &json!({ "seconds": by.as_secs_f64() }))?;
+        Ok(now.get("now_ms").copied().unwrap_or_default())
+    }
+
+    /// Delete what is not to be kept any longer, now; returns the number of deleted segments.
+    pub fn run_retention(&self) -> Result<u64, Error> {
+        let done: BTreeMap<String, u64> = self.call("POST", "/retention/run", vec![], NONE)?;
+        Ok(done.get("deleted_segments").copied().unwrap_or_default())
+    }
+
+    /// Compact a topic, or all compacted topics for `None`, up to what was produced until now.
+    pub fn compact(&self, topic: Option<&str>) -> Result<(), Error> {
+        self.nothing("POST", "/compact", Some(&json!({ "topic": topic })))
+    }
+
+    /// Remove all records, groups, transactions and faults, and topics unless `keep_topics`. Topics that the broker was given
+    /// at its start are made again. Connections and snapshots stay.
+    pub fn reset(&self, keep_topics: bool) -> Result<(), Error> {
+        self.nothing("POST", "/reset", Some(&json!({ "keep_topics": keep_topics })))
+    }
+
+    /// The snapshots that were taken over HTTP.
+    pub fn list_snapshots(&self) -> Result<Vec<Snapshot>, Error> {
+        self.list("GET", "/snapshots", NONE)
+    }
+
+    /// Copy all topics, records, groups and transactions.
+    pub fn take_snapshot(&self, snapshot: &NewSnapshot) -> Result<Snapshot, Error> {
+        self.post("/snapshots", snapshot)
+    }
+
+    /// Bring back what a snapshot holds.
+    pub fn restore_snapshot(&self, name: &str) -> Result<(), Error> {
+        self.nothing("POST", &path(&["snapshots", name, "restore"]), NONE)
+    }
+
+    /// Remove a snapshot; its directory goes unless it was named when it was taken.
+    pub fn delete_snapshot(&self, name: &str) -> Result<(), Error> {
+        self.nothing("DELETE", &path(&["snapshots", name]), NONE)
+    }
+
+    /// Bring back what the directory of a snapshot holds, on the broker's machine.
+    pub fn restore_directory(&self, directory: &str) -> Result<(), Error> {
+        self.nothing("POST", "/restore", Some(&json!({ "directory": directory })))
+    }
+
+    /// All brokers, up or down.
+    pub fn list_brokers(&self) -> Result<Vec<Node>, Error> {
+        self.list("GET", "/brokers", NONE)
+    }
+
+    /// Take a broker down: its connections end, others lead what it has led.
+    pub fn stop_broker(&self, node_id: i32) -> Result<Node, Error> {
+        self.call("POST", &path(&["brokers", &node_id.to_string(), "stop"]), vec![], NONE)
+    }
+
+    /// Bring a broker up again, at the same address.
+    pub fn start_broker(&self, node_id: i32) -> Result<Node, Error> {
+        self.call("POST", &path(&["brokers", &node_id.to_string(), "start"]), vec![], NONE)
+    }
+
+    /// The id of the leader of a partition; `None` while it has none.
+    pub fn read_leader(&self, topic: &str, partition: i32) -> Result<Option<i32>, Error> {
+        let leader: BTreeMap<String, Option<i32>> = self.get(&leader_of(topic, partition))?;
+        Ok(leader.get("node_id").copied().flatten())
+    }
+
+    /// Have another broker lead a partition.
+    pub fn move_leader(&self, topic: &str, partition: i32, node_id: i32) -> Result<(), Error> {
+        self.nothing("PUT", &leader_of(topic, partition), Some(&json!({ "node_id": node_id })))
+    }
+
+    /// Whether a journal is kept.
+    pub fn read_journal(&self) -> Result<JournalInfo, Error> {
+        self.get("/journal")
+    }
+
+    /// Keep a journal of so many newest requests from now on; `None` stands for 10,000.
+    pub fn begin_journal(&self, capacity: Option<u32>) -> Result<JournalInfo, Error> {
+        let body: BTreeMap<_, _> = capacity.map(|each| ("capacity", each)).into_iter().collect();
+        self.call("PUT", "/journal", vec![], Some(&body))
+    }
+
+    /// Keep no journal any more.
+    pub fn end_journal(&self) -> Result<(), Error> {
+        self.nothing("DELETE", "/journal", NONE)
+    }
+
+    /// Requests of clients and their responses. The broker has to keep a journal.
+    pub fn list_requests(&self, filter: &RequestFilter) -> Result<JournalEntries, Error> {
+        let query = given(vec![
+            ("api", filter.api.clone()),
+            ("client_id", filter.client_id.clone()),
+            ("topic", filter.topic.clone()),
+            ("group", filter.group.clone()),
+            ("error", filter.error.clone()),
+            ("after", text(filter.after)),
+            ("limit", text(filter.limit)),
+        ]);
+        self.call("GET", "/requests", query, NONE)
+    }
+
+    /// Remove the requests up to now from the journal; numbers go on.
+    pub fn forget_requests(&self) -> Result<(), Error> {
+        self.nothing("DELETE", "/requests", NONE)
+    }
+
+    /// Wait for at least so many requests that match; returns all that do.
+    pub fn wait_for_requests(&self, count: u32, wait: &RequestWait) -> Result<JournalEntries, Error> {
+        self.post("/requests/wait", &Counted { count, wait })
+    }
+
+    /// The faults that are installed; of several that match the first acts.
+    pub fn list_faults(&self) -> Result<Vec<InstalledFault>, Error> {
+        self.list("GET", "/faults", NONE)
+    }
+
+    /// Install a fault. It stays until it is removed, or until it has hit `times`.
+    pub fn add_fault(&self, fault: &Fault) -> Result<InstalledFault, Error> {
+        self.post("/faults", fault)
+    }
+
+    /// Remove all faults.
+    pub fn clear_faults(&self) -> Result<(), Error> {
+        self.nothing("DELETE", "/faults", NONE)
+    }
+
+    /// A fault, and the requests that it has hit.
+    pub fn read_fault(&self, id: &str) -> Result<FaultHits, Error> {
+        self.get(&path(&["faults", id]))
+    }
+
+    /// Remove a fault; returns the requests that it has hit.
+    pub fn remove_fault(&self, id: &str) -> Result<FaultHits, Error> {
+        self.call("DELETE", &path(&["faults", id]), vec![], NONE)
+    }
+
+    /// The version of the broker, and where its clients connect.
+    pub fn about(&self) -> Result<BrokerInfo, Error> {
+        self.get("/")
+    }
+
+    /// "ok" while the broker's event loop goes round, and an error if it does not.
+    pub fn healthz(&self) -> Result<Status, Error> {
+        self.get("/healthz")
+    }
+
+    /// "ok" while clients can connect, and "down" while no broker is up.
+    pub fn readyz(&self) -> Result<Status, Error> {
+        self.get("/readyz").or_else(|error| match &error {
+            Error::Refused(problem) => serde_json::from_slice(&problem.body).map_err(|_| error),
+            Error::Failed(_) => Err(error),
+        })
+    }
+
+    /// The broker's metrics in Prometheus' text format.
+    pub fn metrics(&self) -> Result<String, Error> {
+        Ok(String::from_utf8_lossy(&self.ask("GET", "/metrics", vec![], NONE)?).into_owned())
+    }
+}
+
+fn leader_of(topic: &str, partition: i32) -> String {
+    path(&["topics", topic, "partitions", &partition.to_string(), "leader"])
+}

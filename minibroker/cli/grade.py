@@ -1,0 +1,107 @@
+"""`minibroker grade`: the command line of the checks of any broker."""
+
+import argparse
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from minibroker.support.addresses import parse_advertised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from minibroker.grade.check import Check
+    from minibroker.grade.runner import Result, Target
+
+_DESCRIPTION = """\
+Check a broker of any make, stage by stage, against what Kafka's clients rely on. Each failure shows what was sent, what
+came, what was expected and why. The exit status is 0 when no check fails.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the sub-command to an argparse parser; its options carry `run`."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "grade", help="check a broker of any make, stage by stage", description=_DESCRIPTION
+    )
+    option = parser.add_argument
+    option("address", nargs="?", metavar="HOST:PORT", help="the broker; with --start a free port if it is left out")
+    option("--data-dir", metavar="DIR", help="the broker's log directory, for checks of its files and for {dir}")
+    option("--start", metavar="COMMAND", help="command that starts the broker; {port} and {dir} in it are replaced")
+    option("--upto", metavar="STAGE", help="end with this stage")
+    option("--only", metavar="CHECK", help="run this check alone, or this stage")
+    option("--list", action="store_true", help="list stages and checks, and end")
+    option("--json", metavar="FILE", help="write the results there as JSON; - is stdout")
+    option("--junit", metavar="FILE", help="write the results there as JUnit XML")
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
+    from minibroker.grade.catalogue import STAGES, chosen  # noqa: PLC0415 - other commands need none of it
+    from minibroker.grade.report import as_json, as_junit, failure_text, summary  # noqa: PLC0415 - the same
+    from minibroker.grade.runner import is_alive  # noqa: PLC0415 - the same
+    from minibroker.grade.runner import run as run_checks  # noqa: PLC0415 - the same
+
+    checks = chosen(options.upto, options.only)
+    if options.list:
+        for check in checks:
+            print(f"{check.name}: {check.teaches}")  # noqa: T201 - the list that was asked for
+        return 0
+    if options.address is None and options.start is None:
+        options.parser.error("HOST:PORT or --start is needed")
+    text = sys.stderr if options.json == "-" else sys.stdout
+    with _target(options) as target:
+        where = f"{target.address[0]}:{target.address[1]}"
+        if not is_alive(target.address):
+            raise ValueError(f"no broker accepts connections at {where}")
+        with _progress(checks) as advance:
+            results = run_checks(target, checks, advance)
+    for result in results:
+        if result.outcome in {"failed", "died"}:
+            print(failure_text(result), end="\n\n", file=text)
+    print(summary(STAGES, results), file=text)
+    if options.json == "-":
+        sys.stdout.write(as_json(where, results))
+    elif options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.write(as_json(where, results))
+    if options.junit:
+        with open(options.junit, "wb") as written:
+            written.write(as_junit(where, results))
+    return int(any(result.outcome in {"failed", "died"} for result in results))
+
+
+@contextlib.contextmanager
+def _target(options: argparse.Namespace) -> "Generator[Target]":
+    """The broker, started if need be; it is stopped at the end."""
+    import tempfile  # noqa: PLC0415 - as above
+
+    from minibroker.grade.process import BrokerProcess, free_port  # noqa: PLC0415 - as above
+    from minibroker.grade.runner import Target  # noqa: PLC0415 - as above
+
+    address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
+    if options.start is None:
+        yield Target(address, options.data_dir)
+        return
+    with contextlib.ExitStack() as ends:
+        directory = options.data_dir or ends.enter_context(tempfile.TemporaryDirectory(prefix="minibroker-grade-"))
+        process = BrokerProcess(options.start, address, directory)
+        ends.callback(process.stop)
+        process.start()
+        yield Target(address, directory, process)
+
+
+@contextlib.contextmanager
+def _progress(checks: "Sequence[Check]") -> "Generator[Callable[[Result], None]]":
+    """A progress bar at a terminal where rich is installed; else nothing."""
+    try:
+        from rich.console import Console  # noqa: PLC0415 - it is not always installed
+        from rich.progress import Progress  # noqa: PLC0415 - the same
+    except ImportError:
+        yield lambda _: None
+        return
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(checks))
+        yield lambda result: bar.update(task, advance=1, description=result.check.name)

@@ -1,0 +1,111 @@
+"""The options of `minibroker serve` and `minibroker lab`."""
+
+import argparse
+from typing import Final
+
+DEFAULT_LISTEN: Final = "127.0.0.1:9092"
+DEFAULT_PAGE: Final = "127.0.0.1:8090"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that both commands have."""
+    option = parser.add_argument
+    option(
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"plaintext address, instead of `listeners`; port 0 takes a free port (default {DEFAULT_LISTEN})",
+    )
+    option(
+        "--brokers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="brokers of one cluster, in this process; each listens on the port after the last one's (default 1)",
+    )
+    option(
+        "--also-listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT[=ADVERTISED]",
+        help="another address to listen on; its clients get the address ADVERTISED, also HOST:PORT (repeatable)",
+    )
+    option(
+        "--silent-port",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="accept connections there and send nothing, in place of Kafka's controller or JMX port (repeatable)",
+    )
+    option(
+        "--admin-api",
+        action="append",
+        default=[],
+        metavar="KIND=HOST:PORT",
+        help="answer health checks of another vendor's HTTP API there: redpanda, confluent, or absent for none",
+    )
+    option(
+        "--data-dir",
+        metavar="DIR",
+        help="directory of the logs (default `log.dirs`, or a temporary directory, removed at exit)",
+    )
+    option(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="address that clients get (default `advertised.listeners`, or the address they connected to)",
+    )
+    option(
+        "--config",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a server.properties with Kafka's keys (repeatable; the last value of a key counts)",
+    )
+    option(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="settings",
+        help="one of these keys; takes precedence over FILE (repeatable)",
+    )
+    option(
+        "--emulate", metavar="RELEASE", help="serve the APIs and versions of that release of Kafka: 0.8.2, 0.9, ... 4.4"
+    )
+    option(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
+        help="create this topic unless it exists (repeatable)",
+    )
+    option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
+    option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
+    option(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop also when stdin ends, as it does with the process that holds the other end of a pipe",
+    )
+    option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/faults.md")
+    option(
+        "--journal",
+        nargs="?",
+        const=True,
+        default=False,
+        type=int,
+        metavar="N",
+        help="keep the newest N requests of clients (10000 without N)",
+    )
+    option(
+        "--control",
+        metavar="HOST:PORT",
+        help="address of the HTTP control plane: see docs/control-plane.md; port 0 takes a free port",
+    )
+    option(
+        "--control-token",
+        metavar="TOKEN",
+        help="token that its clients send (default MINIBROKER_CONTROL_TOKEN); required if others can reach the address",
+    )
+    option(
+        "--log-format", choices=("text", "json"), default="text", help="format of the lines on stderr (default text)"
+    )
+    option("-v", "--verbose", action="store_true", help="print a line on stderr for each request")

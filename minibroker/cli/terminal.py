@@ -1,0 +1,35 @@
+"""The lab in the terminal of `minibroker lab --terminal`: a program beside the broker, until its user quits."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from importlib.util import find_spec
+
+
+def check_terminal() -> None:
+    """ValueError where nobody sits at a terminal, and without the extra."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ValueError("--terminal: stdin and stdout are no terminal")
+    if find_spec("textual") is None:
+        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+
+        raise ValueError(f"--terminal: the package textual is missing: {pip_install('lab')}")
+
+
+async def show(url: str, token: str | None, stop: asyncio.Event) -> None:
+    """Show the page at `url` in the terminal until its user quits, which sets `stop`; or until `stop` is set."""
+    environment = {**os.environ} if token is None else {**os.environ, "MINIBROKER_CONTROL_TOKEN": token}
+    command = [sys.executable, "-P", "-m", "minibroker.terminal", url]
+    child = await asyncio.create_subprocess_exec(*command, env=environment)
+    ended = asyncio.ensure_future(child.wait())
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            with contextlib.suppress(ProcessLookupError):
+                child.terminate()
+        await ended
+    finally:
+        stopped.cancel()
+        stop.set()

@@ -1,0 +1,165 @@
+"""The ports of `serve --admin-api`: HTTP/1.1 on the broker's own event loop, for small questions of programs."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import h11
+
+from minibroker.control.vendors import absent, confluent, redpanda
+from minibroker.control.vendors.answers import Answer, Question
+from minibroker.support.addresses import parse_address
+from minibroker.support.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from minibroker.services import Services
+
+MOST_CONNECTIONS: Final = 100
+"""Connections that one port keeps; the oldest goes when another one comes."""
+_LARGEST_HEAD: Final = 16_384
+_LARGEST_BODY: Final = 65_536
+_KINDS: Final[dict[str, Callable[["Services", Question], Answer]]] = {
+    "redpanda": redpanda.answer,
+    "confluent": confluent.answer,
+    "absent": absent.answer,
+}
+
+
+class _Port(NamedTuple):
+    """A port that was asked for."""
+
+    answer: Callable[["Services", Question], Answer]
+    host: str
+    number: int
+
+
+class AdminPorts:
+    """Servers for a list of KIND=HOST:PORT. The constructor raises ValueError for another form."""
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given = [_parsed(each) for each in given]
+        self._servers: list[asyncio.Server] = []
+        self._connections: deque[_Connection] = deque()
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that are open."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
+
+    async def open(self, services: "Services") -> None:
+        """Listen. OSError that names the address for one that cannot be had."""
+        loop = asyncio.get_running_loop()
+        for port in self._given:
+
+            def connection(port: _Port = port) -> _Connection:
+                return _Connection(lambda question: port.answer(services, question), self._connections)
+
+            try:
+                self._servers.append(await loop.create_server(connection, port.host, port.number))
+            except OSError as error:
+                reason = f"--admin-api: cannot listen on {port.host}:{port.number}: {error.strerror or error}"
+                raise OSError(error.errno, reason) from None
+
+    def close(self) -> None:
+        """Close the ports and their connections."""
+        for server in self._servers:
+            server.close()
+        for each in list(self._connections):
+            each.abort()
+
+
+def _parsed(text: str) -> _Port:
+    kind, equals, address = text.partition("=")
+    if not equals:
+        raise ValueError(f"--admin-api: {text!r} is not KIND=HOST:PORT")
+    if kind not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise ValueError(f"--admin-api: {kind!r} is none of {known}{suggestion(kind, _KINDS)}")
+    return _Port(_KINDS[kind], *parse_address(address, "--admin-api"))
+
+
+class _Connection(asyncio.Protocol):
+    """One connection of a client."""
+
+    def __init__(self, answer: Callable[[Question], Answer], kept: "deque[_Connection]") -> None:
+        self._answer = answer
+        self._kept = kept
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
+        self._head: h11.Request | None = None
+        self._body = bytearray()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._kept.append(self)
+        if len(self._kept) > MOST_CONNECTIONS:
+            self._kept.popleft().abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio passes it
+        if self in self._kept:
+            self._kept.remove(self)
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._http.receive_data(data)
+            while self._take(self._http.next_event()):
+                pass
+        except h11.RemoteProtocolError as error:
+            self._refuse(error.error_status_hint, str(error))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def _take(self, event: object) -> bool:
+        """Use one event; True if another may follow."""
+        if isinstance(event, h11.Request):
+            self._head, self._body = event, bytearray()
+            if self._http.they_are_waiting_for_100_continue:
+                self._write(h11.InformationalResponse(status_code=100, headers=[]))
+        elif isinstance(event, h11.Data):
+            self._body += event.data
+            if len(self._body) > _LARGEST_BODY:
+                self._refuse(413, f"a body has {_LARGEST_BODY} bytes at most")
+                return False
+        elif isinstance(event, h11.EndOfMessage):
+            assert self._head is not None
+            method, target = self._head.method.decode("ascii"), self._head.target.decode("ascii")
+            self._respond(*self._answer(Question(method, target.partition("?")[0], bytes(self._body))))
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                self._close()
+                return False
+            self._http.start_next_cycle()
+        else:
+            return False
+        return True
+
+    def _refuse(self, status: int, message: str) -> None:
+        if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            self._respond(status, {"message": message, "code": status})
+        self._close()
+
+    def _respond(self, status: int, content: object) -> None:
+        body = json.dumps(content, separators=(",", ":")).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        self._write(h11.Response(status_code=status, headers=headers))
+        is_head = self._head is not None and self._head.method == b"HEAD"
+        if not is_head:
+            self._write(h11.Data(data=body))
+        self._write(h11.EndOfMessage())
+
+    def _write(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if self._transport is not None and data:
+            self._transport.write(data)
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,128 @@
+"""Redpanda's admin API as far as Testcontainers' modules, `rpk` and health checks ask it: health, brokers, users."""
+
+import json
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote
+
+from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found, refusal
+
+if TYPE_CHECKING:
+    from minibroker.cluster.node import Node
+    from minibroker.services import Services
+
+_USERS: Final = "/v1/security/users"
+_DEFAULT_MECHANISM: Final = "SCRAM-SHA-256"
+_MECHANISMS: Final = (_DEFAULT_MECHANISM, "SCRAM-SHA-512")
+_BROKER: Final = re.compile(r"/v1/brokers/(\d{1,9})", re.ASCII)
+
+
+def answer(services: "Services", question: Question) -> Answer:
+    """The answer to one question. Nobody has to log in, as in Redpanda by default."""
+    path = question.path.rstrip("/")
+    if path == _USERS or path.startswith(f"{_USERS}/"):
+        return _users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))
+    asked = _BROKER.fullmatch(path)
+    node = services.core.cluster.nodes.get(int(asked[1])) if asked else None
+    if question.method in READERS and node is not None:
+        return OK, _broker(node)
+    work = _READS.get(path) if question.method in READERS else None
+    return not_found(question) if work is None else work(services)
+
+
+def _ready(services: "Services") -> Answer:
+    is_ready = any(node.is_up for node in services.core.cluster.nodes.values())
+    return (OK, {"status": "ready"}) if is_ready else (HTTPStatus.SERVICE_UNAVAILABLE, {"status": "booting"})
+
+
+def _brokers(services: "Services") -> Answer:
+    return OK, [_broker(node) for node in services.core.cluster.nodes.values()]
+
+
+def _broker(node: "Node") -> dict[str, object]:
+    return {
+        "node_id": node.id,
+        "num_cores": 1,
+        "membership_status": "active",
+        "is_alive": node.is_up,
+        "maintenance_status": {"draining": False},
+    }
+
+
+def _health(services: "Services") -> Answer:
+    cluster = services.core.cluster
+    down = [node.id for node in cluster.nodes.values() if not node.is_up]
+    leaderless = [
+        f"kafka/{topic.name}/{partition.index}"
+        for topic in services.core.topics
+        for partition in topic.partitions
+        if partition.leader is None
+    ]
+    reasons = ["nodes_down"] * bool(down) + ["leaderless_partitions"] * bool(leaderless)
+    return OK, {
+        "is_healthy": not reasons,
+        "unhealthy_reasons": reasons,
+        "controller_id": -1 if cluster.controller is None else cluster.controller.id,
+        "all_nodes": list(cluster.nodes),
+        "nodes_down": down,
+        "leaderless_partitions": leaderless,
+        "leaderless_count": len(leaderless),
+        "under_replicated_partitions": [],
+        "under_replicated_count": 0,
+    }
+
+
+def _users(services: "Services", question: Question, name: str) -> Answer:
+    stored = services.security.scram
+    if question.method in READERS and not name:
+        return OK, stored.users()
+    if question.method == "POST" and not name:
+        return _store(services, question, None)
+    if name and question.method in {"PUT", "DELETE"}:
+        if name not in stored.users():
+            return refusal(HTTPStatus.NOT_FOUND, f"there is no user {name!r}")
+        if question.method == "PUT":
+            return _store(services, question, name)
+        return _alter(services, dict.fromkeys((mechanism, name) for mechanism in stored.of_user(name)))
+    return not_found(question)
+
+
+def _store(services: "Services", question: Question, name: str | None) -> Answer:
+    """Add a user, or give one that exists another password."""
+    from minibroker.security.sasl.scram import credential_of  # noqa: PLC0415 - few programs make users
+
+    try:
+        given: Any = json.loads(question.body)
+    except ValueError as error:
+        return refusal(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}")
+    fields = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+    user, secret = name or fields.get("username"), fields.get("password")
+    mechanism = fields.get("algorithm", _DEFAULT_MECHANISM)
+    if not isinstance(user, str) or not user or not isinstance(secret, str) or not secret:
+        return refusal(HTTPStatus.BAD_REQUEST, "a user needs the texts username and password")
+    if mechanism not in _MECHANISMS:
+        return refusal(HTTPStatus.BAD_REQUEST, f"algorithm: {mechanism!r} is none of {', '.join(_MECHANISMS)}")
+    stored = services.security.scram
+    if name is None and user in stored.users():
+        return refusal(HTTPStatus.BAD_REQUEST, f"the user {user!r} exists")
+    return _alter(services, {(mechanism, user): credential_of(mechanism, secret)})
+
+
+def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
+    try:
+        services.security.scram.alter(changes)
+    except OSError as error:
+        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+    if not services.core.durability.sync():
+        return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "the change is not on disk")
+    return OK, {}
+
+
+_READS: Final[dict[str, Callable[["Services"], Answer]]] = {
+    "/v1/status/ready": _ready,
+    "/v1/brokers": _brokers,
+    "/v1/cluster/health_overview": _health,
+    "/v1/cluster/uuid": lambda services: (OK, {"cluster_uuid": services.core.cluster.cluster_id}),
+}

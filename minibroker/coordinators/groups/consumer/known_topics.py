@@ -1,0 +1,28 @@
+"""The topics that a group subscribes to, as far as they exist: consumer and share groups look at each heartbeat."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.group import TopicMetadata
+
+
+def known_topics(
+    topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
+) -> Mapping[str, TopicMetadata]:
+    """Those of some topics that exist; `known` itself, what was found before, where nothing is new."""
+    if known.keys() <= names and all(_is_as_before(topics, *each) for each in known.items()):
+        unknown = names - known.keys()
+        if not any(topics.get(name) for name in unknown):
+            return known
+    found: dict[str, TopicMetadata] = {}
+    for name in sorted(names):
+        topic = topics.get(name)
+        if topic is not None:
+            found[name] = TopicMetadata(topic.id, len(topic.partitions))
+    return found
+
+
+def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
+    topic = topics.get(name)
+    return topic is not None and topic.id == before.topic_id and len(topic.partitions) == before.partitions

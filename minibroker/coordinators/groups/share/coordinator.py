@@ -1,0 +1,359 @@
+"""The coordinator of share groups: heartbeats, departures, timeouts, and the states of their partitions.
+
+Kafka's `GroupMetadataManager.shareGroupHeartbeat` and what follows it. A partition is assigned once it has a state with
+the share coordinator. That is begun after the heartbeat that brings its topic, so that a later heartbeat assigns it.
+"""
+
+import logging
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from minibroker.cluster.features import SHARE_VERSION
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.consumer.known_topics import known_topics
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.share import changes as records
+from minibroker.coordinators.groups.share.group import ShareGroup, hash_of, topics_of_all
+from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.coordinators.groups.share.state_partitions import Topics
+from minibroker.coordinators.groups.share.targets import ShareTargets
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.share_state.coordinator import ShareCoordinator
+from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker.support.slices import Steps, Work
+from minibroker_protocol.error_codes import ErrorCode
+
+JOINING: Final = 0
+"""The member epoch of who joins."""
+LEAVING: Final = -1
+"""The member epoch of who leaves."""
+_NEVER: Final = 0
+_logger = logging.getLogger(__name__)
+
+
+class ShareHeartbeat(NamedTuple):
+    """A member's heartbeat; None means no change."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    rack_id: str | None
+    topics: frozenset[str] | None
+    client_id: str
+    client_host: str
+
+
+class ShareGroups:
+    """All share groups, and what happens to them.
+
+    Args:
+        states: the share coordinator.
+        forgotten: groups that were forgotten on purpose; their members have to join again.
+
+    Attributes:
+        states: as given; the coordinator is made when it is asked for.
+    """
+
+    def __init__(
+        self, core: Core, store: GroupStore, states: Callable[[], ShareCoordinator], forgotten: Container[str]
+    ) -> None:
+        self.core = core
+        self.store = store
+        self.states = states
+        self._forgotten = forgotten
+        self._targets = ShareTargets(core.slices, store)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Are there such groups here (the feature share.version)?"""
+        return self.core.features.level(SHARE_VERSION) > 0
+
+    @property
+    def max_size(self) -> int:
+        """The most members that a group may have."""
+        return self.core.config.integer("group.share.max.size")
+
+    @property
+    def retry_ms(self) -> int:
+        """Milliseconds after which a state that was asked for and is not there is asked for again."""
+        return self.core.config.integer("group.share.initialize.retry.interval.ms")
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Milliseconds between two heartbeats of a member."""
+        return self.core.configs.group(group_id).share_heartbeat_interval_ms
+
+    def existing(self, group_id: str) -> ShareGroup:
+        """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
+        group = self.store.find(group_id)
+        if group is None:
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ShareGroup):
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group
+
+    def existing_or_new(self, group_id: str) -> ShareGroup:
+        """The group, which may be a new one. GroupRefusedError: GROUP_ID_NOT_FOUND where it is of another kind."""
+        if self.store.find(group_id) is None:
+            return ShareGroup(group_id, self.core.clock)
+        return self.existing(group_id)
+
+    # Heartbeats
+
+    def heartbeat(self, request: ShareHeartbeat) -> Answer:
+        """A member joins or is heard of. GroupRefusedError."""
+        joins = request.epoch == JOINING
+        group = self._group_for(request.group_id, joins=joins)
+        if len(group.members) >= self.max_size and request.member_id not in group.members:
+            raise GroupRefusedError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has {self.max_size} members, and may have no more."
+            )
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not joins:
+                raise GroupRefusedError(
+                    ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {group.group_id}."
+                )
+            member = ShareMember(request.member_id)
+        _check_epoch(member, request.epoch)
+        updated = replace(
+            member,
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            topics=member.topics if request.topics is None else request.topics,
+            client_id=request.client_id,
+            client_host=request.client_host,
+        )
+        moved = self._advance(group, member, updated)
+        self._timers(group, moved.member_id).heard(self._session_timeout_ms(group))
+        is_told = joins or request.topics is not None or moved.assigned != member.assigned
+        return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
+
+    def _group_for(self, group_id: str, *, joins: bool) -> ShareGroup:
+        if joins:
+            return self.existing_or_new(group_id)
+        if self.store.find(group_id) is None and group_id in self._forgotten:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+        return self.existing(group_id)
+
+    def _advance(self, group: ShareGroup, member: ShareMember, updated: ShareMember) -> ShareMember:
+        """The member after its heartbeat, once all that changes is written. GroupRefusedError."""
+        changes: list[Change] = []
+        if updated != member:
+            changes.append(records.member_metadata(group.group_id, updated))
+        bumps = updated.topics != member.topics
+        bumps |= group.assignment_epoch >= group.epoch and group.waits_for_assignment()
+        named = group.subscribed_topics()
+        if updated.topics != member.topics or member.member_id not in group.members:
+            named = topics_of_all({**group.members, updated.member_id: updated}.values())
+        found = known_topics(self.core.topics, named, group.topics)
+        epoch = group.epoch
+        if bumps or found is not group.topics:
+            metadata_hash = hash_of(found)
+            bumps |= metadata_hash != group.metadata_hash
+            if bumps:
+                epoch += 1
+                changes.append(records.group_epoch(group.group_id, epoch, metadata_hash))
+        work, target_epoch, target, epoch = self._target(group, updated, found, epoch, changes)
+        moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
+        if moved != updated:
+            changes.append(records.current_assignment(group.group_id, moved))
+        missing = self._missing(group, found)
+        if missing:
+            changes.append(records.state_partitions(group.group_id, group.partitions.begun(missing)))
+        code = self.store.save_changes(group, changes)
+        if code:
+            raise GroupRefusedError(code)
+        group.topics = found
+        if work is not None:
+            self._targets.await_target(group, work, epoch)
+        if missing:
+            self.core.call_soon(partial(self._begin_states, group, missing, epoch))
+        return moved
+
+    def _target(
+        self,
+        group: ShareGroup,
+        updated: ShareMember,
+        found: Mapping[str, TopicMetadata],
+        epoch: int,
+        changes: list[Change],
+    ) -> tuple[Work[dict[str, Partitions]] | None, int, Partitions, int]:
+        """The work that makes a target, if there is one; the present target with its epoch; the group's epoch."""
+        target_epoch, target = group.assignment_epoch, group.target_of(updated.member_id)
+        if target_epoch >= epoch or group.is_assigning or not self._may_assign(group):
+            return None, target_epoch, target, epoch
+        members = {**group.members, updated.member_id: updated}
+        made = self._targets.begin(group, members, found)
+        if isinstance(made, Work):
+            if target_epoch <= _NEVER:  # the members need an epoch in which they may wait
+                target_epoch = epoch
+                changes.append(records.assignment_epoch(group.group_id, epoch, self.store.now_ms()))
+                epoch += 1
+                changes.append(records.group_epoch(group.group_id, epoch, hash_of(found)))
+            return made, target_epoch, target, epoch
+        changes += self._targets.changes(group, made, epoch)
+        return None, epoch, made.get(updated.member_id, NOTHING), epoch
+
+    def _may_assign(self, group: ShareGroup) -> bool:
+        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
+        interval_ms = self.core.configs.group(group.group_id).share_assignment_interval_ms
+        return not interval_ms or not group.assigned_ms or self.store.now_ms() >= group.assigned_ms + interval_ms
+
+    # Departures
+
+    def leave(self, group_id: str, member_id: str) -> Answer:
+        """A member leaves. GroupRefusedError."""
+        group = self.existing(group_id)
+        if member_id not in group.members:
+            raise GroupRefusedError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}."
+            )
+        code = self._fence(group, member_id)
+        if code:
+            raise GroupRefusedError(code)
+        return Answer(member_id, LEAVING, None)
+
+    def _fence(self, group: ShareGroup, member_id: str) -> ErrorCode:
+        """A member is gone."""
+        left = topics_of_all(each for each in group.members.values() if each.member_id != member_id)
+        found = known_topics(self.core.topics, left, group.topics)
+        changes = records.without_member(group.group_id, member_id)
+        changes.append(records.group_epoch(group.group_id, group.epoch + 1, hash_of(found)))
+        code = self.store.save_changes(group, changes)
+        if not code:
+            group.topics = found
+            timers = group.timers.pop(member_id, None)
+            if timers is not None:
+                timers.cancel()
+        return code
+
+    # Time
+
+    def _session_timeout_ms(self, group: ShareGroup) -> int:
+        return self.core.configs.group(group.group_id).share_session_timeout_ms
+
+    def _timers(self, group: ShareGroup, member_id: str) -> MemberTimers:
+        timers = group.timers.get(member_id)
+        if timers is None:
+            timers = group.timers[member_id] = MemberTimers(
+                self.core.clock, partial(self._on_deadline, group, member_id)
+            )
+        return timers
+
+    def _on_deadline(self, group: ShareGroup, member_id: str, reason: str) -> None:
+        if member_id not in group.members:
+            return
+        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
+        session_ms = self._session_timeout_ms(group)
+        code = self._fence(group, member_id)
+        if code:  # it is looked at again after as long a silence
+            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
+            self._timers(group, member_id).heard(session_ms)
+        elif not group.members:
+            about = about_lost_members(group.group_id, session_ms)
+            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
+
+    def resume(self, group: ShareGroup) -> None:
+        """A group has been read: its members have a session's time."""
+        for member_id in tuple(group.members):
+            self._timers(group, member_id).heard(self._session_timeout_ms(group))
+
+    @staticmethod
+    def forget(group: ShareGroup, *, is_gone: bool = True) -> None:
+        """The group is no more; whoever was in it is told so when he asks."""
+        if is_gone:
+            group.die()
+        for timers in group.timers.values():
+            timers.cancel()
+        group.timers.clear()
+
+    def close(self) -> None:
+        """Nothing happens any more, whatever time it is."""
+        for group in self.store.share_groups():
+            self.forget(group, is_gone=False)
+
+    def rebalance(self, group: ShareGroup) -> ErrorCode:
+        """Have the group make another assignment, as if somebody had come or gone."""
+        change = records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
+        return self.store.save_changes(group, [change])
+
+    # States of partitions
+
+    def _missing(self, group: ShareGroup, found: Mapping[str, TopicMetadata]) -> Topics:
+        """The partitions of subscribed topics that need a state."""
+        counts = {topic.topic_id: (name, topic.partitions) for name, topic in found.items()}
+        return group.partitions.missing(counts, self.store.now_ms(), self.retry_ms)
+
+    def _begin_states(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
+        """After the heartbeat (`GroupCoordinatorService.persisterInitialize`)."""
+        begun = self.core.slices.begin(self._beginning_states(group, missing, epoch))
+        if isinstance(begun, Work):
+            begun.then(_nothing, partial(_has_failed, group))
+
+    def _beginning_states(self, group: ShareGroup, missing: Topics, epoch: int) -> Steps[None]:
+        states = self.states()
+        for topic_id, topic in missing.items():
+            for index in sorted(topic.partitions):
+                outcome = states.initialize(SharePartitionKey(group.group_id, topic_id, index), epoch, UNKNOWN)
+                if outcome.code:
+                    _logger.warning(
+                        "The state of %s-%s of group %s could not be made: %s",
+                        topic.name, index, group.group_id, outcome.code.name,
+                    )  # fmt: skip
+                    given_up = {each: state.partitions for each, state in missing.items()}
+                    self._save_partitions(group, given_up=given_up)
+                    return
+                yield
+        self._save_partitions(group, done=missing)
+
+    def _save_partitions(
+        self, group: ShareGroup, *, done: Topics | None = None, given_up: Mapping[bytes, frozenset[int]] | None = None
+    ) -> None:
+        if self.store.find(group.group_id) is not group:
+            return
+        changed = group.partitions.done(done) if done is not None else group.partitions.given_up(given_up or {})
+        code = self.store.save_changes(group, [records.state_partitions(group.group_id, changed)])
+        if code:
+            _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
+
+
+def _nothing(_: None) -> None:
+    pass
+
+
+def _has_failed(group: ShareGroup, error: Exception) -> None:
+    _logger.error("The states of group %s could not be made", group.group_id, exc_info=error)
+
+
+def _check_epoch(member: ShareMember, epoch: int) -> None:
+    """Is it the epoch that the member is in, or the one before? GroupRefusedError."""
+    if epoch in {JOINING, member.epoch} or (epoch < member.epoch and epoch == member.previous_epoch):
+        return
+    raise GroupRefusedError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The member is in epoch {member.epoch}, not in {epoch}: it has to give up all and join again.",
+    )
+
+
+def _reconcile(
+    member: ShareMember,
+    target_epoch: int,
+    target: Partitions,
+    found: Mapping[str, TopicMetadata],
+    *,
+    has_new_topics: bool,
+) -> ShareMember:
+    """The member with what it is to read, as far as it subscribes to that (Kafka's `ShareGroupAssignmentBuilder`)."""
+    if member.epoch == target_epoch and not has_new_topics:
+        return member
+    subscribed = {found[name].topic_id for name in member.topics if name in found}
+    assigned = {topic: indexes for topic, indexes in target.items() if topic in subscribed}
+    if member.epoch == target_epoch:
+        return replace(member, assigned=assigned)
+    return replace(member, epoch=target_epoch, previous_epoch=member.epoch, assigned=assigned)

@@ -1,0 +1,194 @@
+"""A share group: epochs, members, target and current assignments, share-partitions (Kafka's `ShareGroup`).
+
+A group changes by its records alone (`apply`): those that are written now, and those that are read after a start.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from minibroker.clock import Clock
+from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.coordinators.groups.share.state_partitions import StatePartitions
+from minibroker_protocol.coordinator_records import share_groups as records
+from minibroker_protocol.error_codes import ErrorCode
+
+PROTOCOL_TYPE: Final = "share"
+ASSIGNOR: Final = "simple"
+_GONE: Final = -1
+_HASH_BYTES: Final = 8
+
+
+class ShareGroupState(Enum):
+    """Where a group stands; the values are the names that Kafka shows."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ShareGroup:
+    """One group.
+
+    Attributes:
+        epoch: goes up whenever who is in the group changes, or what there is to read.
+        metadata_hash: stands for the topics that the members subscribe to.
+        assignment_epoch: the epoch that `target` was made for.
+        assigned_ms: when that was, in ms since 1970; 0 if it is not known.
+        members: by member id.
+        target: what each member is to read.
+        partitions: its share-partitions.
+        offsets: nothing; such a group commits none.
+        timers: what time does to each member; none while the group is only read from the log.
+        is_assigning: whether a target is being made.
+        topics: the topics of `metadata_hash`, once somebody has looked.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_subscribed",
+        "assigned_ms",
+        "assignment_epoch",
+        "epoch",
+        "group_id",
+        "is_assigning",
+        "is_dead",
+        "members",
+        "metadata_hash",
+        "offsets",
+        "partitions",
+        "target",
+        "timers",
+        "topics",
+    )
+
+    protocol_type = PROTOCOL_TYPE
+    kind = "share"
+
+    def __init__(self, group_id: str, clock: Clock) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assigned_ms = 0
+        self.members: dict[str, ShareMember] = {}
+        self.target: dict[str, Partitions] = {}
+        self.partitions = StatePartitions()
+        self.offsets = GroupOffsets()
+        self.timers: dict[str, MemberTimers] = {}
+        self.is_dead = False
+        self.is_assigning = False
+        self.topics: Mapping[str, TopicMetadata] = {}
+        self._clock = clock
+        self._subscribed: frozenset[str] | None = frozenset()
+
+    # Where it stands
+
+    @property
+    def state(self) -> ShareGroupState:
+        """Where it stands."""
+        if self.is_dead:
+            return ShareGroupState.DEAD
+        return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
+
+    @property
+    def is_empty(self) -> bool:
+        """Has it no members?"""
+        return not self.members
+
+    def die(self) -> None:
+        """It is no more."""
+        self.is_dead = True
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """The topics that the members subscribe to, whether they exist or not."""
+        if self._subscribed is None:
+            self._subscribed = topics_of_all(self.members.values())
+        return self._subscribed
+
+    def waits_for_assignment(self) -> bool:
+        """Is there a partition with a state that nobody is to read, although somebody subscribes to its topic?"""
+        if not self.members or not self.partitions.initialized:
+            return False
+        subscribed = self.subscribed_topics()
+        ready = {
+            topic: each.partitions for topic, each in self.partitions.initialized.items() if each.name in subscribed
+        }
+        if not ready:
+            return False
+        assigned: dict[bytes, set[int]] = {}
+        for target in self.target.values():
+            for topic, indexes in target.items():
+                assigned.setdefault(topic, set()).update(indexes)
+        return any(frozenset(assigned.get(topic, ())) != indexes for topic, indexes in ready.items())
+
+    # Checks
+
+    def validate_commit(
+        self,
+        member_id: str,  # noqa: ARG002 - the refusal is the same for all
+        group_instance_id: str | None,  # noqa: ARG002 - the same
+        generation_id: int,  # noqa: ARG002 - the same
+        *,
+        is_transactional: bool,  # noqa: ARG002 - the same
+        version: int,  # noqa: ARG002 - the same
+    ) -> ErrorCode:
+        """Nobody commits offsets here (`validateOffsetCommit`)."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def note_activity(self, member_id: str) -> None:
+        """There are no commits here."""
+
+    # Records
+
+    def apply(self, key: Any, value: Any | None) -> None:
+        """A record is written, or was read; None is a tombstone."""
+        if isinstance(key, records.ShareGroupMetadataKey):
+            self.epoch = 0 if value is None else value.epoch
+            self.metadata_hash = 0 if value is None else value.metadata_hash
+        elif isinstance(key, records.ShareGroupTargetAssignmentMetadataKey):
+            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
+            self.assigned_ms = 0 if value is None else value.assignment_timestamp
+        elif isinstance(key, records.ShareGroupTargetAssignmentMemberKey):
+            if value is None:
+                self.target.pop(key.member_id, None)
+            else:
+                self.target[key.member_id] = partitions_of(value.topic_partitions)
+        elif isinstance(key, records.ShareGroupMemberMetadataKey):
+            self._subscribed = None
+            if value is None:
+                self.members.pop(key.member_id, None)
+            else:
+                self.members[key.member_id] = self._member(key.member_id).with_metadata(value)
+        elif isinstance(key, records.ShareGroupCurrentMemberAssignmentKey):
+            if value is not None:
+                self.members[key.member_id] = self._member(key.member_id).with_current(value)
+        elif isinstance(key, records.ShareGroupStatePartitionMetadataKey):
+            self.partitions = StatePartitions() if value is None else StatePartitions.of(value, self._clock.now_ms())
+
+    def _member(self, member_id: str) -> ShareMember:
+        return self.members.get(member_id) or ShareMember(member_id)
+
+    def target_of(self, member_id: str) -> Partitions:
+        """The target assignment of a member."""
+        return self.target.get(member_id, NOTHING)
+
+
+def topics_of_all(members: Iterable[ShareMember]) -> frozenset[str]:
+    """The topics that any of some members subscribes to."""
+    return frozenset[str]().union(*{member.topics for member in members})
+
+
+def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
+    """A signed number that stands for topics; 0 for none, as in Kafka, whose hash is another one."""
+    if not topics:
+        return 0
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    for name, topic in sorted(topics.items()):
+        digest.update(topic.topic_id + topic.partitions.to_bytes(4, "big") + name.encode() + b"\0")
+    return int.from_bytes(digest.digest(), "big", signed=True)

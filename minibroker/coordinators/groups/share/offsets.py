@@ -1,0 +1,198 @@
+"""Start offsets of share groups, as administrators tell, set and delete them, and the states of groups that go.
+
+`GroupCoordinatorService.describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
+`deleteShareGroups`. Each takes steps, and the share coordinator is asked for one share-partition after the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.share import changes as records
+from minibroker.coordinators.groups.share.coordinator import ShareGroups
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.share.state_partitions import StatePartitions, TopicState
+from minibroker.coordinators.share_state.coordinator import Outcome
+from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+
+_NO_LEADER_EPOCH: Final = 0
+_FIRST_EPOCH: Final = 1
+
+
+class StartOffset(NamedTuple):
+    """The start of a share group in a partition, or the error; UNKNOWN where there is none."""
+
+    code: ErrorCode = ErrorCode.NONE
+    start_offset: int = UNKNOWN
+    leader_epoch: int = _NO_LEADER_EPOCH
+    lag: int = UNKNOWN
+
+
+class ShareOffsets:
+    """The start offsets of all share groups of one broker."""
+
+    def __init__(self, groups: ShareGroups) -> None:
+        self._groups = groups
+        self._topics = groups.core.topics
+        self._store = groups.store
+        self._states = groups.states()
+
+    # Telling
+
+    def initialized(self, group_id: str) -> dict[str, list[int]]:
+        """The partitions of a group that have a state, by topic; nothing for what is no share group."""
+        group = self._store.find(group_id)
+        if not isinstance(group, ShareGroup):
+            return {}
+        found: dict[str, list[int]] = {}
+        for topic_id, each in group.partitions.initialized.items():
+            topic = self._topics.with_id(topic_id)
+            if topic is not None:
+                found[topic.name] = sorted(each.partitions)
+        return found
+
+    def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
+        """The start of a group in a partition; what the share coordinator cannot tell is as if it were not there."""
+        topic = self._topics.get(topic_name)
+        if topic is None:
+            return StartOffset()
+        summary = self._states.summary(SharePartitionKey(group_id, topic.id, index))
+        if summary.code:
+            return StartOffset()
+        lag = UNKNOWN
+        if UNKNOWN not in {summary.start_offset, summary.delivery_complete_count}:
+            partition = topic.partition(index)
+            if partition is None:
+                return StartOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            lag = partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count
+        return StartOffset(ErrorCode.NONE, summary.start_offset, summary.leader_epoch, lag)
+
+    # Setting
+
+    def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> Steps[dict[str, dict[int, Outcome]]]:
+        """Set start offsets of topics that exist, by topic and partition; an outcome for each.
+
+        The group has to be empty; one that is not known is made. GroupRefusedError.
+        """
+        group = self._groups.existing_or_new(group_id)
+        _check_empty(group)
+        topics: dict[bytes, TopicState] = {}
+        outcomes: dict[str, dict[int, Outcome]] = {}
+        now_ms = self._store.now_ms()
+        for name, by_index in offsets.items():
+            topic = self._topics.get(name)
+            known = frozenset[int]()
+            if topic is not None:
+                known = frozenset(index for index in by_index if topic.partition(index) is not None)
+                if known:
+                    topics[topic.id] = TopicState(name, known, now_ms)
+            unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
+            outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
+            yield
+        if not topics:
+            return outcomes
+        begun = records.state_partitions(group_id, group.partitions.begun(topics))
+        self._save_changes(group, [*self._first_epochs(group), begun])
+        failed = False
+        for topic_id, each in topics.items():
+            for index in sorted(each.partitions):
+                key = SharePartitionKey(group_id, topic_id, index)
+                outcome = self._states.initialize(key, group.epoch, offsets[each.name][index])
+                outcomes[each.name][index] = outcome
+                failed |= bool(outcome.code)
+                yield
+        if not failed and self._is_there(group):
+            self._save(group, group.partitions.done(topics))
+        return outcomes
+
+    # Deleting
+
+    def delete(self, group_id: str, topics: Sequence[str]) -> Steps[dict[str, Outcome]]:
+        """Forget the start offsets in topics; an outcome for each. The group has to be empty. GroupRefusedError."""
+        group = self._groups.existing(group_id)
+        _check_empty(group)
+        going: dict[str, tuple[bytes, frozenset[int]]] = {}
+        outcomes: dict[str, Outcome] = {}
+        for name in topics:
+            topic = self._topics.get(name)
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                outcomes[name] = Outcome(code, code.meaning)
+            elif topic.id in group.partitions.initialized:
+                going[name] = topic.id, group.partitions.initialized[topic.id].partitions
+            elif topic.id in group.partitions.deleting:
+                going[name] = topic.id, frozenset(range(len(topic.partitions)))
+            else:
+                message = "There is no offset information to delete."
+                outcomes[name] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            yield
+        if not going:
+            return outcomes
+        self._save(group, group.partitions.deletes({topic_id: name for name, (topic_id, _) in going.items()}))
+        gone: list[bytes] = []
+        for name, (topic_id, indexes) in going.items():
+            outcomes[name] = yield from self._delete_states(group_id, topic_id, indexes)
+            if not outcomes[name].code:
+                gone.append(topic_id)
+        if gone and self._is_there(group):
+            self._save(group, group.partitions.deleted(gone))
+        return outcomes
+
+    def delete_states(self, group: ShareGroup) -> Steps[ErrorCode]:
+        """Forget the states of all partitions of an empty group, which is to go, too."""
+        if not group.is_empty:
+            return ErrorCode.NON_EMPTY_GROUP
+        going = group.partitions.everything()
+        for topic_id, name in group.partitions.deleting.items():
+            topic = self._topics.with_id(topic_id)
+            if topic is not None:
+                going[topic_id] = TopicState(name, frozenset(range(len(topic.partitions))))
+        going = {topic_id: each for topic_id, each in going.items() if self._topics.with_id(topic_id) is not None}
+        if going:
+            deleting = {topic_id: each.name for topic_id, each in going.items()}
+            try:
+                self._save(group, StatePartitions(deleting=deleting))
+            except GroupRefusedError as error:
+                return error.code
+        for topic_id, each in going.items():
+            outcome = yield from self._delete_states(group.group_id, topic_id, each.partitions)
+            if outcome.code:
+                return outcome.code
+        return ErrorCode.NONE
+
+    def _delete_states(self, group_id: str, topic_id: bytes, indexes: frozenset[int]) -> Steps[Outcome]:
+        for index in sorted(indexes):
+            outcome = self._states.delete(SharePartitionKey(group_id, topic_id, index))
+            if outcome.code:
+                return outcome
+            yield
+        return Outcome()
+
+    def _is_there(self, group: ShareGroup) -> bool:
+        """Is the group still the one that it was?"""
+        return self._store.find(group.group_id) is group
+
+    def _first_epochs(self, group: ShareGroup) -> list[Change]:
+        """The epochs of a group that is made here: it has an assignment, of nothing."""
+        if self._is_there(group):
+            return []
+        return [
+            records.group_epoch(group.group_id, _FIRST_EPOCH, 0),
+            records.assignment_epoch(group.group_id, _FIRST_EPOCH, self._store.now_ms()),
+        ]
+
+    def _save(self, group: ShareGroup, partitions: StatePartitions) -> None:
+        self._save_changes(group, [records.state_partitions(group.group_id, partitions)])
+
+    def _save_changes(self, group: ShareGroup, changes: list[Change]) -> None:
+        code = self._store.save_changes(group, changes)
+        if code:
+            raise GroupRefusedError(code)
+
+
+def _check_empty(group: ShareGroup) -> None:
+    if not group.is_empty:
+        raise GroupRefusedError(ErrorCode.NON_EMPTY_GROUP, ErrorCode.NON_EMPTY_GROUP.meaning)

@@ -1,0 +1,214 @@
+"""Simple assignor: several members share a partition, and all have about as much to do (Kafka's `SimpleAssignor`).
+
+With P partitions and M members each partition is given to ceil(M / P) of them. Members keep what they have as far as
+that allows. Who gets what depends on the order of Java's hash tables, which is followed here. Where members subscribe
+to different topics, each topic is shared out by itself among its subscribers.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from minibroker.coordinators.groups.consumer.assignors.java_order import (
+    TopicPartition,
+    bucket,
+    hash_order,
+    in_order,
+    string_hash,
+    table_size,
+    uuid_hash,
+)
+from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.support.slices import Steps
+
+
+def assign_simply(
+    members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool
+) -> Steps[dict[str, Partitions]]:
+    """Assign partitions to members, by member id.
+
+    Args:
+        members: the topics that each subscribes to, and what it was to read until now.
+        ready: the partitions that may be assigned: those that have a state.
+        homogeneous: whether all members subscribe to the same topics.
+    """
+    if not members:
+        return {}
+    order = hash_order(members, string_hash)
+    specs = [members[member_id] for member_id in order]
+    if homogeneous:
+        return (yield from _assign_alike(order, specs, ready))
+    return (yield from _assign_by_topic(order, specs, ready))
+
+
+def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> Steps[dict[str, Partitions]]:
+    """All members subscribe to the same topics, which are shared out together."""
+    topics = specs[0].topics
+    if not topics:
+        return {}
+    pace = Pace()
+    partitions = [(topic, index) for topic in topics for index in in_order(ready.get(topic, ()))]
+    subscribed = frozenset(topics)
+    sharing = _Sharing(range(len(specs)), partitions, _hash)
+    for number, spec in enumerate(specs):
+        for topic in hash_order(spec.assigned, uuid_hash):
+            if topic in subscribed:
+                sharing.has(number, ((topic, index) for index in in_order(spec.assigned[topic])))
+        if pace.is_due(1 + sum(map(len, spec.assigned.values()))):
+            yield
+    yield from sharing.settle(pace)
+    return {member_id: sharing.partitions_of(number) for number, member_id in enumerate(order)}
+
+
+def _assign_by_topic(
+    order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions
+) -> Steps[dict[str, Partitions]]:
+    """One topic after the other; a topic that nobody subscribes to any more stays where it was, as in Kafka."""
+    pace = Pace()
+    subscribers: dict[bytes, list[int]] = {}
+    for number, spec in enumerate(specs):
+        for topic in spec.topics:
+            subscribers.setdefault(topic, []).append(number)
+            if pace.is_due(1):
+                yield
+    result: list[dict[bytes, frozenset[int]]] = [dict(spec.assigned) for spec in specs]
+    for topic in hash_order(subscribers, uuid_hash):
+        partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
+        sharing = _Sharing(subscribers[topic], partitions, _index)
+        for number, spec in enumerate(specs):
+            had = spec.assigned.get(topic)
+            if had:
+                sharing.has(number, ((topic, index) for index in in_order(had)))
+            if pace.is_due(1 + len(had or ())):
+                yield
+        yield from sharing.settle(pace)
+        for number, assigned in enumerate(result):
+            assigned[topic] = sharing.partitions_of(number).get(topic, frozenset())
+            if pace.is_due(2):
+                yield
+    return {member_id: frozen(result[number]) for number, member_id in enumerate(order)}
+
+
+def _hash(partition: TopicPartition) -> int:
+    """Kafka 4's `TopicIdPartition.hashCode`, that of a Java record."""
+    topic, index = partition
+    return 31 * uuid_hash(topic) + index
+
+
+def _index(partition: TopicPartition) -> int:
+    return partition[1]
+
+
+class _Sharing:
+    """Some partitions that some members share; members are numbers, in the order of Java's tables."""
+
+    def __init__(
+        self,
+        subscribers: Sequence[int],
+        partitions: Collection[TopicPartition],
+        hash_of: Callable[[TopicPartition], int],
+    ) -> None:
+        self._partitions = partitions
+        self._hash_of = hash_of
+        self._by_partition: dict[TopicPartition, dict[int, None]] = {}  # ordered sets
+        self._by_member: dict[int, dict[TopicPartition, None]] = {}
+        count, members = len(partitions), len(subscribers)
+        self._sharing = -(-members // count) if count else 0
+        precise = self._sharing * count / members
+        self._room = {
+            number: math.ceil(precise * (place + 1)) - math.ceil(precise * place)
+            for place, number in enumerate(subscribers)
+        }
+
+    def has(self, number: int, partitions: Iterable[TopicPartition]) -> None:
+        """A member was to read these until now."""
+        mine = self._by_member.setdefault(number, {})
+        for each in partitions:
+            self._by_partition.setdefault(each, {})[number] = None
+            mine[each] = None
+
+    def partitions_of(self, number: int) -> Partitions:
+        """The partitions of a member, once all is settled."""
+        found: dict[bytes, set[int]] = {}
+        for topic, index in self._by_member.get(number, ()):
+            found.setdefault(topic, set()).add(index)
+        return frozen(found)
+
+    def settle(self, pace: Pace) -> Steps[None]:
+        """Take partitions from those who have too many, and from those that too many have; give out the rest."""
+        for number in sorted(self._by_member):
+            self._trim_member(number)
+            if pace.is_due(3):
+                yield
+        for partition in (yield from self._in_table(pace)):
+            self._trim_partition(partition)
+            if pace.is_due(3):
+                yield
+        for partition in self._partitions:
+            self._by_partition.setdefault(partition, {})
+            if pace.is_due(1):
+                yield
+        yield from self._fill(pace)
+
+    def _in_table(self, pace: Pace) -> Steps[list[TopicPartition]]:
+        """The partitions as a table of Java has them that was made for all of them."""
+        wide = 1
+        while wide < int((len(self._partitions) + 1) / 0.75) + 1:
+            wide *= 2
+        listed = list(reversed(self._by_partition))  # computeIfAbsent puts an entry at the head of its bucket
+        size = table_size(len(listed), wide)
+        buckets: list[int] = []
+        for each in listed:
+            buckets.append(bucket(self._hash_of(each), size))
+            if pace.is_due(2):
+                yield
+        return [listed[place] for place in sorted(range(len(listed)), key=buckets.__getitem__)]
+
+    def _trim_member(self, number: int) -> None:
+        mine = self._by_member[number]
+        surplus = len(mine) - self._room.get(number, 0)
+        if surplus <= 0:
+            return
+        for each in hash_order(mine, self._hash_of)[:surplus]:
+            del mine[each]
+            del self._by_partition[each][number]
+
+    def _trim_partition(self, partition: TopicPartition) -> None:
+        readers = self._by_partition[partition]
+        for number in sorted(readers)[: max(0, len(readers) - self._sharing)]:
+            del readers[number]
+            del self._by_member[number][partition]
+
+    def _fill(self, pace: Pace) -> Steps[None]:
+        """Give partitions to members with room, one after the other, round and round.
+
+        A member may come again for the partition that it has just got; Kafka counts that, too.
+        """
+        open_members = [number for number in sorted(self._room) if self._has_room(number)]
+        place, gave = 0, False
+        for partition in (yield from self._in_table(pace)):
+            readers = self._by_partition[partition]
+            missing = self._sharing - len(readers)
+            while missing > 0 and open_members:
+                if place >= len(open_members):
+                    if not gave:
+                        break
+                    place, gave = 0, False
+                number = open_members[place]
+                place += 1
+                if number in readers:
+                    continue
+                self._by_member.setdefault(number, {})[partition] = None
+                missing -= 1
+                gave = True
+                if not self._has_room(number):
+                    place -= 1
+                    del open_members[place]
+                if pace.is_due(2):
+                    yield
+            if not open_members:
+                break
+
+    def _has_room(self, number: int) -> bool:
+        return len(self._by_member.get(number, ())) < self._room[number]

@@ -1,0 +1,415 @@
+"""The coordinator of streams groups: heartbeats, departures and timeouts.
+
+Kafka's `GroupMetadataManager.streamsGroupHeartbeat` and what follows it. The internal topics that a topology lacks are
+made after the heartbeat that shows so, by its handler; the next heartbeat finds them.
+"""
+
+import logging
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from minibroker.cluster.features import STREAMS_VERSION
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.consumer.known_topics import known_topics
+from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.share.group import hash_of
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.groups.streams import changes as records
+from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions, endpoints_of
+from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, Status, StatusCode
+from minibroker.coordinators.groups.streams.member import StreamsMember, TaskState
+from minibroker.coordinators.groups.streams.reconciliation import UnknownTaskStateError, reconcile
+from minibroker.coordinators.groups.streams.targets import StreamsTargets
+from minibroker.coordinators.groups.streams.tasks import NO_TASKS, HeldTasks, Tasks, are_within
+from minibroker.coordinators.groups.streams.update import STANDBYS, GroupUpdate
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker.support.slices import Work
+from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
+
+JOINING: Final = 0
+"""The member epoch of who joins."""
+LEAVING: Final = -1
+"""The member epoch of who leaves."""
+_NOT_SAID: Final = -1
+_logger = logging.getLogger(__name__)
+
+
+class StreamsHeartbeat(NamedTuple):
+    """A member's heartbeat; None, and a rebalance timeout of -1, mean no change.
+
+    Attributes:
+        owned: the tasks that it says it has.
+        endpoint: host and port for interactive queries.
+        endpoint_epoch: of the endpoints that it knows.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    topology: StreamsGroupTopologyValue | None
+    owned: Tasks | None
+    process_id: str | None
+    endpoint: tuple[str, int] | None
+    tags: Mapping[str, str] | None
+    shuts_down: bool
+    endpoint_epoch: int
+    client_id: str
+    client_host: str
+
+
+class StreamsAnswer(NamedTuple):
+    """The answer to a heartbeat.
+
+    Attributes:
+        tasks: the member's tasks; None if they are as before.
+        endpoints: of all members that have one; None if they are as before.
+        missing: the internal topics that have to be made.
+    """
+
+    member_id: str
+    epoch: int
+    tasks: HeldTasks | None = None
+    endpoint_epoch: int = 0
+    endpoints: list[EndpointPartitions] | None = None
+    statuses: tuple[Status, ...] = ()
+    missing: Mapping[str, InternalTopic] = MappingProxyType({})
+
+
+class StreamsGroups:
+    """All streams groups of one broker.
+
+    Args:
+        forgotten: groups that were forgotten on purpose; their members have to join again.
+    """
+
+    def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
+        self.core = core
+        self.store = store
+        self._forgotten = forgotten
+        self._targets = StreamsTargets(core.slices, store)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Are there such groups here (the feature streams.version)?"""
+        return self.core.features.level(STREAMS_VERSION) > 0
+
+    @property
+    def max_size(self) -> int:
+        """The most members that a group may have."""
+        return self.core.config.integer("group.streams.max.size")
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Milliseconds between two heartbeats of a member."""
+        return self._setting(group_id, "heartbeat.interval.ms")
+
+    def _setting(self, group_id: str, name: str) -> int:
+        return self.core.configs.group(group_id).integer(f"streams.{name}")
+
+    def existing(self, group_id: str) -> StreamsGroup:
+        """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
+        group = self.store.find(group_id)
+        if group is None:
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no streams group {group_id}.")
+        if not isinstance(group, StreamsGroup):
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+        return group
+
+    # Heartbeats
+
+    def heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
+        """A member joins or is heard of. GroupRefusedError."""
+        joins = request.epoch == JOINING
+        group, before = self._group_for(request.group_id, joins=joins)
+        if joins and len(group.members) >= self.max_size:
+            raise GroupRefusedError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The streams group has {self.max_size} members, and may have no more.",
+            )
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not joins:
+                raise _unknown_member(group, request.member_id)
+            member = StreamsMember(request.member_id)
+        _check_epoch(member, request)
+        updated = _updated(member, request)
+        update = self._prepare(group, member, updated, request)
+        moved = self._advance(update, updated, request.owned)
+        self._save(update, moved, before)
+        if moved != updated:
+            self._await_revocation(group, moved)
+        self._timers(group, moved.member_id).heard(self._setting(group.group_id, "session.timeout.ms"))
+        if request.shuts_down and group.shutdown_by is None:
+            group.shutdown_by = moved.member_id
+        return self._answer(update, request, member, moved)
+
+    def _group_for(self, group_id: str, *, joins: bool) -> tuple[StreamsGroup, list[NewRecord]]:
+        """The group, and the records that have to be written before any of its own."""
+        group = self.store.find(group_id)
+        if joins and group is None:
+            return StreamsGroup(group_id), []
+        if joins and isinstance(group, Group) and group.is_empty:
+            return StreamsGroup(group_id, group.offsets), self.store.tombstones(group)
+        if group is None and group_id in self._forgotten:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+        return self.existing(group_id), []
+
+    def _prepare(
+        self, group: StreamsGroup, member: StreamsMember, updated: StreamsMember, request: StreamsHeartbeat
+    ) -> GroupUpdate:
+        """Find out what the heartbeat changes but for tasks. GroupRefusedError."""
+        update = GroupUpdate(group)
+        if updated != member:
+            update.bumps = True
+            update.changes.append(records.member_metadata(group.group_id, updated))
+        update.take_topology(request.topology)
+        if updated.topology_epoch < update.topology.epoch:
+            update.statuses.append(
+                Status(
+                    StatusCode.STALE_TOPOLOGY,
+                    f"The member's topology epoch {updated.topology_epoch} is behind the group's topology epoch "
+                    f"{update.topology.epoch}.",
+                )
+            )
+        found = known_topics(self.core.topics, update.topology.required_topics, group.topics)
+        update.take_topics(found, hash_of(found) if found is not group.topics else group.metadata_hash)
+        update.refuse_unknown_tasks(request.owned)
+        update.take_configs({STANDBYS: str(self._setting(group.group_id, "num.standby.replicas"))})
+        update.advance_epoch()
+        delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms")
+        if group.is_empty and delay_ms > 0 and not group.is_delayed:
+            group.delay = group.delay or Deadline(self.core.clock, partial(self._assign_late, group))
+            group.delay.restart(delay_ms)
+        return update
+
+    def _advance(self, update: GroupUpdate, updated: StreamsMember, owned: Tasks | None) -> StreamsMember:
+        """The member with its new tasks. GroupRefusedError."""
+        group = update.group
+        epoch, target = self._target(update, updated)
+        if updated.is_reconciled(epoch):
+            return updated
+        try:
+            moved = reconcile(updated, epoch, target, owned, group.owners)
+        except UnknownTaskStateError:
+            raise GroupRefusedError(
+                ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it has to join again."
+            ) from None
+        if moved != updated:
+            update.changes.append(records.current_assignment(group.group_id, moved))
+        return moved
+
+    def _target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
+        """The epoch of the target and the member's part; a new one where it is time for that."""
+        group = update.group
+        member_id = "" if updated is None else updated.member_id
+        if group.is_delayed:
+            update.delayed("Assignment delayed due to the configured initial rebalance delay.")
+            return group.assignment_epoch, NO_TASKS
+        present = group.assignment_epoch, group.target_of(member_id)
+        if group.assignment_epoch >= update.epoch:
+            return present
+        if group.is_assigning or not self._may_assign(group):
+            update.delayed("Assignment delayed due to the configured assignment interval.")
+            return present
+        members = group.members if updated is None else {**group.members, member_id: updated}
+        made = self._targets.begin(group, members, update.configured, int(update.configs[STANDBYS]))
+        if isinstance(made, Work):
+            update.work = made
+            return present
+        update.changes += self._targets.changes(group, made, update.epoch)
+        return update.epoch, made.get(member_id, NO_TASKS)
+
+    def _may_assign(self, group: StreamsGroup) -> bool:
+        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
+        interval_ms = self._setting(group.group_id, "assignment.interval.ms")
+        return not interval_ms or not group.assigned_ms or self.store.now_ms() >= group.assigned_ms + interval_ms
+
+    def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:
+        """Write what has changed. GroupRefusedError."""
+        group = update.group
+        code = self.store.save_changes(group, update.changes, before)
+        if code:
+            if moved is not None and moved.member_id not in group.members and group.delay is not None:
+                group.delay.cancel()
+            raise GroupRefusedError(code)
+        group.topics, group.configured = update.topics, update.configured
+        if update.work is not None:
+            self._targets.await_target(group, update.work, update.epoch)
+
+    def _assign_late(self, group: StreamsGroup) -> None:
+        """The first assignment was put off until now (`computeDelayedTargetAssignment`)."""
+        if group.is_empty or group.configured is None or group.epoch <= group.assignment_epoch:
+            return
+        update = GroupUpdate(group)
+        update.configured, update.topics, update.configs = group.configured, group.topics, group.configs
+        self._target(update, None)
+        try:
+            self._save(update, None, [])
+        except GroupRefusedError as error:  # the next heartbeat tries again
+            _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
+
+    def _answer(
+        self, update: GroupUpdate, request: StreamsHeartbeat, member: StreamsMember, moved: StreamsMember
+    ) -> StreamsAnswer:
+        group = update.group
+        tasks = moved.assigned if request.epoch == JOINING or moved.assigned != member.assigned else None
+        if tasks is not None and moved.endpoint is not None:
+            group.endpoint_epoch += 1
+        endpoints = None
+        if group.endpoint_epoch != request.endpoint_epoch:
+            endpoints = endpoints_of(group, group.members.values())
+        statuses = list(update.statuses)
+        if update.configured.fault is not None:
+            statuses.append(update.configured.fault)
+        if group.shutdown_by is not None:
+            statuses.append(
+                Status(
+                    StatusCode.SHUTDOWN_APPLICATION,
+                    f"Streams group member {group.shutdown_by} encountered a fatal error and requested a shutdown "
+                    "for the entire application.",
+                )
+            )
+        return StreamsAnswer(
+            moved.member_id,
+            moved.epoch,
+            tasks,
+            group.endpoint_epoch,
+            endpoints,
+            tuple(statuses),
+            update.configured.missing,
+        )
+
+    # Departures
+
+    def leave(self, group_id: str, member_id: str, *, shuts_down: bool) -> StreamsAnswer:
+        """A member leaves. GroupRefusedError."""
+        group = self.existing(group_id)
+        if shuts_down and group.shutdown_by is None:
+            group.shutdown_by = member_id
+        if member_id not in group.members:
+            raise _unknown_member(group, member_id)
+        code = self._fence(group, member_id)
+        if code:
+            raise GroupRefusedError(code)
+        return StreamsAnswer(member_id, LEAVING)
+
+    def _fence(self, group: StreamsGroup, member_id: str) -> ErrorCode:
+        """A member is gone."""
+        changes = [*records.without_member(group.group_id, member_id), _next_epoch(group)]
+        code = self.store.save_changes(group, changes)
+        if not code:
+            timers = group.timers.pop(member_id, None)
+            if timers is not None:
+                timers.cancel()
+        return code
+
+    # Time
+
+    def _await_revocation(self, group: StreamsGroup, member: StreamsMember) -> None:
+        timers = self._timers(group, member.member_id)
+        if member.state is TaskState.UNREVOKED_TASKS:
+            timers.must_revoke(member.rebalance_timeout_ms)
+        else:
+            timers.has_revoked()
+
+    def _timers(self, group: StreamsGroup, member_id: str) -> MemberTimers:
+        timers = group.timers.get(member_id)
+        if timers is None:
+            timers = group.timers[member_id] = MemberTimers(
+                self.core.clock, partial(self._on_deadline, group, member_id)
+            )
+        return timers
+
+    def _on_deadline(self, group: StreamsGroup, member_id: str, reason: str) -> None:
+        if member_id not in group.members:
+            return
+        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
+        session_ms = self._setting(group.group_id, "session.timeout.ms")
+        code = self._fence(group, member_id)
+        if code:  # it is looked at again after as long a silence
+            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
+            self._timers(group, member_id).heard(session_ms)
+        elif not group.members:
+            about = about_lost_members(group.group_id, session_ms)
+            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
+
+    def resume(self, group: StreamsGroup) -> None:
+        """A group has been read: its members have a session's time, and what they have to give up is waited for."""
+        for member in tuple(group.members.values()):
+            timers = self._timers(group, member.member_id)
+            timers.heard(self._setting(group.group_id, "session.timeout.ms"))
+            if member.state is TaskState.UNREVOKED_TASKS:
+                timers.must_revoke(member.rebalance_timeout_ms)
+
+    @staticmethod
+    def forget(group: StreamsGroup, *, is_gone: bool = True) -> None:
+        """The group is no more; whoever was in it is told so when he asks."""
+        if is_gone:
+            group.die()
+        if group.delay is not None:
+            group.delay.cancel()
+        for timers in group.timers.values():
+            timers.cancel()
+        group.timers.clear()
+
+    def close(self) -> None:
+        """Nothing happens any more, whatever time it is."""
+        for group in self.store.groups():
+            if isinstance(group, StreamsGroup):
+                self.forget(group, is_gone=False)
+
+    def rebalance(self, group: StreamsGroup) -> ErrorCode:
+        """Have the group make another assignment, as if somebody had come or gone."""
+        return self.store.save_changes(group, [_next_epoch(group)])
+
+
+def _next_epoch(group: StreamsGroup) -> Change:
+    return records.group_epoch(
+        group.group_id, group.epoch + 1, group.metadata_hash, group.validated_epoch, group.configs
+    )
+
+
+def _unknown_member(group: StreamsGroup, member_id: str) -> GroupRefusedError:
+    return GroupRefusedError(
+        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
+    )
+
+
+def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
+        topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        process_id=member.process_id if request.process_id is None else request.process_id,
+        endpoint=member.endpoint if request.endpoint is None else request.endpoint,
+        tags=member.tags if request.tags is None else request.tags,
+    )
+
+
+def _check_epoch(member: StreamsMember, request: StreamsHeartbeat) -> None:
+    """Is it the epoch that the member is in? One before will do while it has no other tasks. GroupRefusedError."""
+    epoch = request.epoch
+    if epoch in {JOINING, member.epoch}:
+        return
+    is_before = epoch < member.epoch and epoch == member.previous_epoch and request.owned is not None
+    if is_before and are_within(request.owned or NO_TASKS, member.assigned.without_epochs()):
+        return
+    raise GroupRefusedError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The member is in epoch {member.epoch}, not in {epoch}: it has to give up all and join again.",
+    )

@@ -1,0 +1,284 @@
+"""The internal topics of a topology: their numbers of partitions, and which are missing.
+
+Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnforcer` and `ChangelogTopics`. The
+sentences are Kafka's, since members show them to their users.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash, table_size
+from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.streams.topology import Topology, source_topics
+from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
+
+_MOST_TOLD: Final = 3
+
+
+class StatusCode(IntEnum):
+    """A condition of the group that its members have to know (Kafka's `StreamsGroupHeartbeatResponse.Status`)."""
+
+    STALE_TOPOLOGY = 0
+    MISSING_SOURCE_TOPICS = 1
+    INCORRECTLY_PARTITIONED_TOPICS = 2
+    MISSING_INTERNAL_TOPICS = 3
+    SHUTDOWN_APPLICATION = 4
+    ASSIGNMENT_DELAYED = 5
+
+
+class Status(NamedTuple):
+    """A status with its details."""
+
+    code: StatusCode
+    detail: str
+
+
+class InvalidTopologyError(Exception):
+    """A topology that cannot work, whatever topics there are."""
+
+
+class MalformedTopologyError(Exception):
+    """A topology on which Kafka's coordinator fails with an exception that it does not expect."""
+
+
+class _NotReadyError(Exception):
+    def __init__(self, code: StatusCode, detail: str) -> None:
+        super().__init__(detail)
+        self.status = Status(code, detail)
+
+
+class InternalTopic(NamedTuple):
+    """A topic that the application needs for itself; a replication factor of 0 leaves that to the broker."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+class ConfiguredSubtopology(NamedTuple):
+    """A subtopology whose tasks are counted.
+
+    Attributes:
+        tasks: how many there are.
+        sources: the topics that they read, those for repartitioning included.
+        sinks: the topics for repartitioning that they write.
+        repartition, changelogs: the internal topics that they read, and that hold their state.
+    """
+
+    tasks: int
+    sources: tuple[str, ...]
+    external_sources: tuple[str, ...]
+    sinks: tuple[str, ...]
+    repartition: tuple[InternalTopic, ...]
+    changelogs: tuple[InternalTopic, ...]
+
+
+class ConfiguredTopology(NamedTuple):
+    """A topology beside the topics that there are.
+
+    Attributes:
+        subtopologies: by their ids, sorted; None where the topics that there are do not fit.
+        missing: the internal topics that have to be made, by name.
+        fault: why no task can run yet; None if they can.
+    """
+
+    epoch: int
+    subtopologies: Mapping[str, ConfiguredSubtopology] | None
+    missing: Mapping[str, InternalTopic]
+    fault: Status | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Can tasks run?"""
+        return self.fault is None
+
+
+def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
+    """Count the tasks of a topology. InvalidTopologyError, MalformedTopologyError.
+
+    Args:
+        topology: the topology.
+        topics: of the topics that it names, those that there are.
+    """
+    try:
+        _refuse_missing_sources(topology, topics)
+        counts = _Counts(topology, topics)
+        counts.of_repartition_topics()
+        counts.of_copartitioned_topics()
+        counts.of_changelogs()
+        subtopologies = {name: counts.subtopology(each) for name, each in sorted(topology.subtopologies.items())}
+        missing = _missing(subtopologies, topology, topics)
+    except _NotReadyError as error:
+        return ConfiguredTopology(topology.epoch, None, {}, error.status)
+    fault = None
+    if missing:
+        fault = Status(StatusCode.MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(missing)}")
+    return ConfiguredTopology(topology.epoch, subtopologies, missing, fault)
+
+
+def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
+    missing = {name for each in topology.subtopologies.values() for name in each.source_topics if name not in topics}
+    if missing:
+        detail = f"Source topics {_summary(sorted(missing))} are missing."
+        raise _NotReadyError(StatusCode.MISSING_SOURCE_TOPICS, detail)
+
+
+def _missing(
+    subtopologies: Mapping[str, ConfiguredSubtopology], topology: Topology, topics: Mapping[str, TopicMetadata]
+) -> Mapping[str, InternalTopic]:
+    """The internal topics that there are not, in Java's order."""
+    needed = {info.name: info for each in subtopologies.values() for info in (*each.repartition, *each.changelogs)}
+    size = table_size(len(needed))
+    for name in hash_order(topology.required_topics, string_hash):
+        there = topics.get(name)
+        expected = None if there is None else needed.pop(name, None)
+        if there is not None and expected is not None and there.partitions != expected.partitions:
+            raise _NotReadyError(
+                StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+                f"Existing topic {name} has different number of partitions: expected {expected.partitions}, "
+                f"found {there.partitions}",
+            )
+    return {name: needed[name] for name in hash_order(needed, string_hash, size)}
+
+
+class _Counts:
+    """The numbers of partitions of internal topics, as far as they are decided."""
+
+    def __init__(self, topology: Topology, topics: Mapping[str, TopicMetadata]) -> None:
+        self._topics = topics
+        self._subtopologies = list(topology.subtopologies.values())
+        self._decided: dict[str, int] = {}
+
+    def _count(self, name: str) -> int | None:
+        there = self._topics.get(name)
+        return self._decided.get(name) if there is None else there.partitions
+
+    def _count_or_fail(self, name: str) -> int:
+        count = self._count(name)
+        if count is None:
+            raise MalformedTopologyError(f"Number of partitions must be set for topic {name}")
+        return count
+
+    def of_repartition_topics(self) -> None:
+        """Each has as many as the largest source of a subtopology that writes it, or the number that was sent."""
+        sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
+        found = {info.name: info.partitions for info in sources if info.partitions}
+        pending = [(each, sink) for each in self._subtopologies for sink in each.repartition_sink_topics]
+        while pending:
+            left: list[tuple[Subtopology, str]] = []
+            for each, sink in pending:
+                count = None if sink in found else self._largest_source(each, found)
+                if count is not None:
+                    found[sink] = count
+                elif sink not in found:
+                    left.append((each, sink))
+            if len(left) == len(pending):
+                raise InvalidTopologyError(
+                    "Failed to compute number of partitions for all repartition topics. "
+                    "There may be loops in the topology that cannot be resolved."
+                )
+            pending = left
+        if any(info.name not in found for info in sources):
+            raise InvalidTopologyError(
+                "Failed to compute number of partitions for all repartition topics, because "
+                "a repartition source topic is never used as a sink topic."
+            )
+        self._decided.update(found)
+
+    def _largest_source(self, subtopology: Subtopology, found: Mapping[str, int]) -> int | None:
+        known = [found[info.name] for info in subtopology.repartition_source_topics if info.name in found]
+        known += [count for name in subtopology.source_topics if (count := self._count(name)) is not None]
+        return max(known, default=None)
+
+    def of_copartitioned_topics(self) -> None:
+        """Topics that are joined have the same number."""
+        sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
+        fixed = {info.name for info in sources if info.partitions}
+        flexible = {info.name for info in sources if not info.partitions}
+        for each in self._subtopologies:
+            for names in _copartitioned(each):
+                self._decided.update(self._enforced(names, fixed, flexible))
+
+    def _enforced(self, names: set[str], fixed: set[str], flexible: set[str]) -> dict[str, int]:
+        if not names:
+            return {}
+        repartition = {name: self._count_or_fail(name) for name in sorted(names & (fixed | flexible))}
+        others = {name: self._count_or_fail(name) for name in sorted(names - repartition.keys())}
+        if others:
+            count = _same(others, others.values())
+        elif fixed:
+            count = _same(repartition, (self._count_or_fail(name) for name in sorted(fixed)))
+        else:
+            count = max(repartition.values())
+        for name, partitions in repartition.items():
+            if name in fixed and partitions != count:
+                raise _NotReadyError(
+                    StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+                    f"Number of partitions [{partitions}] of repartition topic [{name}] "
+                    f"doesn't match number of partitions [{count}] of the source topic.",
+                )
+        return dict.fromkeys(repartition, count)
+
+    def of_changelogs(self) -> None:
+        """Each has as many as its subtopology has tasks."""
+        for each in self._subtopologies:
+            named = source_topics(each)
+            if not named:
+                raise InvalidTopologyError(f"No source topics found for subtopology {each.subtopology_id}")
+            tasks = max(map(self._count_or_fail, named))
+            self._decided.update((info.name, tasks) for info in each.state_changelog_topics)
+
+    def subtopology(self, subtopology: Subtopology) -> ConfiguredSubtopology:
+        """A subtopology with its numbers."""
+        named = source_topics(subtopology)
+        return ConfiguredSubtopology(
+            tasks=max(map(self._count_or_fail, named)),
+            sources=tuple(dict.fromkeys(named)),
+            external_sources=tuple(subtopology.source_topics),
+            sinks=tuple(subtopology.repartition_sink_topics),
+            repartition=tuple(self._internal(info) for info in subtopology.repartition_source_topics),
+            changelogs=tuple(self._internal(info) for info in subtopology.state_changelog_topics),
+        )
+
+    def _internal(self, info: TopicInfo) -> InternalTopic:
+        return InternalTopic(
+            info.name,
+            info.partitions or self._decided[info.name],
+            info.replication_factor,
+            {each.key: each.value for each in info.topic_configs},
+        )
+
+
+def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
+    """The sets of topics that need the same number of partitions. MalformedTopologyError."""
+    repartition = [info.name for info in subtopology.repartition_source_topics]
+    for group in subtopology.copartition_groups:
+        named = set(_at(subtopology.source_topics, group.source_topics))
+        yield named | set(_at(repartition, group.repartition_source_topics))
+
+
+def _at(names: list[str], indexes: Iterable[int]) -> Iterator[str]:
+    for index in indexes:
+        if not 0 <= index < len(names):
+            raise MalformedTopologyError(f"Index {index} out of bounds for length {len(names)}")
+        yield names[index]
+
+
+def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:
+    """The one number that all have."""
+    different = set(counts)
+    if len(different) > 1:
+        listed = ", ".join(f"{name}={count}" for name, count in sorted(named.items()))
+        raise _NotReadyError(
+            StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
+            f"Following topics do not have the same number of partitions: [{{{listed}}}]",
+        )
+    return different.pop()
+
+
+def _summary(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = len(listed) - _MOST_TOLD
+    return ", ".join(listed[:_MOST_TOLD]) + (f" and {more} additional topics" if more > 0 else "")

@@ -1,0 +1,226 @@
+"""The sticky assignor of streams groups (Kafka's `StickyTaskAssignor`).
+
+Tasks stay where they are, or go where there is a copy of their state, as long as no member has more than its part.
+The rest goes to the process with the least load. A standby of a task is never in the process that runs it. Who of
+two equal ones is chosen depends on the order of Java's tables and queues.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash, table_size
+from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.streams.java_queue import JavaQueue
+from minibroker.coordinators.groups.streams.process import Process, Task
+from minibroker.coordinators.groups.streams.tasks import Tasks
+from minibroker.support.slices import Steps
+
+
+class StreamsMemberSpec(NamedTuple):
+    """A member as the assignor sees it: its process, and what it was to run so far."""
+
+    process_id: str
+    tasks: Tasks
+
+
+class TaskCounts(NamedTuple):
+    """A subtopology as the assignor sees it: its tasks, and whether they have state that a standby can copy."""
+
+    tasks: int
+    is_stateful: bool
+
+
+class _Member(NamedTuple):
+    process: Process
+    member_id: str
+
+    @property
+    def tasks(self) -> int:
+        return self.process.counts[self.member_id]
+
+
+def assign_sticky(
+    members: Mapping[str, StreamsMemberSpec], subtopologies: Mapping[str, TaskCounts], standbys: int
+) -> Steps[dict[str, Tasks]]:
+    """Assign the tasks of a topology.
+
+    Args:
+        members: by their ids, in the order in which they came.
+        subtopologies: by their ids, sorted.
+        standbys: how many copies of its state a task is to have.
+    """
+    assignment = _Assignment(members, subtopologies, standbys)
+    if members:
+        yield from assignment.assign_active()
+        if standbys:
+            yield from assignment.assign_standbys()
+    return assignment.result(members)
+
+
+class _Quota:
+    """The number of tasks that a member may have, while others fill up (`maybeUpdate...TasksPerMember`)."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks = tasks
+        self._members = members
+        self.each = self._share()
+
+    def note(self, count: int) -> None:
+        """A member has so many now."""
+        if count == self.each:
+            self._members -= 1
+            self._tasks -= count
+            self.each = self._share()
+
+    def _share(self) -> int:
+        return -(-self._tasks // self._members) if self._members else 0
+
+
+class _Assignment:
+    def __init__(
+        self, members: Mapping[str, StreamsMemberSpec], subtopologies: Mapping[str, TaskCounts], standbys: int
+    ) -> None:
+        self._pace = Pace()
+        self._subtopologies = subtopologies
+        self._standbys = standbys
+        self._had_active: dict[Task, _Member] = {}
+        self._had_standby: dict[Task, list[_Member]] = {}
+        active = sum(each.tasks for each in subtopologies.values())
+        copies = sum(each.tasks * standbys for each in subtopologies.values() if each.is_stateful)
+        self._active_quota = _Quota(active, len(members))
+        self._quota = _Quota(active + copies, len(members))
+        processes: dict[str, Process] = {}
+        for member_id in hash_order(members, string_hash):
+            spec = members[member_id]
+            process = processes.setdefault(spec.process_id, Process())
+            process.add_member(member_id)
+            member = _Member(process, member_id)
+            for subtopology, indexes in spec.tasks.active.items():
+                self._had_active.update(((subtopology, index), member) for index in indexes)
+            for subtopology, indexes in spec.tasks.standby.items():
+                for index in indexes:
+                    self._had_standby.setdefault((subtopology, index), []).append(member)
+        at_least = 1 << max(len(members) - 1, 0).bit_length()
+        ordered = hash_order(processes, string_hash, table_size(len(processes), at_least))
+        self._processes = [processes[each] for each in ordered]
+
+    def _tasks(self, *, stateful_only: bool = False) -> list[Task]:
+        return [
+            (name, index)
+            for name, each in self._subtopologies.items()
+            if each.is_stateful or not stateful_only
+            for index in range(each.tasks)
+        ]
+
+    def assign_active(self) -> Steps[None]:
+        """First where a task was active, then where it was a standby, then where the load is least."""
+        left: list[Task] = []
+        for task in sorted(self._tasks(), key=_by_partition):
+            if not self._keep_active(task, self._had_active.get(task)):
+                left.append(task)
+            if self._pace.is_due(2):
+                yield
+        rest: list[Task] = []
+        for task in left:
+            if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None)):
+                rest.append(task)
+            if self._pace.is_due(2):
+                yield
+        queue = JavaQueue(self._processes, _load)
+        for task in sorted(rest):
+            process = queue.poll()
+            assert process is not None, "there are members"
+            count = process.give_least_loaded(task, is_active=True)
+            self._note_active(count)
+            queue.add(process)
+            if self._pace.is_due(4):
+                yield
+
+    def _keep_active(self, task: Task, member: _Member | None) -> bool:
+        if member is None or member.tasks >= self._active_quota.each:
+            return False
+        self._note_active(member.process.give(member.member_id, task, is_active=True))
+        return True
+
+    def _note_active(self, count: int) -> None:
+        self._active_quota.note(count)
+        self._quota.note(count)
+
+    def assign_standbys(self) -> Steps[None]:
+        """First where a task was active or a standby, then where the load is least."""
+        left: list[tuple[Task, int]] = []
+        for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
+            given = 0
+            while given < self._standbys and self._keep_standby(task):
+                given += 1
+            if given < self._standbys:
+                left.append((task, self._standbys - given))
+            if self._pace.is_due(4):
+                yield
+        queue = JavaQueue(self._processes, _load)
+        for task, copies in sorted(left, reverse=True):
+            for _ in range(copies):
+                if not self._give_standby(queue, task):  # more copies than processes
+                    break
+                if self._pace.is_due(4 + len(queue)):
+                    yield
+
+    def _keep_standby(self, task: Task) -> bool:
+        active = self._had_active.get(task)
+        if active is not None and not active.process.has(task) and active.tasks < self._quota.each:
+            self._quota.note(active.process.give(active.member_id, task, is_active=False))
+            return True
+        standby = _least_loaded(self._had_standby.get(task), task)
+        if standby is not None and standby.tasks < self._quota.each:
+            self._quota.note(standby.process.give(standby.member_id, task, is_active=False))
+            return True
+        return False
+
+    def _give_standby(self, queue: JavaQueue[Process], task: Task) -> bool:
+        passed: list[Process] = []
+        found = False
+        while not found and (process := queue.poll()) is not None:
+            passed.append(process)
+            if not process.has(task):
+                self._quota.note(process.give_least_loaded(task, is_active=False))
+                found = True
+        for process in reversed(passed):
+            queue.add(process)
+        return found
+
+    def result(self, members: Mapping[str, StreamsMemberSpec]) -> dict[str, Tasks]:
+        """The tasks of each member."""
+        active: dict[str, set[Task]] = {}
+        standby: dict[str, set[Task]] = {}
+        for process in self._processes:
+            active.update(process.active)
+            standby.update(process.standby)
+        return {each: Tasks(_sets(active.get(each, ())), _sets(standby.get(each, ()))) for each in members}
+
+
+def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
+    """The member with the least load (`findPrevMemberWithLeastLoad`, which looks at the first one's tasks last)."""
+    if not members:
+        return None
+    first = candidate = members[0]
+    process_load, member_load = first.process.load, first.tasks
+    for member in members[1:]:
+        is_possible = task is None or not member.process.has(task)
+        if member.process.load < process_load and is_possible and member.tasks < member_load:
+            process_load, member_load, candidate = member.process.load, member.tasks, member
+    return candidate if task is None or not first.process.has(task) else None
+
+
+def _by_partition(task: Task) -> tuple[int, str]:
+    return task[1], task[0]
+
+
+def _load(process: Process) -> float:
+    return process.load
+
+
+def _sets(tasks: "set[Task] | tuple[()]") -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = {}
+    for subtopology, index in tasks:
+        found.setdefault(subtopology, set()).add(index)
+    return {each: frozenset(indexes) for each, indexes in found.items()}

@@ -1,0 +1,93 @@
+"""Tasks of a streams group: partitions of subtopologies (Kafka's `TasksTuple` and `TasksTupleWithEpochs`).
+
+A task is active, a standby, or a warm-up, which is about to become active.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+TaskSets = Mapping[str, frozenset[int]]
+"""By subtopology; none has an empty set."""
+TaskEpochs = Mapping[str, Mapping[int, int]]
+"""By subtopology, its tasks with the epoch in which each was assigned."""
+
+
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class Tasks(NamedTuple):
+    """Tasks that a member is to have, or says that it has."""
+
+    active: TaskSets = _NONE
+    standby: TaskSets = _NONE
+    warmup: TaskSets = _NONE
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there none?"""
+        return not (self.active or self.standby or self.warmup)
+
+
+class HeldTasks(NamedTuple):
+    """Tasks that a member has; active ones with the epoch in which it got them, which fences late commits."""
+
+    active: TaskEpochs = _NONE
+    standby: TaskSets = _NONE
+    warmup: TaskSets = _NONE
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there none?"""
+        return not (self.active or self.standby or self.warmup)
+
+    def without_epochs(self) -> Tasks:
+        """The tasks alone."""
+        return Tasks({each: frozenset(tasks) for each, tasks in self.active.items()}, self.standby, self.warmup)
+
+    def merged(self, other: "HeldTasks") -> "HeldTasks":
+        """These and others; the epoch of the others counts."""
+        active = {each: dict(tasks) for each, tasks in self.active.items()}
+        for each, tasks in other.active.items():
+            active.setdefault(each, {}).update(tasks)
+        return HeldTasks(active, _united(self.standby, other.standby), _united(self.warmup, other.warmup))
+
+
+NO_TASKS: Final = Tasks()
+HOLDS_NOTHING: Final = HeldTasks()
+
+
+class NamedTasks(Protocol):
+    """Tasks of one subtopology, as messages and records name them."""
+
+    subtopology_id: str
+    partitions: list[int]
+
+
+def task_sets(named: Iterable[NamedTasks]) -> TaskSets:
+    """The tasks that a message or a record names."""
+    return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
+
+
+def have_common(some: Tasks, others: Tasks) -> bool:
+    """Is there a task in both that is of the same kind?"""
+    return any(
+        tasks & theirs.get(subtopology, frozenset())
+        for ours, theirs in zip(some, others, strict=True)
+        for subtopology, tasks in ours.items()
+    )
+
+
+def are_within(some: Tasks, others: Tasks) -> bool:
+    """Do others have all of these?"""
+    return all(
+        tasks <= theirs.get(subtopology, frozenset())
+        for ours, theirs in zip(some, others, strict=True)
+        for subtopology, tasks in ours.items()
+    )
+
+
+def _united(some: TaskSets, others: TaskSets) -> TaskSets:
+    return {
+        each: some.get(each, frozenset()) | others.get(each, frozenset()) for each in (*some, *(others.keys() - some))
+    }

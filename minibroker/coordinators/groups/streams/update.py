@@ -1,0 +1,136 @@
+"""The changes that one heartbeat makes to a streams group, until they are written."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.streams import changes as records
+from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.internal_topics import (
+    ConfiguredTopology,
+    InvalidTopologyError,
+    MalformedTopologyError,
+    Status,
+    StatusCode,
+    configure,
+)
+from minibroker.coordinators.groups.streams.tasks import Tasks
+from minibroker.coordinators.groups.streams.topology import DuplicateSubtopologyError, Topology
+from minibroker.support.slices import Work
+from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
+from minibroker_protocol.error_codes import ErrorCode
+
+STANDBYS: Final = "num.standby.replicas"
+"""The name of the one setting of the assignor."""
+_NOT_READY: Final = -1
+
+
+class GroupUpdate:
+    """A group and what becomes of it.
+
+    Attributes:
+        changes: the records, in their order.
+        bumps: whether the group comes to another epoch.
+        epoch: the group's epoch then.
+        topology, topics, configured, configs: what the group has then.
+        statuses: what the member is told.
+        work: what makes the target, if that takes longer.
+    """
+
+    topology: Topology
+    configured: ConfiguredTopology
+
+    def __init__(self, group: StreamsGroup) -> None:
+        self.group = group
+        self.changes: list[Change] = []
+        self.bumps = False
+        self.epoch = group.epoch
+        self.topics: Mapping[str, TopicMetadata] = group.topics
+        self.configs: Mapping[str, str] = group.configs
+        self.statuses: list[Status] = []
+        self.work: Work[dict[str, Tasks]] | None = None
+        self._metadata_hash = group.metadata_hash
+        self._validated_epoch = group.validated_epoch
+
+    def take_topology(self, value: StreamsGroupTopologyValue | None) -> None:
+        """A member runs this topology (`maybeUpdateTopology`). GroupRefusedError: it is not the group's."""
+        known = self.group.topology
+        if value is None:
+            if known is None:
+                raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has no topology.")
+            self.topology = known
+            return
+        try:
+            sent = Topology.of(value)
+        except DuplicateSubtopologyError:
+            raise GroupRefusedError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "The topology has two subtopologies of the same name."
+            ) from None
+        if sent.epoch < 0:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
+        if known is None:
+            self.changes.append(records.topology(self.group.group_id, value))
+            self.topology = sent
+        elif known.epoch <= sent.epoch and known != sent:
+            raise GroupRefusedError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+        else:
+            self.topology = known
+
+    def take_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
+        """Topics of the topology are these (`InternalTopicManager.configureTopics`). GroupRefusedError."""
+        group = self.group
+        self.topics, self._metadata_hash = found, metadata_hash
+        is_new = metadata_hash != group.metadata_hash
+        self.bumps |= is_new
+        if group.configured is not None and group.topology is not None and not is_new:
+            self.configured = group.configured
+        else:
+            try:
+                self.configured = configure(self.topology, found)
+            except InvalidTopologyError as error:
+                raise GroupRefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(error)) from None
+            except MalformedTopologyError as error:
+                raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+        self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
+        self.bumps |= self._validated_epoch != group.validated_epoch
+
+    def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
+        """A member says that it has these tasks. GroupRefusedError: there are no such ones."""
+        if not self.configured.is_ready or owned is None:
+            return
+        subtopologies = self.configured.subtopologies or {}
+        for kind in owned:
+            for name, indexes in kind.items():
+                known = subtopologies.get(name)
+                if known is None:
+                    raise GroupRefusedError(
+                        ErrorCode.INVALID_REQUEST, f"Subtopology {name} does not exist in the topology."
+                    )
+                for index in indexes:
+                    if not 0 <= index < known.tasks:
+                        raise GroupRefusedError(
+                            ErrorCode.INVALID_REQUEST,
+                            f"Task {index} for subtopology {name} is invalid. "
+                            f"Number of tasks for this subtopology: {known.tasks}",
+                        )
+
+    def take_configs(self, configs: Mapping[str, str]) -> None:
+        """The assignor has these settings now."""
+        self.configs = configs
+        self.bumps |= configs != self.group.configs
+
+    def advance_epoch(self) -> None:
+        """Come to the next epoch if anything calls for it."""
+        if self.bumps:
+            self.epoch += 1
+            self.changes.append(
+                records.group_epoch(
+                    self.group.group_id, self.epoch, self._metadata_hash, self._validated_epoch, self.configs
+                )
+            )
+
+    def delayed(self, detail: str) -> None:
+        """There is a new assignment later."""
+        self.statuses.append(Status(StatusCode.ASSIGNMENT_DELAYED, detail))

@@ -1,0 +1,496 @@
+"""A share-partition: the records of one partition in one share group, from the first that is not done with (KIP-932).
+
+A state machine without files and sockets: the log is read and the state is written by others. Kafka's `SharePartition`
+decides. Everything here happens at once, so that no state is ever half changed; the state is written before a change of
+it counts.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.clock import Clock, Timer
+from minibroker.coordinators.share_partitions.acknowledging import (
+    Acknowledgement,
+    RefusedError,
+    Undo,
+    note,
+    roll_back,
+    runs,
+)
+from minibroker.coordinators.share_partitions.acquisition import (
+    Acquired,
+    Span,
+    Wish,
+    end_of_batch_with,
+    in_batches,
+    joined,
+    throttled_from,
+    without,
+)
+from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, Piece, RecordState
+from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker_protocol.error_codes import ErrorCode
+
+_FEW_DELIVERIES: Final = 2
+"""Up to this limit of deliveries the last one is not made alone."""
+_RENEW: Final = 4
+_STATES: Final = {
+    0: RecordState.ARCHIVED,  # a gap: there is no such record
+    1: RecordState.ACKNOWLEDGED,
+    2: RecordState.AVAILABLE,
+    3: RecordState.ARCHIVED,
+}
+_logger = logging.getLogger(__name__)
+
+
+class Limits(NamedTuple):
+    """The limits of a share group.
+
+    Attributes:
+        lock_ms: how long a member has acquired records to itself.
+        deliveries: how often a record is delivered at most.
+        locks: how many offsets of a partition are in flight at most.
+        renews: members may renew their locks (KIP-1222).
+    """
+
+    lock_ms: int
+    deliveries: int
+    locks: int
+    renews: bool = True
+
+
+class Write(NamedTuple):
+    """The state to write down; see `ShareState`."""
+
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class SharePartition:
+    """The share-partition.
+
+    Args:
+        start_offset: the first offset that is not done with.
+        batches: the state above it, sorted; what lies between them was in flight, and is available again.
+        limits: those that the group has now.
+        write: writes a change of the state down, and tells whether that has worked.
+        on_change: is told when there may be more to acquire.
+
+    Attributes:
+        start_offset: the first offset that is not done with (SPSO).
+        end_offset: the last offset in flight (SPEO), or the next one while nothing is.
+        is_fenced: it must not be used any more: another leader has it, or nobody.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        start_offset: int,
+        batches: Iterable[StateBatch],
+        limits: Callable[[], Limits],
+        write: Callable[[Write], ErrorCode],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._write = write
+        self._on_change = on_change
+        self._batches = Batches()
+        self._looks_for_available = False
+        self._timer: Timer | None = None
+        self._timer_ms = 0.0
+        self.is_fenced = False
+        self.start_offset = self.end_offset = start_offset
+        self._load(batches)
+
+    def _load(self, batches: Iterable[StateBatch]) -> None:
+        following = self.start_offset
+        for batch in batches:
+            if batch.first > following:
+                self._batches.add(Piece(following, batch.first - 1, RecordState.AVAILABLE))
+            self._batches.add(Piece(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
+            following = batch.last + 1
+        if self._batches:
+            self._looks_for_available = True
+            self.end_offset = following - 1
+            self._advance()
+
+    # Reading
+
+    @property
+    def in_flight(self) -> int:
+        """The number of offsets between the start and the end, both included."""
+        return self.end_offset - self.start_offset + 1 if self._batches else 0
+
+    @property
+    def pieces(self) -> Iterator[Piece]:
+        """All pieces, in order."""
+        return self._batches.pieces
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """The number of offsets behind the start that are done with."""
+        start = self.start_offset
+        done = (piece for piece in self._batches.pieces if piece.state.is_final and piece.last >= start)
+        return sum(piece.last - max(piece.first, start) + 1 for piece in done)
+
+    @property
+    def next_fetch_offset(self) -> int:
+        """The offset to read the log from: the first that is available, else the one after the end."""
+        if not self._batches or self.start_offset > self._batches[-1].last:
+            self._looks_for_available = False
+            return self.end_offset
+        if self._looks_for_available:
+            for piece in self._batches.pieces:
+                if piece.state is RecordState.AVAILABLE:
+                    return piece.first
+            self._looks_for_available = False
+        return self.end_offset + 1
+
+    @property
+    def can_acquire(self) -> bool:
+        """Whether a member could get records, if the log has them."""
+        return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
+
+    # Acquiring
+
+    def acquire(self, wish: Wish, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
+        """Acquire records of what was read.
+
+        The log was read from `fetch_offset` on, where it has the batches `spans`.
+        """
+        if self.is_fenced or wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
+            return []
+        most, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
+        if most <= 0:
+            return []
+        first = spans[0].first
+        self._archive_missing(fetch_offset, first)
+        floor = self._batches.floor(first)
+        base = first
+        if floor is None:
+            base = max(first, self.start_offset)
+        elif floor.last >= first:
+            base = floor.first
+        found = self._batches.beginning_between(min(first, base), last)
+        if not found:
+            acquired = self._acquire_new(wish._replace(max_records=most), base, last, spans)
+        else:
+            acquired = self._acquire_known(wish._replace(max_records=most), found, Span(first, last), spans)
+        self._watch_locks()
+        return acquired
+
+    def _room(self, fetch_offset: int, max_records: int, last: int) -> tuple[int, int]:
+        """The most records to acquire, and their last offset (`lastOffsetAndMaxRecordsToAcquire`)."""
+        most = min(max_records, self._limits().locks - self.in_flight)
+        if most > 0:
+            return most, last
+        if fetch_offset > self.end_offset:
+            return 0, last
+        return min(max_records, self.end_offset - fetch_offset + 1), min(last, self.end_offset)
+
+    def _acquire_new(self, wish: Wish, first: int, last: int, spans: Sequence[Span]) -> list[Acquired]:
+        if not self._batches:
+            first = max(first, self.end_offset)
+        if wish.max_records < last - first + 1:
+            last = end_of_batch_with(first + wish.max_records - 1, spans)
+        if wish.is_strict:
+            acquired = [Acquired(first, min(last, first + wish.max_records - 1), 1)]
+        else:
+            acquired = in_batches(first, last, spans, wish.batch_size)
+        deadline_ms = self._deadline()
+        for each in acquired:
+            self._batches.add(Piece(each.first, each.last, RecordState.ACQUIRED, 1, wish.member, deadline_ms))
+        if acquired[-1].last < last:  # the rest of a batch of the log
+            batch = self._batches[self._batches.index_of(first)]
+            batch.pieces.append(Piece(acquired[-1].last + 1, last, RecordState.AVAILABLE))
+            batch.last, batch.is_split = last, True
+            self._looks_for_available = True
+        if self._batches[0].first == first:
+            self.start_offset = first
+        self.end_offset = max(self.end_offset, last)
+        return acquired
+
+    def _acquire_known(
+        self, wish: Wish, found: Sequence[InFlightBatch], span: Span, spans: Sequence[Span]
+    ) -> list[Acquired]:
+        """Acquire what is available of batches that are in flight, then what comes after them."""
+        acquired: list[Acquired] = []
+        count, most = 0, wish.max_records
+        for batch in found:
+            if count >= most:
+                break
+            is_throttled = self._is_throttled(batch, span)
+            if is_throttled and count > 0:
+                return acquired
+            if (
+                not batch.is_within(span.first, span.last)
+                or batch.is_split
+                or is_throttled
+                or (wish.is_strict and batch.size > most - count)
+            ):
+                some = self._acquire_some(wish, most - count, batch, span)
+                acquired += some
+                count += sum(each.last - each.first + 1 for each in some)
+                if is_throttled and some:
+                    return acquired
+                continue
+            (piece,) = batch.pieces
+            if piece.state is RecordState.AVAILABLE:
+                self._take(piece, wish.member)
+                acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
+                count += batch.size
+        if count < most and found[-1].last < span.last:
+            acquired += self._acquire_new(wish._replace(max_records=most - count), found[-1].last + 1, span.last, spans)
+        return acquired
+
+    def _acquire_some(self, wish: Wish, left: int, batch: InFlightBatch, span: Span) -> list[Acquired]:
+        """Acquire what is available of one batch (`acquireSubsetBatchRecords`).
+
+        A record whose next delivery is its last one comes alone, and one that came often comes with few others: if it
+        is the one that members fail at, they fail at no others.
+        """
+        limit = self._limits().deliveries
+        throttled = throttled_from(limit)
+        acquired: list[Acquired] = []
+        count, most = 0, None
+        if not batch.is_split and batch.pieces[0].state is not RecordState.AVAILABLE:
+            return acquired
+        batch.is_split = True
+        for piece in batch.within(span.first, span.last):
+            if piece.state is not RecordState.AVAILABLE:
+                continue
+            is_last_time = limit > _FEW_DELIVERIES and piece.deliveries == limit - 1
+            if is_last_time and count:
+                break
+            if piece.deliveries >= throttled and most is None:
+                most = max(1, batch.size >> (piece.deliveries - throttled + 1))
+            ends = [1] if is_last_time else []
+            ends += [left - count] if wish.is_strict else []
+            ends += [most - count] if most is not None and most > count else []
+            size = min([piece.size, *ends])
+            if size < piece.size:  # the rest of it stays available
+                batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(piece.first + size))
+            self._take(piece, wish.member)
+            acquired.append(Acquired(piece.first, piece.last, piece.deliveries))
+            count += size
+            if ends and size == min(ends):
+                break
+        batch.join()
+        return joined(acquired)
+
+    def _is_throttled(self, batch: InFlightBatch, span: Span) -> bool:
+        least = throttled_from(self._limits().deliveries)
+        return any(
+            piece.state is RecordState.AVAILABLE
+            and piece.deliveries >= least
+            and (not batch.is_split or (piece.first <= span.last and piece.last >= span.first))
+            for piece in batch.pieces
+        )
+
+    def _take(self, piece: Piece, member: str) -> None:
+        piece.put(RecordState.ACQUIRED, member, self._deadline())
+        piece.deliveries += 1
+
+    def _archive_missing(self, first: int, end: int) -> None:
+        """Archive offsets that a compaction has taken out of the log (`maybeArchiveStaleBatches`)."""
+        floor = self._batches.floor(first)
+        begin = first if floor is None or floor.last < first else floor.first
+        for batch in self._batches.beginning_between(begin, end - 1):
+            self._archive(batch, first, end - 1, RecordState.AVAILABLE)
+
+    def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
+        """Take back records of aborted transactions, which nobody gets; returns what stays acquired."""
+        for span in spans:
+            floor = self._batches.floor(span.first)
+            for batch in self._batches.beginning_between(span.first if floor is None else floor.first, span.last):
+                self._archive(batch, span.first, span.last, RecordState.ACQUIRED)
+        return without(acquired, spans)
+
+    def _archive(self, batch: InFlightBatch, first: int, last: int, state: RecordState) -> None:
+        if not batch.is_split and batch.pieces[0].state is not state:
+            return
+        for piece in batch.within(first, last):
+            if piece.state is state:
+                piece.put(RecordState.ARCHIVED)
+                self._looks_for_available = True
+        batch.join()
+
+    # Acknowledging
+
+    def acknowledge(self, member: str, acknowledgements: Iterable[Acknowledgement]) -> ErrorCode:
+        """Change the states of records as a member says: all of them, or none where there is an error.
+
+        INVALID_REQUEST for a type that there is not and for offsets past the end, INVALID_RECORD_STATE for records
+        that the member does not have, and the coordinator's errors.
+        """
+        undo: Undo = {}
+        changes: list[StateBatch] = []
+        try:
+            for each in acknowledgements:
+                self._acknowledge(member, each, undo, changes)
+        except RefusedError as refused:
+            roll_back(undo)
+            return refused.code
+        return self._finish(changes, undo)
+
+    def _acknowledge(self, member: str, acknowledged: Acknowledgement, undo: Undo, changes: list[StateBatch]) -> None:
+        if any(each not in _STATES and each != _RENEW for each in acknowledged.types):
+            raise RefusedError(ErrorCode.INVALID_REQUEST)
+        if acknowledged.last < self.start_offset:
+            return
+        floor = self._batches.floor(acknowledged.first)
+        if floor is None and acknowledged.first < self.start_offset:
+            floor = self._batches.floor(self.start_offset)
+        if floor is None:
+            raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+        batches = self._batches.beginning_between(floor.first, acknowledged.last)
+        if not acknowledged.first <= acknowledged.last <= batches[-1].last or batches[-1].last < acknowledged.first:
+            raise RefusedError(ErrorCode.INVALID_REQUEST)
+        for batch in batches:
+            note(undo, batch)
+        for first, last, kind in runs(acknowledged):
+            begin = max(first, self.start_offset)
+            for batch in self._batches.from_to(begin, last):
+                for piece in batch.within(begin, last):
+                    self._change(member, piece, kind, changes)
+
+    def _change(self, member: str, piece: Piece, kind: int, changes: list[StateBatch]) -> None:
+        if piece.state is not RecordState.ACQUIRED or piece.member != member:
+            raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+        if kind == _RENEW:
+            if not self._limits().renews:
+                raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+            piece.deadline_ms = self._deadline()
+        else:
+            self._leave(piece, _STATES[kind], changes)
+
+    def release(self, member: str) -> ErrorCode:
+        """Give back all that a member has acquired: its session is over."""
+        return self._release(lambda piece: piece.member == member)
+
+    def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
+        undo: Undo = {}
+        changes: list[StateBatch] = []
+        for batch in self._batches:
+            if not any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
+                continue
+            note(undo, batch)
+            for piece in batch.within(batch.first, batch.last):
+                if piece.state is not RecordState.ACQUIRED or not is_meant(piece):
+                    continue
+                if piece.first < self.start_offset <= piece.last:
+                    batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
+                    batch.is_split = True
+                is_over = piece.last < self.start_offset
+                self._leave(piece, RecordState.ARCHIVED if is_over else RecordState.AVAILABLE, changes)
+        return self._finish(changes, undo)
+
+    def _leave(self, piece: Piece, state: RecordState, changes: list[StateBatch]) -> None:
+        """Let a member's piece have another state; what was delivered as often as it may be is archived."""
+        if state is RecordState.AVAILABLE and piece.deliveries >= self._limits().deliveries:
+            state = RecordState.ARCHIVED
+        piece.put(state)
+        changes.append(StateBatch(piece.first, piece.last, piece.deliveries, int(state)))
+
+    def _finish(self, changes: Sequence[StateBatch], undo: Undo) -> ErrorCode:
+        """Write the changes, and let them count if that works."""
+        self._watch_locks()
+        if not changes:
+            return ErrorCode.NONE
+        code = self._write(Write(self.start_offset, self.delivery_complete_count, changes))
+        if code:
+            roll_back(undo)
+            self._watch_locks()
+            return code
+        self._settle()
+        return ErrorCode.NONE
+
+    def _settle(self) -> None:
+        for batch in self._batches:
+            if len(batch.pieces) > 1:
+                batch.join()
+        self._looks_for_available = True
+        self._advance()
+        self._on_change()
+
+    # Time, and the log's start
+
+    def _deadline(self) -> float:
+        return self._clock.monotonic_ms() + self._limits().lock_ms
+
+    def _watch_locks(self) -> None:
+        """Wake up when the first lock ends."""
+        deadline_ms = min(
+            (each.deadline_ms for each in self._batches.pieces if each.deadline_ms is not None), default=None
+        )
+        if self._timer is not None and (deadline_ms is None or deadline_ms < self._timer_ms):
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None and self._timer is None and not self.is_fenced:
+            self._timer_ms = deadline_ms
+            delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+            self._timer = self._clock.call_later(delay_ms, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        if not self.is_fenced:
+            self._end_locks()
+            self._watch_locks()
+
+    def _end_locks(self) -> None:
+        """Give back what members have kept for too long; that counts also where it cannot be written."""
+        now_ms = self._clock.monotonic_ms()
+
+        def is_late(piece: Piece) -> bool:
+            return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
+
+        code = self._release(is_late)
+        if code:
+            _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
+            for piece in filter(is_late, self._batches.pieces):
+                self._leave(piece, RecordState.AVAILABLE, [])
+            self._settle()
+
+    def begin_at(self, log_start_offset: int) -> None:
+        """Give up what the log has not any more (`updateCacheAndOffsets`)."""
+        if log_start_offset <= self.start_offset:
+            return
+        for batch in self._batches:
+            if batch.first < log_start_offset:
+                self._archive(batch, self.start_offset, log_start_offset - 1, RecordState.AVAILABLE)
+        self.start_offset = log_start_offset
+        self.end_offset = max(self.end_offset, log_start_offset) if self._batches else log_start_offset
+
+    def fence(self) -> None:
+        """Let nothing happen any more."""
+        self.is_fenced = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _advance(self) -> None:
+        """Move the start behind all that is done with (`maybeUpdateCachedStateAndOffsets`)."""
+        floor = self._batches.floor(self.start_offset)
+        if floor is None or not floor.piece_at(self.start_offset).state.is_final:
+            return
+        done: Piece | None = None
+        for piece in self._batches.pieces:
+            if not piece.state.is_final:
+                break
+            done = piece
+        if done is None:
+            return
+        if done.last == self._batches[-1].last:
+            self.start_offset = self.end_offset = done.last + 1
+            self._batches.clear()
+            return
+        index = self._batches.index_of(done.last)
+        if done.last == self._batches[index].last:
+            index += 1
+            self.start_offset = max(self.start_offset, self._batches[index].first)
+        else:
+            self.start_offset = max(self.start_offset, done.last + 1)
+        del self._batches[:index]

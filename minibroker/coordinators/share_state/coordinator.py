@@ -1,0 +1,214 @@
+"""The share coordinator: begins, reads, changes and deletes the states of share-partitions (`ShareCoordinatorService`).
+
+Each call is answered when it returns: what it changes is in `__share_group_state` then. Group coordinator and leaders
+of partitions call it directly, and other brokers' requests come to it through its handlers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.cluster.node import Node
+from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, ShareState
+from minibroker.coordinators.share_state.store import Kept, ShareStateStore
+from minibroker.core import Core
+from minibroker.topic_admin import TopicError
+from minibroker_protocol.error_codes import ErrorCode
+
+_ANY_EPOCH: Final = -1
+_FIRST_EPOCH: Final = 0
+_NEGATIVE: Final = "The partition id cannot be a negative number."
+_READ_UNINITIALIZED: Final = "Read operation on uninitialized share partition not allowed."
+_WRITE_UNINITIALIZED: Final = "Write operation on uninitialized share partition not allowed."
+
+
+class Outcome(NamedTuple):
+    """The error code, and words about it if there is an error."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class ReadOutcome(NamedTuple):
+    """A state, or the error; see `ShareState`."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    state_epoch: int = 0
+    start_offset: int = 0
+    batches: Sequence[StateBatch] = ()
+
+
+class Summary(NamedTuple):
+    """The offsets of a state, or the error; see `ShareState`. A share-partition without a state has UNKNOWN offsets."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = UNKNOWN
+    delivery_complete_count: int = UNKNOWN
+
+
+class ShareCoordinator:
+    """The coordinator. Its calls name a `node` that has to coordinate the share-partition, or any node does.
+
+    Errors of all calls: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST for
+    a negative partition, UNKNOWN_TOPIC_OR_PARTITION for one that does not exist.
+
+    Attributes:
+        on_begun: is told when a state was begun again or deleted, so that nobody goes on with the old one.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.store = ShareStateStore(core)
+        self.on_begun: Callable[[SharePartitionKey], None] = _nobody
+        integer = core.config.integer
+        self._cold_ms = integer("share.coordinator.cold.partition.snapshot.interval.ms")
+        core.chores.every("share state snapshots", self._cold_ms, self._write_snapshots)
+        core.chores.every(
+            "share state pruning", integer("share.coordinator.state.topic.prune.interval.ms"), self.store.prune
+        )
+
+    def initialize(
+        self, key: SharePartitionKey, state_epoch: int, start_offset: int, node: Node | None = None
+    ) -> Outcome:
+        """Begin a state, also where there is one. FENCED_STATE_EPOCH if that has a higher epoch.
+
+        A `start_offset` of UNKNOWN leaves it to the leader of the partition.
+        """
+        code = self._readiness(key, node)
+        if code:
+            return _refused(code)
+        kept = self.store.get(key)
+        if kept is not None and _ANY_EPOCH != state_epoch < kept.state_fence:
+            return _refused(ErrorCode.FENCED_STATE_EPOCH)
+        code = self._existence(key)
+        if code:
+            return _refused(code)
+        now_ms = self._core.clock.now_ms()
+        state = ShareState(
+            snapshot_epoch=_FIRST_EPOCH if kept is None else kept.state.snapshot_epoch + 1,
+            state_epoch=state_epoch,
+            leader_epoch=_FIRST_EPOCH,
+            start_offset=start_offset,
+            delivery_complete_count=UNKNOWN if start_offset == UNKNOWN else 0,
+            batches=(),
+            create_timestamp=now_ms,
+            write_timestamp=now_ms,
+        )
+        code = self.store.begin(key, state)
+        self.on_begun(key)
+        return _outcome(code)
+
+    def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
+        """Tell a state, and note its leader's epoch. FENCED_LEADER_EPOCH if a later leader has read it.
+
+        INVALID_REQUEST where no state was begun.
+        """
+        code = self._readiness(key, node)
+        kept = None if code else self.store.get(key)
+        if code or kept is None:
+            return ReadOutcome(*(_refused(code) if code else Outcome(ErrorCode.INVALID_REQUEST, _READ_UNINITIALIZED)))
+        if _ANY_EPOCH != leader_epoch < kept.leader_fence:
+            return ReadOutcome(*_refused(ErrorCode.FENCED_LEADER_EPOCH))
+        code = self._existence(key)
+        if code:
+            return ReadOutcome(*_refused(code))
+        state = kept.state
+        if leader_epoch not in {_ANY_EPOCH, kept.leader_fence}:
+            change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, ())
+            code = self.store.change(key, kept, change)
+            if code:
+                return ReadOutcome(*_refused(code))
+        return ReadOutcome(state_epoch=state.state_epoch, start_offset=state.start_offset, batches=state.batches)
+
+    def write(self, key: SharePartitionKey, state_epoch: int, change: Change, node: Node | None = None) -> Outcome:
+        """Change a state. FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH for what is older than the state.
+
+        INVALID_REQUEST where no state was begun. The epochs of the change are compared, and not noted.
+        """
+        code = self._readiness(key, node)
+        if code:
+            return _refused(code)
+        kept = self.store.get(key)
+        if kept is None:
+            return Outcome(ErrorCode.INVALID_REQUEST, _WRITE_UNINITIALIZED)
+        code = _fenced(kept, state_epoch, change.leader_epoch) or self._existence(key)
+        if code:
+            return _refused(code)
+        return _outcome(self.store.change(key, kept, change._replace(leader_epoch=kept.state.leader_epoch)))
+
+    def delete(self, key: SharePartitionKey, node: Node | None = None) -> Outcome:
+        """Forget a state; nothing happens where there is none."""
+        code = self._readiness(key, node) or self._existence(key)
+        if code:
+            return _refused(code)
+        if self.store.get(key) is None:
+            return Outcome()
+        code = self.store.remove(key)
+        self.on_begun(key)
+        return _outcome(code)
+
+    def summary(self, key: SharePartitionKey, node: Node | None = None) -> Summary:
+        """Tell the offsets of a state."""
+        code = self._readiness(key, node) or self._existence(key)
+        if code:
+            return Summary(*_refused(code))
+        kept = self.store.get(key)
+        if kept is None:
+            return Summary()
+        state = kept.state
+        return Summary(
+            state_epoch=state.state_epoch,
+            leader_epoch=state.leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
+        )
+
+    def topics_deleted(self) -> None:
+        """Forget the states of topics that are gone, beside the requests."""
+        self._core.chores.run(self.store.remove_topics(), lambda: None)
+
+    def close(self) -> None:
+        """Let nothing happen any more."""
+        self.store.close()
+
+    def _write_snapshots(self) -> Iterator[None]:
+        return self.store.write_snapshots(self._cold_ms)
+
+    def _readiness(self, key: SharePartitionKey, node: Node | None) -> ErrorCode:
+        if node is None:  # a broker that asks has the topic made
+            try:
+                self.store.log.ensure()
+            except TopicError:
+                return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self.store.readiness(key, node)
+
+    def _existence(self, key: SharePartitionKey) -> ErrorCode:
+        if key.partition < 0:
+            return ErrorCode.INVALID_REQUEST
+        topic = self._core.topics.with_id(key.topic_id)
+        known = topic is not None and topic.partition(key.partition) is not None
+        return ErrorCode.NONE if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _nobody(_: SharePartitionKey) -> None:
+    """Nobody uses a state."""
+
+
+def _fenced(kept: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:
+    if _ANY_EPOCH != leader_epoch < kept.leader_fence:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if _ANY_EPOCH != state_epoch < kept.state_fence:
+        return ErrorCode.FENCED_STATE_EPOCH
+    return ErrorCode.NONE
+
+
+def _refused(code: ErrorCode) -> Outcome:
+    return Outcome(code, _NEGATIVE if code is ErrorCode.INVALID_REQUEST else code.meaning)
+
+
+def _outcome(code: ErrorCode) -> Outcome:
+    return _refused(code) if code else Outcome()

@@ -1,0 +1,314 @@
+"""The store of the states of all share-partitions, kept in `__share_group_state` (`ShareCoordinatorShard`).
+
+A snapshot is a whole state, an update is a change of it. After a number of updates
+(`share.coordinator.snapshot.update.records.per.snapshot`) comes a snapshot again. The topic is not compacted: records
+below the oldest snapshot that still counts are deleted from time to time, as in Kafka.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from minibroker.cluster.node import Node
+from minibroker.cluster.topics import SHARE_GROUP_STATE
+from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
+from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.coordinators.share_state.state import (
+    Change,
+    SharePartitionKey,
+    ShareState,
+    change_in,
+    changed,
+    snapshot_key,
+    snapshot_value,
+    state_in,
+    update_key,
+    update_value,
+)
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED
+from minibroker_protocol.coordinator_records.share_group_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateValue,
+)
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.records import Batch, CompressionCodec, NewRecord
+
+_STEP: Final = 100
+"""Records that are decoded or written in one piece of work."""
+_COMPLAINTS: Final = 100
+_SNAPSHOT: Final = b"\x00\x00"
+_UPDATE: Final = b"\x00\x01"
+_APPEND_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Errors that Kafka makes of a failed append (`CoordinatorOperationExceptionHelper`)."""
+_logger = logging.getLogger(__name__)
+
+
+class Kept:
+    """A share-partition's state, and where its log stands.
+
+    Attributes:
+        offset: of its latest snapshot in the coordinator's topic.
+        updates: those since then.
+        state_fence, leader_fence: the highest epochs that were seen; who comes with a lower one is fenced.
+    """
+
+    __slots__ = ("leader_fence", "offset", "state", "state_fence", "updates")
+
+    def __init__(self, state: ShareState, offset: int) -> None:
+        self.state = state
+        self.offset = offset
+        self.updates = 0
+        self.state_fence = state.state_epoch
+        self.leader_fence = state.leader_epoch
+
+    def put(self, state: ShareState) -> None:
+        """Have another state; the fences never go back."""
+        self.state = state
+        self.state_fence = max(self.state_fence, state.state_epoch)
+        self.leader_fence = max(self.leader_fence, state.leader_epoch)
+
+
+class ShareStateStore:
+    """The states; ask for `readiness` before anything else."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        config = core.config
+        self._updates_per_snapshot = config.integer("share.coordinator.snapshot.update.records.per.snapshot")
+        self.log = CoordinatorLog(
+            core,
+            SHARE_GROUP_STATE,
+            partitions=config.integer("share.coordinator.state.topic.num.partitions"),
+            factor=config.integer("share.coordinator.state.topic.replication.factor"),
+            configs={
+                "cleanup.policy": "delete",
+                "compression.type": "producer",
+                "min.insync.replicas": str(config.integer("share.coordinator.state.topic.min.isr")),
+                "retention.ms": "-1",
+                "segment.bytes": str(config.integer("share.coordinator.state.topic.segment.bytes")),
+            },
+            codec=CompressionCodec(config.integer("share.coordinator.state.topic.compression.codec")),
+        )
+        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
+        self._known: dict[int, dict[SharePartitionKey, Kept]] = {}
+        self._ends: dict[int, int] = {}  # the offset of the latest record of each partition
+
+    def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
+        """Can a request for this share-partition be served? See `PartitionLoader.readiness`."""
+        return self._loader.readiness(key.text, node)
+
+    def get(self, key: SharePartitionKey) -> Kept | None:
+        """The state of a share-partition, if it has one."""
+        return self._known.get(self.log.partition_of(key.text), {}).get(key)
+
+    # Changes: each counts once it is in the log
+
+    def begin(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
+        """Write a snapshot of a state that has nothing to do with an earlier one."""
+        return self._write_snapshot(key, state)
+
+    def change(self, key: SharePartitionKey, kept: Kept, change: Change) -> ErrorCode:
+        """Write a change, or a snapshot when there were many (`generateShareStateRecord`)."""
+        state = changed(kept.state, change)
+        if kept.updates >= self._updates_per_snapshot:
+            now_ms = self._core.clock.now_ms()
+            state = state._replace(
+                snapshot_epoch=state.snapshot_epoch + 1, create_timestamp=now_ms, write_timestamp=now_ms
+            )
+            return self._write_snapshot(key, state)
+        try:
+            value = update_value(state.snapshot_epoch, change)
+            partition = self.log.partition_of(key.text)
+            self._ends[partition] = self._append(partition, [NewRecord(update_key(key), value, self._now())])
+        except (CoordinatorLogError, EncodeError) as error:
+            return _refusal(key, error)
+        kept.put(state)
+        kept.updates += 1
+        return ErrorCode.NONE
+
+    def remove(self, key: SharePartitionKey) -> ErrorCode:
+        """Write a tombstone."""
+        partition = self.log.partition_of(key.text)
+        try:
+            self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self._now())])
+        except (CoordinatorLogError, EncodeError) as error:
+            return _refusal(key, error)
+        self._known.get(partition, {}).pop(key, None)
+        return ErrorCode.NONE
+
+    def _write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
+        partition = self.log.partition_of(key.text)
+        try:
+            record = NewRecord(snapshot_key(key), snapshot_value(state), self._now())
+            offset = self._append(partition, [record])
+        except (CoordinatorLogError, EncodeError) as error:
+            return _refusal(key, error)
+        self._put(partition, key, state, offset)
+        return ErrorCode.NONE
+
+    def _put(self, partition: int, key: SharePartitionKey, state: ShareState, offset: int) -> None:
+        known = self._known.setdefault(partition, {})
+        kept = known.get(key)
+        if kept is None:
+            known[key] = Kept(state, offset)
+        else:
+            kept.put(state)
+            kept.offset, kept.updates = offset, 0
+        self._ends[partition] = max(self._ends.get(partition, -1), offset)
+
+    def _append(self, partition: int, records: Sequence[NewRecord]) -> int:
+        offset = self.log.append(partition, records)
+        self._loader.look_at_topic()
+        return offset
+
+    def _now(self) -> int:
+        return self._core.clock.now_ms()
+
+    # Chores
+
+    def remove_topics(self) -> Iterator[None]:
+        """Write tombstones for the share-partitions of topics that are gone, a batch in each step."""
+        for partition, known in tuple(self._known.items()):
+            gone = [key for key in known if self._core.topics.with_id(key.topic_id) is None]
+            by_key = {snapshot_key(key): key for key in gone}
+            for batch in self.log.tombstone_batches(by_key):
+                try:
+                    records = [NewRecord(key, None, self._now()) for key in batch]
+                    self._ends[partition] = self._append(partition, records) + len(records) - 1
+                except CoordinatorLogError as error:
+                    _logger.error("share-partitions of deleted topics: %s", error)  # noqa: TRY400 - the disk's fault
+                    break
+                for key in batch:
+                    known.pop(by_key[key], None)
+                yield
+            yield
+
+    def write_snapshots(self, least_age_ms: int) -> Iterator[None]:
+        """Write snapshots of states whose last one is older, so that the log can be pruned (`snapshotColdPartitions`).
+
+        A partition of the log where all states are as cold as that is left alone.
+        """
+        for partition, known in tuple(self._known.items()):
+            if all(kept.state.create_timestamp != kept.state.write_timestamp for kept in known.values()):
+                continue
+            for count, (key, kept) in enumerate(tuple(known.items()), 1):
+                now_ms = self._now()
+                state = kept.state
+                if known.get(key) is kept and now_ms - state.write_timestamp >= least_age_ms:
+                    state = state._replace(snapshot_epoch=state.snapshot_epoch + 1, write_timestamp=now_ms)
+                    if self._write_snapshot(key, state):
+                        break
+                if not count % _STEP:
+                    yield
+            if self._known.get(partition) is not known:
+                return
+            yield
+
+    def prune(self) -> Iterator[None]:
+        """Delete the records of each partition that lie before every snapshot that counts."""
+        for partition, known in tuple(self._known.items()):
+            least = min((kept.offset for kept in known.values()), default=self._ends.get(partition, 0))
+            topic = self.log.topic
+            place = None if topic is None else topic.partition(partition)
+            if place is not None and place.leader is not None:
+                try:
+                    if least > place.log.log_start_offset:
+                        place.log.advance_log_start_offset(least)
+                        yield from self._core.logs.starts_moved([place])
+                except MAPPED as error:
+                    _logger.error("%s-%d cannot be pruned: %s", self.log.name, partition, error)  # noqa: TRY400 - the disk's fault
+            yield
+
+    # Loading
+
+    def load_all(self) -> None:
+        """Load every partition, one after the other."""
+        self._loader.load_all()
+
+    def leader_moved(self, partition: int) -> None:
+        """Another node coordinates what is in a partition: it reads the log."""
+        self._known.pop(partition, None)
+        self._loader.reload(partition)
+
+    def close(self) -> None:
+        """Read no further."""
+        self._loader.close()
+
+    def _on_topic_lost(self) -> None:
+        self._known.clear()
+        self._ends.clear()
+
+    def _on_replayed(self, partition: int, loading: "_Loading") -> None:
+        self._known[partition] = loading.states
+        self._ends[partition] = loading.end
+
+
+class _Loading:
+    """A partition that is being read. A record that cannot be read is logged and passed over."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # its snapshot's offset, the snapshot and its updates
+        self._complaints: set[str] = set()
+        self.states: dict[SharePartitionKey, Kept] = {}
+        self.end = -1
+
+    def read(self, batches: Iterable[Batch]) -> None:
+        """Take in batches, in the order of the log; a snapshot takes the place of all before it."""
+        for batch in batches:
+            try:
+                for record in batch:
+                    self.end = record.offset
+                    key = record.key or b""
+                    kind, partition = key[:2], key[2:]
+                    if kind == _SNAPSHOT and record.value is None:
+                        self._raw.pop(partition, None)
+                    elif kind == _SNAPSHOT and record.value is not None:
+                        self._raw[partition] = record.offset, [record.value]
+                    elif kind == _UPDATE and record.value is not None and partition in self._raw:
+                        self._raw[partition][1].append(record.value)
+                    else:
+                        self._complain(f"the record at offset {record.offset} has no use")
+            except DecodeError as error:
+                self._complain(f"a batch cannot be read: {error}")
+
+    def finish(self) -> Iterator[None]:
+        """Fill `states`, a piece of work at a time."""
+        for partition, (offset, (snapshot, *updates)) in self._raw.items():
+            try:
+                named = decode_versioned(ShareSnapshotKey, _SNAPSHOT + partition)
+                key = SharePartitionKey(named.group_id, bytes(named.topic_id), named.partition)
+                kept = Kept(state_in(decode_versioned(ShareSnapshotValue, snapshot)), offset)
+                for number, update in enumerate(updates, 1):
+                    kept.put(changed(kept.state, change_in(decode_versioned(ShareUpdateValue, update))))
+                    if not number % _STEP:
+                        yield
+            except DecodeError as error:
+                self._complain(f"a record cannot be read: {error}")
+            else:
+                kept.updates = len(updates)
+                self.states[key] = kept
+            yield
+
+    def _complain(self, complaint: str) -> None:
+        if complaint not in self._complaints and len(self._complaints) < _COMPLAINTS:
+            self._complaints.add(complaint)
+            _logger.warning("%s: %s; passed over", self._name, complaint)
+
+
+def _refusal(key: SharePartitionKey, error: CoordinatorLogError | EncodeError) -> ErrorCode:
+    if isinstance(error, EncodeError):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    _logger.error("share-partition %s: %s", key.text, error)
+    return _APPEND_ERRORS.get(error.code, error.code)

@@ -1,0 +1,180 @@
+"""A connection of the grader: requests as bytes, and what came back, all of it kept for the report."""
+
+import contextlib
+import socket
+import struct
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.schema import schema_of
+
+CLIENT_ID: Final = "grade"
+_HEADER: Final = struct.Struct(">hhi")
+_LENGTH: Final = struct.Struct(">i")
+_LARGEST: Final = 1 << 28
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and its response, as bytes with their lengths in front.
+
+    Attributes:
+        key, version: the API, and the version of the response, which is that of the request but for KIP-511.
+        response: the decoded response; None before it has come, and when it could not be decoded.
+    """
+
+    key: int
+    version: int
+    sent: bytes
+    received: bytes = b""
+    response: Any = None
+
+
+class BrokenAnswerError(Exception):
+    """The broker's answer is none, or cannot be read; the message says why."""
+
+
+class Wire:
+    """A connection. `exchanges` is the list that every request is added to; `deadline` is in `time.monotonic`."""
+
+    def __init__(self, address: Address, exchanges: list[Exchange], deadline: float) -> None:
+        """Connect. OSError."""
+        self._exchanges = exchanges
+        self._waiting: list[tuple[Exchange, Any]] = []
+        self._deadline = deadline
+        self._number = 0
+        self._socket = socket.create_connection(address, timeout=self._left())
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def send(self, request: Any, version: int) -> None:
+        """Send a request. BrokenAnswerError when the broker has closed the connection."""
+        self._number += 1
+        self.send_frame(frame_of(request, version, self._number), request, version)
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes of which no report tells. BrokenAnswerError."""
+        with self._limited("bytes could not be sent"):
+            self._socket.sendall(data)
+
+    def send_frame(self, frame: bytes, request: Any, version: int, *, already: int = 0) -> None:
+        """Send bytes that stand for this request, whatever they are; so many of them were sent before."""
+        exchange = Exchange(api_key_of(request), version, bytes(frame))
+        self._exchanges.append(exchange)
+        self._waiting.append((exchange, request))
+        with self._limited("the request could not be sent"):
+            self._socket.sendall(frame[already:])
+
+    def receive(self) -> Any:
+        """The response to the first request that has none yet. BrokenAnswerError."""
+        exchange, request = self._waiting.pop(0)
+        expected_id = struct.unpack_from(">i", exchange.sent, 8)[0]
+        exchange.received = frame = self.receive_frame(exchange)
+        if len(frame) < 8:  # noqa: PLR2004 - a length and a correlation id
+            raise BrokenAnswerError("the response is shorter than its header")
+        (number,) = struct.unpack_from(">i", frame, 4)
+        if number != expected_id:
+            raise BrokenAnswerError(f"the correlation id is {number}, that of the request was {expected_id}")
+        exchange.response = _decoded(exchange, request)
+        return exchange.response
+
+    def receive_frame(self, exchange: Exchange) -> bytes:
+        """The next frame with its length. BrokenAnswerError; what came of it stays in the exchange."""
+        head = self._receive(4, exchange)
+        (length,) = _LENGTH.unpack(head)
+        if not 0 <= length <= _LARGEST:
+            raise BrokenAnswerError(f"the length of the response is {length}")
+        return head + self._receive(length, exchange)
+
+    def is_silent(self, seconds: float) -> bool:
+        """Does nothing come for so long? False for a byte, and for the end of the connection."""
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def is_closed(self) -> bool:
+        """Does the broker close the connection without another byte? Waits for it. BrokenAnswerError at the limit."""
+        self._socket.settimeout(self._left())
+        try:
+            return self._socket.recv(1) == b""
+        except TimeoutError:
+            raise BrokenAnswerError("the connection stays open until the check's limit") from None
+        except ConnectionResetError:
+            return True
+
+    def _receive(self, size: int, exchange: Exchange) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            with self._limited("no answer came"):
+                piece = self._socket.recv(min(size - len(data), 1 << 20))
+            if not piece:
+                raise BrokenAnswerError(f"the broker closed the connection after {len(exchange.received)} bytes")
+            data += piece
+            exchange.received += piece
+        return bytes(data)
+
+    @contextlib.contextmanager
+    def _limited(self, what_failed: str) -> Generator[None]:
+        self._socket.settimeout(self._left())
+        try:
+            yield
+        except TimeoutError:
+            raise BrokenAnswerError(f"{what_failed} within the check's limit") from None
+        except (ConnectionResetError, BrokenPipeError) as error:
+            raise BrokenAnswerError(f"the broker closed the connection ({error.strerror})") from None
+
+    def _left(self) -> float:
+        return max(self._deadline - time.monotonic(), 0.001)
+
+
+def _decoded(exchange: Exchange, request: object) -> Any:
+    cls = type(request)
+    data = memoryview(exchange.received)
+    version, position = exchange.version, 8
+    is_api_versions = exchange.key == ApiKey.API_VERSIONS
+    if is_api_versions and (bytes(data[8:10]) == b"\0\x23" or version not in schema_of(cls).versions):
+        version = exchange.version = 0  # KIP-511
+    try:
+        if not is_api_versions and version in schema_of(cls).flexible:
+            position = skip_tagged_fields(data, position)
+        response_class = getattr(sys.modules[cls.__module__], cls.__name__.removesuffix("Request") + "Response")
+        response, end = decode(response_class, data, version, position)
+    except (ProtocolError, IndexError) as error:
+        raise BrokenAnswerError(f"the response cannot be read: {error}") from None
+    if end != len(data):
+        raise BrokenAnswerError(f"{len(data) - end} bytes are left over behind the response")
+    return response
+
+
+def api_key_of(request: Any) -> ApiKey:
+    """The API of a request, which its module is named after."""
+    return ApiKey[type(request).__module__.rpartition(".")[2].upper()]
+
+
+def frame_of(request: object, version: int, correlation_id: int) -> bytes:
+    """The bytes of a request with its length and its header."""
+    body = bytearray(_HEADER.pack(api_key_of(request), version, correlation_id))
+    body += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
+    cls = type(request)
+    if version in schema_of(cls).flexible:
+        body.append(0)
+    encode(request, version, body, [])
+    return _LENGTH.pack(len(body)) + body

@@ -1,0 +1,92 @@
+"""DescribeShareGroupOffsets: the offsets at which share groups begin, and how far they are behind (KIP-932, KIP-1226).
+
+Versions 0-1: the lag comes with version 1. Null topics are all that have a state. What a group has not begun to read,
+or the share coordinator cannot tell, has offset -1 and no error, as in Kafka. UNSUPPORTED_VERSION while the feature
+share.version is off.
+"""
+
+from typing import Final
+
+from minibroker.coordinators.groups.share.offsets import ShareOffsets, StartOffset
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.requirements import asked_by_handler
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+NAMES: Final = topics_at("groups.topics.topic_name", "partitions")
+NEEDS: Final = asked_by_handler("DESCRIBE on each group and on each topic; all topics: those it may describe")
+REFUSAL: Final = Refusal(explained=True)
+_NO_TOPIC: Final = bytes(16)
+
+
+def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Steps[DescribeShareGroupOffsetsResponse]:
+    """Describe each group by itself (`GroupCoordinatorService.describeShareGroupOffsets`)."""
+    described: list[DescribeShareGroupOffsetsResponseGroup] = []
+    for each in request.groups:
+        described.append((yield from _describe(each, call)))
+        yield
+    return DescribeShareGroupOffsetsResponse(groups=described)
+
+
+def _describe(
+    requested: DescribeShareGroupOffsetsRequestGroup, call: Call
+) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
+    group_id = requested.group_id
+    response = DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[], error_code=ErrorCode.NONE)
+    coordinator = call.services.groups
+    code = ErrorCode.NONE
+    if not coordinator.shares.is_enabled:
+        code = ErrorCode.UNSUPPORTED_VERSION
+    elif not call.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    elif requested.topics is None or requested.topics:
+        code = coordinator.store.readiness(group_id, call.node)
+    if code:
+        response.error_code = code
+        return response
+    offsets = coordinator.share_offsets
+    if requested.topics is None:
+        named = [(name, indexes) for name, indexes in offsets.initialized(group_id).items()]
+        named = [each for each in named if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
+    else:
+        named = [(each.topic_name, each.partitions) for each in requested.topics]
+    for name, indexes in named:
+        response.topics.append((yield from _topic(offsets, group_id, name, indexes, call)))
+        yield
+    return response
+
+
+def _topic(
+    offsets: ShareOffsets, group_id: str, name: str, indexes: list[int], call: Call
+) -> Steps[DescribeShareGroupOffsetsResponseTopic]:
+    allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    topic = call.core.topics.get(name) if allowed else None
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
+    for index in indexes:
+        found = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if allowed:
+            found = offsets.start_of(group_id, name, index)
+        partitions.append(
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                start_offset=found.start_offset,
+                leader_epoch=found.leader_epoch,
+                lag=found.lag,
+                error_code=found.code,
+                error_message=found.code.meaning if found.code else None,
+            )
+        )
+        yield
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name, topic_id=_NO_TOPIC if topic is None else topic.id, partitions=partitions
+    )

@@ -1,0 +1,105 @@
+"""ShareGroupDescribe: share groups, and what their members read (KIP-932).
+
+Version 1. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED
+for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature share.version is off.
+"""
+
+from typing import Final
+
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup
+from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import groups_at
+from minibroker.requests.described_groups import described_groups
+from minibroker.requests.requirements import asked_by_handler, on_each
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+NAMES: Final = groups_at("group_ids")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
+    "DESCRIBE on all topics that its members have"
+)
+
+
+def handle(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDescribeResponse]:
+    """Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`)."""
+    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
+
+
+def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
+    coordinator = call.services.groups
+    code = coordinator.status(group_id, call.node) if coordinator.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
+    if code:
+        return _error(group_id, code)
+    try:
+        group = coordinator.shares.existing(group_id)
+    except GroupRefusedError as error:
+        return _error(group_id, error.code, error.message)
+    return (yield from _members_of(group, call))
+
+
+def _members_of(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
+    # Of one moment: members are values, which change in the group while they are told of here.
+    described = DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=[],
+    )
+    for each in tuple(group.members.values()):
+        member = _member(each, call.core.topics)
+        topics = member.assignment.topic_partitions
+        if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):
+            return _error(
+                group.group_id,
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "Members of the group read topics that the client may not describe.",
+            )
+        described.members.append(member)
+        yield
+    return described
+
+
+def _error(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
+
+
+def _member(member: ShareMember, topics: Topics) -> Member:
+    return Member(
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        assignment=Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
+                for topic_id, indexes in member.assigned.items()
+                if (topic := topics.with_id(topic_id)) is not None
+            ]
+        ),
+    )

@@ -1,0 +1,179 @@
+"""StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
+
+Version 0. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED
+for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature streams.version is off.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
+from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
+from minibroker.requests.call import Call
+from minibroker.requests.declarations import groups_at
+from minibroker.requests.described_groups import described_groups
+from minibroker.requests.requirements import asked_by_handler, on_each
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.support.slices import Steps
+from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.streams_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    Subtopology,
+    Topology,
+)
+from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskIds, TopicInfo
+
+NAMES: Final = groups_at("group_ids")
+NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
+    "DESCRIBE on all topics of its topology"
+)
+
+
+def handle(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGroupDescribeResponse]:
+    """Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`)."""
+    return StreamsGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
+
+
+def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
+    coordinator = call.services.groups
+    code = coordinator.status(group_id, call.node) if coordinator.streams.is_enabled else ErrorCode.UNSUPPORTED_VERSION
+    if code:
+        return _error(group_id, code)
+    try:
+        group = coordinator.streams.existing(group_id)
+    except GroupRefusedError as error:
+        return _error(group_id, error.code, error.message)
+    topology = _topology(group)
+    for each in () if topology is None else topology.subtopologies or ():
+        internal = (info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics))
+        for name in (*each.source_topics, *each.repartition_sink_topics, *internal):
+            if not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+                return _error(
+                    group_id,
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    "The described group uses topics that the client is not authorized to describe.",
+                )
+    return (yield from _members_of(group, topology))
+
+
+def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[DescribedGroup]:
+    # Of one moment: members are values, which change in the group while they are told of here.
+    described = DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=topology,
+        members=[],
+    )
+    target = dict(group.target)
+    for each in tuple(group.members.values()):
+        described.members.append(_member(each, target.get(each.member_id, Tasks())))
+        yield
+    return described
+
+
+def _error(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        members=[],
+    )
+
+
+def _topology(group: StreamsGroup) -> Topology | None:
+    """The topology with the numbers that were decided, or as it was sent."""
+    configured = group.configured
+    if configured is not None and configured.is_ready and configured.subtopologies is not None:
+        subtopologies = [
+            Subtopology(
+                subtopology_id=name,
+                source_topics=sorted(set(each.external_sources)),
+                repartition_sink_topics=sorted(set(each.sinks)),
+                state_changelog_topics=_internal(each.changelogs),
+                repartition_source_topics=_internal(each.repartition),
+            )
+            for name, each in configured.subtopologies.items()
+        ]
+        return Topology(epoch=configured.epoch, subtopologies=subtopologies)
+    if group.topology is None:
+        return None
+    subtopologies = [
+        Subtopology(
+            subtopology_id=name,
+            source_topics=sorted(each.source_topics),
+            repartition_sink_topics=sorted(each.repartition_sink_topics),
+            state_changelog_topics=_recorded(each.state_changelog_topics),
+            repartition_source_topics=_recorded(each.repartition_source_topics),
+        )
+        for name, each in sorted(group.topology.subtopologies.items())
+    ]
+    return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
+
+
+def _internal(topics: Iterable[InternalTopic]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            name=each.name,
+            partitions=each.partitions,
+            replication_factor=each.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in each.configs.items()],
+        )
+        for each in sorted(topics, key=lambda info: info.name)
+    ]
+
+
+def _recorded(topics: Iterable[RecordedTopic]) -> list[TopicInfo]:
+    return [
+        TopicInfo(
+            name=each.name,
+            partitions=each.partitions,
+            replication_factor=each.replication_factor,
+            topic_configs=[KeyValue(key=config.key, value=config.value) for config in each.topic_configs],
+        )
+        for each in sorted(topics, key=lambda info: info.name)
+    ]
+
+
+def _member(member: StreamsMember, target: Tasks) -> Member:
+    endpoint = member.endpoint
+    return Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
+        client_tags=[KeyValue(key=key, value=value) for key, value in member.tags.items()],
+        task_offsets=[],
+        task_end_offsets=[],
+        assignment=_assignment(member.assigned.without_epochs()),
+        target_assignment=_assignment(target),
+        is_classic=False,
+    )
+
+
+def _assignment(tasks: Tasks) -> Assignment:
+    return Assignment(
+        active_tasks=_listed(tasks.active), standby_tasks=_listed(tasks.standby), warmup_tasks=_listed(tasks.warmup)
+    )
+
+
+def _listed(tasks: TaskSets) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in sorted(tasks.items())]

@@ -1,0 +1,195 @@
+"""Share groups as a test sees them: what members have in hand, how often it was delivered, and what is done with."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.share_partitions.in_flight import NOBODY, RecordState
+from minibroker.coordinators.share_partitions.share_partition import SharePartition
+from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.errors import ConflictError, is_the_callers
+from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import until
+from minibroker.options import DEFAULT_TIMEOUT
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_storage.data_directory.names import TopicPartition
+from minibroker_storage.log import Log
+
+__tracebackhide__ = is_the_callers
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightRecords:
+    """Neighboring offsets of a share-partition in the same state.
+
+    Attributes:
+        first_offset, last_offset: both included.
+        state: as Kafka names it: "AVAILABLE", "ACQUIRED", "ACKNOWLEDGED" or "ARCHIVED".
+        delivery_count: how often they were delivered.
+        member_id: the member that has acquired them; None for nobody.
+    """
+
+    first_offset: int
+    last_offset: int
+    state: str
+    delivery_count: int
+    member_id: str | None
+
+    @property
+    def count(self) -> int:
+        """The number of offsets."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionDescription:
+    """A partition as a share group sees it (KIP-932).
+
+    Attributes:
+        start_offset: the first offset that is not done with; None before the group has begun to read.
+        lag: the offsets from there to the high watermark that are not done with (KIP-1226); None likewise.
+        in_flight: what was delivered from the start offset on, in order.
+    """
+
+    start_offset: int | None
+    lag: int | None
+    in_flight: tuple[InFlightRecords, ...]
+
+    @property
+    def acquired(self) -> int:
+        """The number of offsets that members have in hand."""
+        return sum(each.count for each in self.in_flight if each.state == RecordState.ACQUIRED.name)
+
+    @property
+    def delivery_counts(self) -> dict[int, int]:
+        """The number of deliveries of each offset that is in flight and not done with."""
+        return {
+            offset: each.delivery_count
+            for each in self.in_flight
+            if not RecordState[each.state].is_final
+            for offset in range(each.first_offset, each.last_offset + 1)
+        }
+
+    def unread(self, end: int) -> Iterator[tuple[int, int]]:
+        """The ranges of offsets that are not done with, from the first to the one behind the last, up to `end`."""
+        at = end if self.start_offset is None else self.start_offset
+        for each in self.in_flight:
+            if RecordState[each.state].is_final:
+                if at < each.first_offset:
+                    yield at, each.first_offset
+                at = max(at, each.last_offset + 1)
+        if at < end:
+            yield at, end
+
+
+async def share_partitions(services: Services, group_id: str) -> dict[TopicPartition, SharePartitionDescription]:
+    """The share-partitions of a group, by (topic, partition); none for a group that nobody knows.
+
+    `ConflictError` for a group of another type.
+    """
+    services.core.writes.commit()
+    await states_loaded(services, group_id)
+    return await in_slices(services, _described(services, group_id))
+
+
+async def states_loaded(services: Services, group_id: str) -> None:
+    """Return once the states of a share group's partitions are known, which an earlier run may have left."""
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    store = services.share_states.store
+
+    def look() -> bool | None:
+        keys = _keys(services, services.groups.store.find(group_id)).values()
+        return None if any(store.readiness(key) is loading for key in keys) else True
+
+    await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
+
+
+def _described(services: Services, group_id: str) -> Steps[dict[TopicPartition, SharePartitionDescription]]:
+    group = services.groups.store.find(group_id)
+    if group is not None and not isinstance(group, ShareGroup):
+        raise ConflictError(f"group {group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
+    found: dict[TopicPartition, SharePartitionDescription] = {}
+    for place, key in _keys(services, group).items():
+        described = _describe(services, place, key)
+        if described is not None:
+            found[place] = described
+        yield
+    return found
+
+
+def described_at_once(services: Services, group: ShareGroup) -> dict[TopicPartition, SharePartitionDescription]:
+    """The same for those who cannot wait; what is being loaded looks like what the group has not begun to read."""
+    found = {place: _describe(services, place, key) for place, key in _keys(services, group).items()}
+    return {place: each for place, each in found.items() if each is not None}
+
+
+def state_logs(services: Services, group: ShareGroup) -> list[Log]:
+    """The logs that have the states of a share group's partitions."""
+    log = services.share_states.store.log
+    if log.topic is None:
+        return []
+    indexes = {log.partition_of(key.text) for key in _keys(services, group).values()}
+    places = [log.topic.partition(index) for index in sorted(indexes)]
+    return [each.log for each in places if each is not None]
+
+
+def _keys(services: Services, group: AnyGroup | None) -> Mapping[TopicPartition, SharePartitionKey]:
+    """The share-partitions of a group that have a state."""
+    if not isinstance(group, ShareGroup):
+        return {}
+    topics = services.core.topics
+    named = [(topics.with_id(topic_id), each.partitions) for topic_id, each in group.partitions.initialized.items()]
+    return {
+        (topic.name, index): SharePartitionKey(group.group_id, topic.id, index)
+        for topic, indexes in named
+        if topic is not None
+        for index in sorted(indexes)
+    }
+
+
+def _describe(services: Services, place: TopicPartition, key: SharePartitionKey) -> SharePartitionDescription | None:
+    """The state that its leader has, else the written one; None for a partition that is gone."""
+    topic = services.core.topics.get(place[0])
+    partition = None if topic is None else topic.partition(place[1])
+    if partition is None:
+        return None
+    in_use = services.share_partitions.find(key)
+    start, in_flight = _written(services, key) if in_use is None else _in_hand(in_use)
+    if start == UNKNOWN:
+        return SharePartitionDescription(None, None, ())
+    done = sum(each.count for each in in_flight if RecordState[each.state].is_final)
+    return SharePartitionDescription(start, max(0, partition.log.high_watermark - start - done), in_flight)
+
+
+def _in_hand(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecords, ...]]:
+    start = share_partition.start_offset
+    return start, tuple(
+        InFlightRecords(
+            max(each.first, start),
+            each.last,
+            each.state.name,
+            each.deliveries,
+            None if each.member == NOBODY else each.member,
+        )
+        for each in share_partition.pieces
+        if each.last >= start
+    )
+
+
+def _written(services: Services, key: SharePartitionKey) -> tuple[int, tuple[InFlightRecords, ...]]:
+    kept = services.share_states.store.get(key)
+    if kept is None:
+        return UNKNOWN, ()
+    start = kept.state.start_offset
+    for each in kept.state.batches:  # a leader that loads the state goes on behind what is done with
+        if not each.first <= start <= each.last or not RecordState(each.state).is_final:
+            break
+        start = each.last + 1
+    return start, tuple(
+        InFlightRecords(max(each.first, start), each.last, RecordState(each.state).name, each.deliveries, None)
+        for each in kept.state.batches
+        if each.last >= start
+    )

@@ -1,0 +1,154 @@
+"""Fetch sessions and delayed requests for a page."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from minibroker.cluster.fetch_sessions import FetchSession
+from minibroker.cluster.node import Node
+from minibroker.operations.views.slicing import in_slices
+from minibroker.server.node_listener import NodeListener
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+
+MOST: Final = 1_000
+_MOST_PARTITIONS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPartitionView:
+    """A partition of a session.
+
+    Attributes:
+        topic: its name; None for an id that no topic has any more.
+        fetch_offset: the offset that the client asks for next, as it has told.
+        high_watermark, log_start_offset: the numbers that the client was told last; -1 for none.
+    """
+
+    topic: str | None
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    high_watermark: int
+    log_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSessionView:
+    """A fetch session (KIP-227); times are in ms.
+
+    Attributes:
+        epoch: the epoch that the client's next request has to have.
+        partitions: the first 200 of `partition_count`, in the order in which they are served.
+    """
+
+    node: int
+    id: int
+    epoch: int
+    created_ms: int
+    last_used_ms: int
+    uses_topic_ids: bool
+    partition_count: int
+    partitions: tuple[CachedPartitionView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedView:
+    """A request whose response has to wait, and so all behind it on its connection.
+
+    Attributes:
+        client: the client's address, "HOST:PORT".
+        correlation_id, version: of the request.
+        api, client_id: as the journal has them; None without a journal.
+        waits_for: a phrase: "appends to orders-0: at least 1 bytes, at most 500 ms".
+    """
+
+    node: int
+    client: str
+    client_id: str | None
+    api: str | None
+    version: int
+    correlation_id: int
+    waits_for: str
+
+
+async def fetch_sessions(services: Services) -> tuple[FetchSessionView, ...]:
+    """The fetch sessions of all brokers, at most 1,000, the least recently used first."""
+    return await in_slices(services, _sessions(services))
+
+
+def _sessions(services: Services) -> Steps[tuple[FetchSessionView, ...]]:
+    shown: list[FetchSessionView] = []
+    for node in list(services.core.cluster.nodes.values()):
+        for session in node.fetch_sessions:
+            if len(shown) == MOST:
+                return tuple(shown)
+            shown.append(_session_view(services, node, session))
+            yield
+    return tuple(shown)
+
+
+def _session_view(services: Services, node: Node, session: FetchSession) -> FetchSessionView:
+    partitions: list[CachedPartitionView] = []
+    for (named, index), cached in session.partitions.items():
+        if len(partitions) == _MOST_PARTITIONS:
+            break
+        topic = named if isinstance(named, str) else _name_of(services, named)
+        asked = cached.request
+        partitions.append(
+            CachedPartitionView(
+                topic,
+                index,
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                cached.high_watermark,
+                cached.log_start_offset,
+            )
+        )
+    return FetchSessionView(
+        node=node.id,
+        id=session.id,
+        epoch=session.epoch,
+        created_ms=session.created_ms,
+        last_used_ms=session.last_used_ms,
+        uses_topic_ids=session.names is not None,
+        partition_count=len(session.partitions),
+        partitions=tuple(partitions),
+    )
+
+
+def _name_of(services: Services, topic_id: bytes) -> str | None:
+    topic = services.core.topics.with_id(topic_id)
+    return None if topic is None else topic.name
+
+
+async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
+    """The requests that wait, on the connections of all brokers; at most 1,000."""
+    return await in_slices(services, _delayed(services))
+
+
+def _delayed(services: Services) -> Steps[tuple[DelayedView, ...]]:
+    shown: list[DelayedView] = []
+    for node in list(services.core.cluster.nodes.values()):
+        listener = node.listener
+        if not isinstance(listener, NodeListener):
+            continue
+        for number, connection in enumerate(tuple(listener.connections)):
+            if not number % 16:
+                yield
+            waiting = connection.waiting
+            if waiting is None or len(shown) == MOST:
+                continue
+            answer = waiting.answer
+            entry = answer.entry
+            shown.append(
+                DelayedView(
+                    node=node.id,
+                    client=connection.client,
+                    client_id=None if entry is None else entry.client_id,
+                    api=None if entry is None else entry.api,
+                    version=answer.version,
+                    correlation_id=answer.correlation_id,
+                    waits_for=waiting.delayed.waits_for(),
+                )
+            )
+    return tuple(shown)

@@ -1,0 +1,174 @@
+"""The records of `__consumer_offsets` that hold the offsets of one partition, for a page. The log itself is read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from minibroker.cluster.topics import CONSUMER_OFFSETS
+from minibroker.operations.views.slicing import in_slices
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+from minibroker_protocol.coordinator_records import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_versioned,
+    read_group_key,
+)
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import Batch
+from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2
+from minibroker_protocol.records.names import control_type
+from minibroker_storage.errors import StorageError
+from minibroker_storage.log import Log
+from minibroker_storage.views.record_view import batches_from
+
+MOST: Final = 500
+"""Groups."""
+_MOST_BYTES: Final = 1 << 26
+"""Bytes of the logs that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A record with a committed offset; times are in ms.
+
+    Attributes:
+        partition, log_offset: its place in `__consumer_offsets`.
+        offset: the committed one; None for a tombstone, which removes what was committed.
+        state: "committed", or of a transaction's "open" or "aborted".
+        marker: the offset of the marker that has ended the transaction; None without one.
+    """
+
+    group: str
+    partition: int
+    log_offset: int
+    offset: int | None
+    metadata: str
+    commit_timestamp: int
+    state: str = "committed"
+    producer_id: int = -1
+    marker: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCommits:
+    """The commits of one group for one partition.
+
+    Attributes:
+        passed: the oldest record that is there whose offset is greater than the one that was asked for; None for none.
+        latest: the newest record that counts.
+        count: records that are there.
+    """
+
+    group: str
+    passed: CommitRecord | None
+    latest: CommitRecord | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsView:
+    """The commits of all groups, at most 500. `is_whole` is False when the logs were too long to be read."""
+
+    groups: tuple[GroupCommits, ...]
+    is_whole: bool
+
+
+async def commits_of(services: Services, topic: str, partition: int, offset: int) -> CommitsView:
+    """The commits for one partition, and which of them are beyond `offset`. `StorageError`, `OSError`."""
+    return await in_slices(services, _commits(services, topic, partition, offset))
+
+
+def _commits(services: Services, topic: str, partition: int, offset: int) -> Steps[CommitsView]:
+    coordinators = services.core.topics.get(CONSUMER_OFFSETS)
+    if coordinators is None:
+        return CommitsView((), is_whole=True)
+    services.core.writes.commit()
+    reader = _Reader(topic, partition, offset)
+    left = _MOST_BYTES
+    for each in coordinators.partitions:
+        log = each.log
+        if log.log_end_offset > log.log_start_offset and left > 0:
+            left = yield from reader.read(log, each.index, left)
+        yield
+    return CommitsView(tuple(reader.groups.values()), is_whole=left > 0)
+
+
+class _Reader:
+    """Gathers commits as the logs are read.
+
+    Attributes:
+        groups: what is known of each group.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        self._topic = topic
+        self._needle = topic.encode()
+        self._partition = partition
+        self._offset = offset
+        self._open: dict[int, list[CommitRecord]] = {}
+        self.groups: dict[str, GroupCommits] = {}
+
+    def read(self, log: Log, index: int, left: int) -> Steps[int]:
+        """Read the log of one partition; returns the bytes that may be read yet."""
+        self._open = {}
+        try:
+            for _, _, batch in batches_from(log, log.log_start_offset):
+                left -= batch.header.size_in_bytes
+                if left <= 0:
+                    break
+                self._take(batch, index)
+                yield
+        except DecodeError as error:
+            raise StorageError(f"{CONSUMER_OFFSETS}-{index}: {error}") from None
+        for pending in self._open.values():
+            for each in pending:
+                self._note(replace(each, state="open"))
+        return left
+
+    def _take(self, batch: Batch, index: int) -> None:
+        header = batch.header
+        if header.magic > MAGIC_V1 and header.is_control:
+            record = next(iter(batch), None)
+            is_commit = record is not None and control_type(record.key)[0] == "COMMIT"
+            for each in self._open.pop(header.producer_id, ()):
+                state = "committed" if is_commit else "aborted"
+                self._note(replace(each, state=state, marker=header.base_offset))
+            return
+        for found in self._of_partition(batch, index):
+            if header.magic == MAGIC_V2 and header.is_transactional:
+                waiting = self._open.setdefault(header.producer_id, [])
+                waiting[:] = waiting[-MOST:]
+                waiting.append(replace(found, producer_id=header.producer_id))
+            else:
+                self._note(found)
+
+    def _of_partition(self, batch: Batch, index: int) -> Iterator[CommitRecord]:
+        for record in batch:
+            if record.key is None or self._needle not in record.key:
+                continue
+            try:
+                key = read_group_key(record.key)
+                if not isinstance(key, OffsetCommitKey) or (key.topic, key.partition) != (self._topic, self._partition):
+                    continue
+                place = key.group, index, record.offset
+                if record.value is None:
+                    yield CommitRecord(*place, None, "", record.timestamp)
+                    continue
+                value = decode_versioned(OffsetCommitValue, record.value)
+            except DecodeError:
+                continue  # a damaged record says nothing
+            yield CommitRecord(*place, value.offset, value.metadata, value.commit_timestamp)
+
+    def _note(self, found: CommitRecord) -> None:
+        known = self.groups.get(found.group)
+        if known is None:
+            if len(self.groups) >= MOST:
+                return
+            known = GroupCommits(found.group, None, None, 0)
+        passed = known.passed
+        passes = found.offset is not None and found.offset > self._offset
+        if passes and (passed is None or (passed.state != "committed" and found.state == "committed")):
+            passed = found
+        latest = found if found.state == "committed" else known.latest
+        self.groups[found.group] = GroupCommits(found.group, passed, latest, known.count + 1)

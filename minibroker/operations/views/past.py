@@ -1,0 +1,124 @@
+"""The groups and their offsets as they were at an earlier moment, from the records of `__consumer_offsets`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from minibroker.cluster.topics import CONSUMER_OFFSETS
+from minibroker.coordinators.groups.replay import Replay
+from minibroker.operations.views.slicing import in_slices
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+from minibroker_protocol.coordinator_records import GroupMetadataValue
+from minibroker_storage.log import Log
+from minibroker_storage.views.record_view import batches_from
+
+MOST: Final = 200
+"""Groups, and members and offsets of each."""
+_MOST_BYTES: Final = 1 << 26
+"""Bytes of the logs that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastOffset:
+    """A committed offset."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastGroup:
+    """A group as it was.
+
+    Attributes:
+        type: "classic", "consumer" or "share".
+        generation: or the group's epoch; None for a group that only has offsets.
+        members: their client ids, at most 200; `offsets` are the first 200 of `offset_count`.
+    """
+
+    group_id: str
+    type: str
+    generation: int | None
+    members: tuple[str, ...]
+    offset_count: int
+    offsets: tuple[PastOffset, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PastGroups:
+    """The first 200 groups by id. `is_whole` is False when the logs were too long to be read."""
+
+    groups: tuple[PastGroup, ...]
+    is_whole: bool
+
+
+async def past_groups(services: Services, time_ms: int) -> PastGroups:
+    """The groups at the end of the millisecond `time_ms`, by the broker's clock.
+
+    Records that compaction has removed since then are missing. `StorageError`, `OSError`.
+    """
+    return await in_slices(services, _groups(services, time_ms))
+
+
+def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
+    topic = services.core.topics.get(CONSUMER_OFFSETS)
+    if topic is None:
+        return PastGroups((), is_whole=True)
+    services.core.writes.commit()
+    found: list[PastGroup] = []
+    left = _MOST_BYTES
+    for each in topic.partitions:
+        log = each.log
+        if log.log_end_offset > log.log_start_offset and left > 0:
+            replay = Replay(f"{CONSUMER_OFFSETS}-{each.index}")
+            left = yield from _replay(replay, log, time_ms, left)
+            yield from replay.finish()
+            found += [_group(replay, group_id) for group_id in replay.groups]
+        yield
+    found.sort(key=lambda group: group.group_id)
+    return PastGroups(tuple(found[:MOST]), is_whole=left > 0)
+
+
+def _replay(replay: Replay, log: Log, time_ms: int, left: int) -> Steps[int]:
+    """Read a log up to a time: the coordinator stamps its records as it writes them. Returns the bytes that remain."""
+    for _, _, batch in batches_from(log, log.log_start_offset):
+        left -= batch.header.size_in_bytes
+        if batch.header.max_timestamp > time_ms or left <= 0:
+            break
+        replay.read([batch])
+        yield
+    return left
+
+
+def _group(replay: Replay, group_id: str) -> PastGroup:
+    metadata, offsets = replay.groups[group_id]
+    changes = replay.modern_groups.get(group_id, ())
+    kind, generation, members = _classic(metadata) if not changes else _modern(changes)
+    listed = [
+        PastOffset(topic, partition, committed.offset)
+        for topic, partitions in sorted(offsets.committed.items())
+        for partition, committed in sorted(partitions.items())
+    ]
+    return PastGroup(group_id, kind, generation, tuple(members[:MOST]), len(listed), tuple(listed[:MOST]))
+
+
+def _classic(metadata: GroupMetadataValue | None) -> tuple[str, int | None, list[str]]:
+    if metadata is None:
+        return "classic", None, []
+    return "classic", metadata.generation, sorted(each.client_id for each in metadata.members)
+
+
+def _modern(changes: Sequence[Any]) -> tuple[str, int | None, list[str]]:
+    kind, epoch = "consumer", None
+    members: list[str] = []
+    for each in changes:
+        name = type(each.key).__name__
+        if name.startswith("ShareGroup"):
+            kind = "share"
+        if name in {"ConsumerGroupMetadataKey", "ShareGroupMetadataKey"}:
+            epoch = each.value.epoch
+        elif name in {"ConsumerGroupMemberMetadataKey", "ShareGroupMemberMetadataKey"}:
+            members.append(each.value.client_id)
+    return kind, epoch, sorted(members)

@@ -1,0 +1,76 @@
+"""The brokers, and the leaders and in-sync replicas of partitions, for a page."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from minibroker.operations.views.slicing import in_slices
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+
+MOST: Final = 200
+"""Partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRow:
+    """A broker; `leads` counts the partitions that it leads, those of internal topics with them."""
+
+    id: int
+    is_up: bool
+    leads: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasRow:
+    """A partition. `leader` is None for none."""
+
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    is_under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasView:
+    """All brokers, and the first 200 of `partition_count` partitions: those without all replicas in sync come first.
+
+    Partitions of internal topics are left out.
+    """
+
+    brokers: tuple[BrokerRow, ...]
+    partition_count: int
+    partitions: tuple[ReplicasRow, ...]
+
+
+async def replicas_view(services: Services) -> ReplicasView:
+    """The brokers and their partitions."""
+    return await in_slices(services, _view(services))
+
+
+def _view(services: Services) -> Steps[ReplicasView]:
+    leads: dict[int, int] = {}
+    whole: list[ReplicasRow] = []
+    broken: list[ReplicasRow] = []
+    count = 0
+    for topic in list(services.core.topics):
+        for each in topic.partitions:
+            leader = None if each.leader is None else each.leader.id
+            if leader is not None:
+                leads[leader] = leads.get(leader, 0) + 1
+            if topic.is_internal:
+                continue
+            count += 1
+            rows = whole if leader is not None and len(each.isr) == len(each.replicas) else broken
+            if len(rows) < MOST:
+                replicas, isr = tuple(each.replicas), tuple(each.isr)
+                row = ReplicasRow(
+                    topic.name, each.index, leader, each.leader_epoch, replicas, isr, each.is_under_min_isr
+                )
+                rows.append(row)
+        yield
+    nodes = sorted(services.core.cluster.nodes.values(), key=lambda node: node.id)
+    brokers = tuple(BrokerRow(node.id, node.is_up, leads.get(node.id, 0)) for node in nodes)
+    return ReplicasView(brokers, count, tuple([*broken, *whole][:MOST]))

@@ -1,0 +1,31 @@
+"""Steps on the broker's loop, for those who can wait."""
+
+import asyncio
+from functools import partial
+from typing import TypeVar, cast
+
+from minibroker.services import Services
+from minibroker.support.slices import Steps, Work
+
+T = TypeVar("T")
+
+
+async def in_slices(services: Services, steps: Steps[T]) -> T:
+    """The result of steps that are taken for some milliseconds in each turn of the loop. Raises what they raise."""
+    work = services.core.slices.begin(steps)
+    if not isinstance(work, Work):
+        return work
+    work = cast("Work[T]", work)
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    work.then(partial(_done, future), partial(_failed, future))
+    return await future
+
+
+def _done(future: "asyncio.Future[T]", result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _failed(future: "asyncio.Future[T]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,93 @@
+"""Transactional ids for a page."""
+
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
+
+from minibroker.cluster.topics import TRANSACTION_STATE
+from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
+from minibroker.operations.views.groups import PartitionPlace
+from minibroker.operations.views.slicing import in_slices
+from minibroker.services import Services
+from minibroker.support.slices import Steps
+
+MOST: Final = 1_000
+STATES: Final = tuple(state.wire_name for state in TransactionState)
+"""All states by their names, in Kafka's order."""
+_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionView:
+    """A transactional id with its latest transaction; times are in ms.
+
+    Attributes:
+        state: one of `STATES`.
+        started_ms: None when that is not known, or none is open.
+        partitions: those that still wait for a marker, at most 1,000 of `partition_count`.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    last_producer_id: int
+    last_producer_epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    updated_ms: int
+    partition_count: int
+    partitions: tuple[PartitionPlace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPage:
+    """Some transactional ids in their order; `next_after` goes on, None at the end.
+
+    `is_loading`: there may be more, which are being read from `__transaction_state`.
+    """
+
+    transactions: tuple[TransactionView, ...]
+    next_after: str | None
+    states: tuple[str, ...]
+    is_loading: bool
+
+
+async def transaction_page(services: Services, after: str = "", most: int = MOST) -> TransactionPage:
+    """The transactional ids that sort behind `after`, at most `most`."""
+    if services.core.topics.get(TRANSACTION_STATE) is None:  # there has been no transaction yet
+        return TransactionPage((), None, STATES, is_loading=False)
+    services.transactions.load_all()
+    return await in_slices(services, _page(services, after, min(most, MOST)))
+
+
+def _page(services: Services, after: str, most: int) -> Steps[TransactionPage]:
+    store = services.transactions.store
+    known = store.all()
+    lowest: list[Transaction] = []
+    for begin in range(0, len(known), _AT_ONCE):
+        behind = [each for each in known[begin : begin + _AT_ONCE] if each.transactional_id > after]
+        lowest = nsmallest(most + 1, (*lowest, *behind), key=lambda each: each.transactional_id)
+        yield
+    shown: list[TransactionView] = []
+    for each in lowest[:most]:
+        shown.append(_view(each))
+        yield
+    next_after = shown[-1].transactional_id if len(lowest) > most else None
+    return TransactionPage(tuple(shown), next_after, STATES, is_loading=store.is_loading)
+
+
+def _view(each: Transaction) -> TransactionView:
+    return TransactionView(
+        transactional_id=each.transactional_id,
+        state=each.state.wire_name,
+        producer_id=each.producer_id,
+        producer_epoch=each.producer_epoch,
+        last_producer_id=each.last_producer_id,
+        last_producer_epoch=each.last_producer_epoch,
+        timeout_ms=each.timeout_ms,
+        started_ms=each.start_ms if each.start_ms >= 0 else None,
+        updated_ms=each.updated_ms,
+        partition_count=len(each.partitions),
+        partitions=tuple(PartitionPlace(*place) for place in nsmallest(MOST, each.partitions)),
+    )

@@ -1,0 +1,36 @@
+"""The lab: a web page that shows a running broker.
+
+It has a thread and an event loop of its own, as the control plane. The broker hands it the bytes of its connections
+(`inspection.tape`); everything else it asks for on the broker's loop. Only `open_page` is imported without the extra
+`lab`.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minibroker.page.plane import PagePlane
+    from minibroker.page.trace_plane import TracePlane
+
+
+def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
+    """Take the address, so that `start` can serve there. ValueError without the extra; OSError if it is in use."""
+    try:
+        from minibroker.page.plane import PagePlane  # noqa: PLC0415 - half a second that most brokers can do without
+    except ModuleNotFoundError as error:
+        raise _missing("page", error) from None
+    return PagePlane(address, token)
+
+
+def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane":
+    """The page of `minibroker trace`. ValueError without the extra; OSError if the address is in use."""
+    try:
+        from minibroker.page.trace_plane import TracePlane  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        raise _missing("--page", error) from None
+    return TracePlane(address, token)
+
+
+def _missing(option: str, error: ModuleNotFoundError) -> ValueError:
+    from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+
+    return ValueError(f"{option}: the package {error.name} is missing: {pip_install('lab')}")

@@ -1,0 +1,93 @@
+"""Events of a broker besides requests: leaders that move, logs that are cleaned or shortened."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from minibroker.cluster.partition import Partition
+    from minibroker.core import Core
+
+MOST: Final = 10_000
+"""Events that are kept."""
+
+
+class BrokerEvent(NamedTuple):
+    """One event.
+
+    Attributes:
+        number: counts them from 1 on.
+        time_ms: in ms since the epoch, by the broker's clock.
+        kind: "leader", "fault", "cleaning" or "retention".
+        topic, partition: those that it is about; "" and -1 for none.
+        text: a sentence.
+        facts: its numbers by name.
+    """
+
+    number: int
+    time_ms: int
+    kind: str
+    topic: str
+    partition: int
+    text: str
+    facts: dict[str, Any]
+
+
+class Events:
+    """The newest events, oldest first. They are added on the broker's thread, and read on any."""
+
+    def __init__(self) -> None:
+        self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
+        self._count = 0
+        self._core: Core | None = None
+
+    def watch(self, core: Core) -> None:
+        """Take note of a broker's events from now on."""
+        self._core = core
+        core.hooks.fault_hit.subscribe(self._fault_hit)
+        core.hooks.leader_moved.subscribe(self._leader_moved)
+        core.hooks.log_cleaned.subscribe(self._log_cleaned)
+        core.hooks.log_shortened.subscribe(self._log_shortened)
+
+    def all(self) -> list[BrokerEvent]:
+        """All that are kept."""
+        return list(self._kept)
+
+    def of(self, topic: str, partition: int) -> list[BrokerEvent]:
+        """Those of one partition."""
+        return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
+
+    def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
+        assert self._core is not None
+        self._count += 1
+        name, index = ("", -1) if partition is None else partition.key
+        self._kept.append(BrokerEvent(self._count, self._core.clock.now_ms(), kind, name, index, text, facts))
+
+    def _fault_hit(self, api: str, client_id: str | None, fields: Callable[[], Mapping[str, object]]) -> None:
+        fault = fields()
+        words = ", ".join(f"{name}={value}" for name, value in fault.items() if value is not None)
+        self._add("fault", None, f"A fault has hit {api} of {client_id or 'a client without an id'}: {words}.")
+
+    def _leader_moved(self, partition: Partition) -> None:
+        leader = None if partition.leader is None else partition.leader.id
+        name, index = partition.key
+        text = f"{name}-{index} has no leader." if leader is None else f"Broker {leader} leads {name}-{index} now."
+        self._add("leader", partition, text, leader=leader, epoch=partition.leader_epoch)
+
+    def _log_cleaned(self, partition: Partition, size_before: int) -> None:
+        name, index = partition.key
+        size = partition.log.size
+        text = f"The cleaner has compacted {name}-{index}: {size_before} bytes before, {size} after."
+        self._add("cleaning", partition, text, before=size_before, after=size)
+
+    def _log_shortened(self, partition: Partition, start_before: int, segments: int) -> None:
+        name, index = partition.key
+        start = partition.log.log_start_offset
+        many = "1 segment" if segments == 1 else f"{segments} segments"
+        text = (
+            f"Retention has removed {many} of {name}-{index}: the log start offset is {start}, it was {start_before}."
+        )
+        self._add("retention", partition, text, before=start_before, start=start, segments=segments)

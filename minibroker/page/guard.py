@@ -1,0 +1,87 @@
+"""Access to the page: as to the control plane, and by a cookie, since a browser sends no token of its own.
+
+`/?token=TOKEN` sets the cookie, and leads to the same page without the token.
+"""
+
+import hmac
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minibroker.control.guard import Guard
+
+_SECURITY_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'self'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_COOKIE: Final = "minibroker-lab"
+
+
+class PageGuard:
+    """ASGI middleware: the token by header or cookie, Host and Origin as `Guard` has them, and security headers.
+
+    Args:
+        token: None for none.
+        host: the one that was listened on.
+        port: goes into the cookie's name: browsers share cookies between the ports of a host.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None, host: str, port: int) -> None:
+        self._token = token
+        self._cookie = f"{_COOKIE}-{port}"
+        self._guard = Guard(app, token, host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse to."""
+        if scope["type"] != "http":
+            await self._guard(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-cache")
+            await send(message)
+
+        answer = self._login(scope)
+        if answer is not None:
+            await answer(scope, receive, send_with_headers)
+            return
+        await self._guard(self._with_token(scope), receive, send_with_headers)
+
+    def _login(self, scope: Scope) -> Response | None:
+        """The answer to `?token=TOKEN`; None for other requests."""
+        if self._token is None or scope["method"] != "GET":
+            return None
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+        if given is None or not hmac.compare_digest(given[0].encode(), self._token.encode()):
+            return None
+        answer = RedirectResponse("/" + scope["path"].lstrip("/\\"), 303)  # never to another host
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return answer
+
+    def _with_token(self, scope: Scope) -> Scope:
+        """A request whose token is in the header, where `Guard` looks for it."""
+        headers = Headers(scope=scope)
+        if self._token is None or "authorization" in headers:
+            return scope
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return scope
+        if cookie is None:
+            return scope
+        added = (b"authorization", f"Bearer {cookie.value}".encode("latin-1", "replace"))
+        return {**scope, "headers": [*scope["headers"], added]}

@@ -1,0 +1,9 @@
+"""The course: lessons with goals that the lab verifies on the learner's own broker.
+
+- `lesson`: what a lesson and a goal are.
+- `look`: what goals look at: the requests of clients, and logs, groups and transactions of the broker.
+- `requests`, `records`, `clients`, `cluster`: the goals, by their subject.
+- `catalogue`: the ten lessons.
+- `texts`: their pages, which the documentation has, too.
+- `progress`: the goals that were reached, kept in the data directory.
+"""

@@ -1,0 +1,177 @@
+"""Goals about groups, offsets and leaders: lessons 5, 6 and 10."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.page.lessons.lesson import Goal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker.page.lessons.look import Look
+    from minibroker.trace.reading import Reading
+
+
+def _shared(look: Look) -> str | None:
+    for each in look.readings("JoinGroup"):
+        if each.response is not None and not each.errors and len(each.response.members) > 1:
+            count, generation = len(each.response.members), each.response.generation_id
+            return f"Group {each.request.group_id!r} has {count} members in generation {generation}."
+    return None
+
+
+def _interrupted(look: Look) -> str | None:
+    for each in look.readings("Heartbeat"):
+        if "REBALANCE_IN_PROGRESS" in each.errors:
+            return f"Heartbeat {each.exchange.number} got REBALANCE_IN_PROGRESS, so its member joined again."
+    return None
+
+
+def _new_protocol(look: Look) -> str | None:
+    for each in look.readings("ConsumerGroupHeartbeat"):
+        if each.response is not None and not each.errors and each.response.member_epoch > 0:
+            return f"A member of {each.request.group_id!r} has reached epoch {each.response.member_epoch}."
+    return None
+
+
+GROUPS: Final = (
+    Goal(
+        "shared",
+        "Have two consumers of one group share the partitions of `orders`.",
+        "Start two consumers with the same `group.id`, and poll both until each has partitions.",
+        _shared,
+    ),
+    Goal(
+        "interrupted",
+        "See a member learn of the rebalance.",
+        "Let the first consumer run for a while before the second one joins. Its next heartbeat brings the news.",
+        _interrupted,
+    ),
+    Goal(
+        "new-protocol",
+        "Join a group with the protocol of KIP-848.",
+        "Set `group.protocol` to `consumer`.",
+        _new_protocol,
+    ),
+)
+
+
+def _partitions(topics: Any) -> Iterator[Any]:
+    for topic in topics or ():
+        yield from topic.partitions
+
+
+def _found(each: Reading) -> set[int]:
+    """The committed offsets in the response to an OffsetFetch."""
+    if each.response is None:
+        return set()
+    listed = [*_partitions(getattr(each.response, "topics", ()))]
+    for group in getattr(each.response, "groups", None) or ():
+        listed += _partitions(group.topics)
+    return {part.committed_offset for part in listed if part.committed_offset >= 0}
+
+
+def _stored(look: Look) -> str | None:
+    for group in look.facts.groups:
+        for offset in group.offsets:
+            if offset.committed is not None and offset.topic == "orders":
+                return f"{group.group_id!r} goes on at offset {offset.committed} of orders-{offset.partition}."
+    return None
+
+
+def _resumed(look: Look) -> str | None:
+    for each in look.readings("OffsetFetch"):
+        for fetch in _fetches_from(look, _found(each), each.exchange.number):
+            return (
+                f"OffsetFetch {each.exchange.number} returned the offset that Fetch {fetch.exchange.number} began with."
+            )
+    return None
+
+
+def _fetches_from(look: Look, offsets: set[int], behind: int) -> Iterator[Reading]:
+    for each in look.readings("Fetch"):
+        if each.exchange.number > behind:
+            starts = {part.fetch_offset for part in _partitions(each.request.topics)}
+            if starts & offsets - {0}:
+                yield each
+
+
+def _repeated(look: Look) -> str | None:
+    committed = {offset for each in look.readings("OffsetFetch") for offset in _found(each)}
+    starts: dict[int, set[str]] = {}
+    for each in _fetches_from(look, committed, 0):
+        for part in _partitions(each.request.topics):
+            if part.fetch_offset in committed:
+                starts.setdefault(part.fetch_offset, set()).add(each.exchange.client)
+    for offset, clients in sorted(starts.items()):
+        if len(clients) > 1 and any(each.log.log_end_offset > offset for each in look.logs("orders")):
+            return f"{len(clients)} consumers, one after the other, read from offset {offset} on."
+    return None
+
+
+OFFSETS: Final = (
+    Goal(
+        "stored",
+        "Read ten records of `orders` in a group, and commit.",
+        "Set `enable.auto.commit` to false, and call commit when you have processed the records.",
+        _stored,
+    ),
+    Goal(
+        "resumed",
+        "Start another consumer of the group, which goes on behind them.",
+        "Close the first consumer. The second one asks for the committed offset with OffsetFetch.",
+        _resumed,
+    ),
+    Goal(
+        "repeated",
+        "Read records, end without a commit, and start again: the same records come a second time.",
+        "Close a consumer that has read but not committed, and start a third one.",
+        _repeated,
+    ),
+)
+
+
+def _moved(look: Look) -> str | None:
+    for each in look.logs("orders"):
+        if each.leader_epoch > 0:
+            return f"orders-{each.partition} is in leader epoch {each.leader_epoch}."
+    return None
+
+
+def _refused(look: Look) -> str | None:
+    for api in ("Produce", "Fetch"):
+        for each in look.readings(api):
+            if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(each.errors):
+                return f"Request {each.exchange.number}, {api}, got {each.errors[0]}: the client asked the old leader."
+    return None
+
+
+def _went_on(look: Look) -> str | None:
+    for each in look.logs("orders"):
+        epochs = {batch.leader_epoch for batch in each.batches}
+        if len(epochs) > 1:
+            return f"orders-{each.partition} has records of the leader epochs {', '.join(map(str, sorted(epochs)))}."
+    return None
+
+
+FAILURE: Final = (
+    Goal(
+        "moved",
+        "Write to `orders`, and move the leader of its partition to another broker.",
+        "Choose Move a leader in the view Do.",
+        _moved,
+    ),
+    Goal(
+        "refused",
+        "See a client ask the old leader.",
+        "Keep one producer open while the leader moves. Its next Produce goes to the leader that it knows.",
+        _refused,
+    ),
+    Goal(
+        "went-on",
+        "Have one log with records of two leader epochs.",
+        "Let the same producer write again. It asks for the new leader by itself.",
+        _went_on,
+    ),
+)

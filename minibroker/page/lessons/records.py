@@ -1,0 +1,253 @@
+"""Goals about logs: lessons 3, 7, 8 and 9."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from minibroker.operations.wording import counted
+from minibroker.page.lessons.lesson import Goal
+from minibroker.page.lessons.look import fields, values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker.page.lessons.look import Look
+    from minibroker_storage.views.snapshot import BatchView
+
+_SEGMENTS: Final = 3
+_FENCED: Final = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
+_NO_PRODUCER: Final = -1
+
+
+def _segmented(look: Look) -> str | None:
+    for each in look.logs("orders"):
+        if each.log.segment_count >= _SEGMENTS:
+            return (
+                f"orders-{each.partition} has {each.log.segment_count} segments; each is named after its first offset."
+            )
+    return None
+
+
+def _by_time(look: Look) -> str | None:
+    for each in look.readings("ListOffsets"):
+        asked = [part.timestamp for topic in each.request.topics for part in topic.partitions]
+        found = [part.offset for topic in each.response.topics for part in topic.partitions] if each.response else []
+        for timestamp, offset in zip(asked, found, strict=False):
+            if timestamp >= 0 <= offset:
+                return f"Request {each.exchange.number}: the first record since {timestamp} ms is at offset {offset}."
+    return None
+
+
+def _inside(look: Look) -> str | None:
+    for each in look.readings("Fetch"):
+        for part in (part for topic in each.request.topics for part in topic.partitions):
+            for log in look.logs("orders"):
+                batch = _around(log.batches, part.fetch_offset) if log.partition == part.partition else None
+                if batch is not None:
+                    return (
+                        f"Request {each.exchange.number} asked for offset {part.fetch_offset}. The response begins "
+                        f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
+                    )
+    return None
+
+
+def _around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
+    return next((each for each in batches if each.base_offset < offset <= each.last_offset), None)
+
+
+FINDING: Final = (
+    Goal(
+        "segments",
+        "Fill `orders` until it has three segments.",
+        "Write 300 records with a value of 100 bytes, ten by ten.",
+        _segmented,
+    ),
+    Goal(
+        "by-time",
+        "Look for the first record at or after a time.",
+        "Most clients call it `offsets_for_times`. It sends ListOffsets with a timestamp.",
+        _by_time,
+    ),
+    Goal(
+        "inside",
+        "Fetch from an offset in the middle of a batch.",
+        "Assign the partition at an offset such as 25, and poll.",
+        _inside,
+    ),
+)
+
+_Sent = tuple[int, int, int]
+
+
+def _sent(look: Look) -> Iterator[tuple[_Sent, int]]:
+    """(producer id, epoch, first sequence) and checksum of each batch that clients have sent."""
+    for each in look.readings("Produce"):
+        root = fields(each.exchange)
+        numbers = (values(root, name) for name in ("producer_id", "producer_epoch", "base_sequence", "crc"))
+        for producer, epoch, sequence, crc in zip(*numbers, strict=False):
+            yield (producer, epoch, sequence), crc
+
+
+def _numbered(look: Look) -> str | None:
+    for each in look.logs("orders"):
+        for batch in each.batches:
+            if batch.producer_id != _NO_PRODUCER and not batch.is_control:
+                return (
+                    f"Producer {batch.producer_id} wrote sequence {batch.base_sequence} at offset {batch.base_offset}."
+                )
+    return None
+
+
+def _kept_once(look: Look) -> str | None:
+    counts = Counter(sent for sent, _ in _sent(look) if sent[0] != _NO_PRODUCER)
+    for (producer, epoch, sequence), count in counts.items():
+        kept = [
+            batch
+            for each in look.logs("orders")
+            for batch in each.batches
+            if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (producer, epoch, sequence)
+        ]
+        if count > 1 == len(kept):
+            return f"Sequence {sequence} of producer {producer} came {count} times, and is in the log once."
+    return None
+
+
+def _kept_twice(look: Look) -> str | None:
+    counts = Counter(crc for (producer, _, _), crc in _sent(look) if producer == _NO_PRODUCER)
+    sizes = Counter(
+        (each.partition, batch.size, batch.max_timestamp)
+        for each in look.logs("orders")
+        for batch in each.batches
+        if batch.producer_id == _NO_PRODUCER
+    )
+    if any(count > 1 for count in counts.values()) and any(count > 1 for count in sizes.values()):
+        return "The same batch came twice, and is in the log twice: nothing tells the broker that it is the same."
+    return None
+
+
+IDEMPOTENCE: Final = (
+    Goal(
+        "numbered",
+        "Write to `orders` with an idempotent producer.",
+        "Set `enable.idempotence` to true.",
+        _numbered,
+    ),
+    Goal(
+        "once",
+        "Lose the response of one Produce, so that the client sends the batch again. The log must have it once.",
+        "Install a fault that drops the connection after the broker has written: see the text.",
+        _kept_once,
+    ),
+    Goal(
+        "twice",
+        "Do the same without idempotence. The log has the batch twice.",
+        "Set `enable.idempotence` to false, and install the fault again.",
+        _kept_twice,
+    ),
+)
+
+
+def _committed(look: Look) -> str | None:
+    markers = sum(batch.is_control for each in look.logs("orders") for batch in each.batches)
+    for each in look.readings("EndTxn"):
+        if each.request.committed and each.response is not None and not each.errors and markers:
+            return f"{each.request.transactional_id!r} has committed; the log has {counted(markers, 'marker')}."
+    return None
+
+
+def _skipped(look: Look) -> str | None:
+    for each in look.readings("Fetch"):
+        if each.request.isolation_level != 1 or each.response is None:
+            continue
+        for part in (part for topic in each.response.responses for part in topic.partitions):
+            if part.aborted_transactions:
+                first = part.aborted_transactions[0]
+                return (
+                    f"Response {each.exchange.number} names the aborted transaction of producer {first.producer_id} "
+                    f"from offset {first.first_offset} on, and your consumer skipped exactly its records."
+                )
+    return None
+
+
+def _fenced(look: Look) -> str | None:
+    for api in ("AddPartitionsToTxn", "Produce", "EndTxn", "InitProducerId"):
+        for each in look.readings(api):
+            if _FENCED & set(each.errors):
+                return f"Request {each.exchange.number}, {api}, got {each.errors[0]}."
+    return None
+
+
+TRANSACTIONS: Final = (
+    Goal(
+        "committed",
+        "Commit a transaction that writes to `orders`.",
+        "Set `transactional.id`, then call init_transactions, begin_transaction, produce and commit_transaction.",
+        _committed,
+    ),
+    Goal(
+        "skipped",
+        "Abort a transaction, and read `orders` with a consumer that does not see its records.",
+        "Set `isolation.level` to `read_committed` in the consumer.",
+        _skipped,
+    ),
+    Goal(
+        "fenced",
+        "Start a second producer with the same transactional id, and go on with the first one.",
+        "The second init_transactions raises the epoch. The next call of the first producer fails.",
+        _fenced,
+    ),
+)
+
+
+def _expired(look: Look) -> str | None:
+    for each in look.logs("orders"):
+        if each.log.log_start_offset > 0:
+            return f"orders-{each.partition} begins at offset {each.log.log_start_offset} now."
+    return None
+
+
+def _compacted(look: Look) -> str | None:
+    for each in look.logs("prices"):
+        records = sum(batch.records or 0 for batch in each.batches)
+        if records < each.log.log_end_offset - each.log.log_start_offset:
+            return f"prices-{each.partition} has {records} records left of {each.log.log_end_offset} offsets."
+    return None
+
+
+def _tombstone(look: Look) -> str | None:
+    if _compacted(look) is None:
+        return None
+    written: set[bytes] = set()
+    for each in look.readings("Produce"):
+        for record in (node for node in fields(each.exchange).all_nodes() if node.type == "RECORD"):
+            key, value = (record.find(name).value for name in ("key", "value"))
+            if key is not None and value is not None:
+                written.add(bytes(key))
+            elif key is not None and bytes(key) in written:
+                return (
+                    f"Request {each.exchange.number} has a tombstone: the key {bytes(key).decode(errors='replace')!r}."
+                )
+    return None
+
+
+RETENTION: Final = (
+    Goal(
+        "expired",
+        "Have the broker delete old segments of `orders`.",
+        "Create it with `retention.ms=60000`, write, and turn the clock forward: see the text.",
+        _expired,
+    ),
+    Goal(
+        "compacted",
+        "Have a compacted topic `prices` keep the newest record of each key.",
+        "Write several values with the same key, and have the broker compact the topic: see the text.",
+        _compacted,
+    ),
+    Goal(
+        "tombstone",
+        "Delete a key of `prices` with a tombstone, and have the topic compacted.",
+        "Produce a record with a key that has a value, and no value this time.",
+        _tombstone,
+    ),
+)

@@ -1,0 +1,259 @@
+"""The recorder: exchanges that were made of what is on the tape, in a ring whose bytes are bounded.
+
+All of it belongs to the page's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.inspection.tape import MOST_KEPT, Tape
+from minibroker.page.cutting import frames_in
+from minibroker.page.events import Events
+from minibroker.page.rows import Rows
+from minibroker.trace.conversation import Conversation
+from minibroker.trace.exchange import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from minibroker.clock import Clock
+    from minibroker.core import Core
+    from minibroker.inspection.tape import Event, Tap
+    from minibroker.page.source import Source
+    from minibroker.trace.exchange import Exchange
+
+MOST_BYTES: Final = 1 << 26
+"""Bytes that the ring holds."""
+MOST_EXCHANGES: Final = 100_000
+EXCHANGE_SIZE: Final = 600
+"""Bytes that an exchange takes without its frames, about."""
+_SLICE: Final = 500
+"""Events that are read in one turn of the page's loop."""
+_UNASKED: Final = Kind.UNASKED
+_PAUSE_S: Final = 0.05
+"""While requests come, the page looks so often."""
+
+
+class Recorder:
+    """The sink of the conversations on all connections.
+
+    Attributes:
+        first, last: the numbers of the oldest and the newest exchange that is kept; `last` is 0 before the first one.
+        forgotten: the number of requests that the ring has lost, because it was full.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES, most_exchanges: int = MOST_EXCHANGES) -> None:
+        self._most_bytes = most_bytes
+        self._most_exchanges = most_exchanges
+        self._ring: deque[Exchange] = deque()
+        self._kept_bytes = 0
+        self._event: Event | None = None
+        self._tape: Tape | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed: set[int] = set()
+        self._subscribers: set[Subscription] = set()
+        self._is_over = False
+        self.rows = Rows()
+        self.events = Events()
+        self.first = 1
+        self.last = 0
+
+    def open_tape(self, clock: Clock, core: Core) -> Tape:
+        """The tape that it reads."""
+        self.rows.core = core
+        self.events.watch(core)
+        self._tape = Tape(clock, self._wake)
+        return self._tape
+
+    def start(self) -> None:
+        """Read from now on, on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_soon(self._read_some)
+
+    def stop(self) -> None:
+        """Read no more, and end the subscriptions."""
+        self._is_over = True
+        for each in self._subscribers:
+            each.wake()
+
+    @property
+    def left_out(self) -> int:
+        """The number of frames that the page could not keep up with."""
+        return 0 if self._tape is None else self._tape.left_out
+
+    @property
+    def forgotten(self) -> int:
+        """The number of requests that were forgotten, because the ring was full."""
+        return self.first - 1
+
+    def find(self, number: int) -> Exchange | None:
+        """An exchange by its number; None for one that is not kept."""
+        self.catch_up()
+        return self._ring[number - self.first] if self.first <= number <= self.last else None
+
+    def between(self, first: int, last: int) -> list[Exchange]:
+        """The exchanges with these numbers, both included, as far as they are kept."""
+        self.catch_up()
+        first, last = max(first, self.first), min(last, self.last)
+        return [self._ring[number - self.first] for number in range(first, last + 1)]
+
+    def catch_up(self) -> None:
+        """Read all that has come."""
+        if self._tape is None:
+            return
+        while (event := self._tape.take()) is not None:
+            self._read(event)
+        self._tell()
+
+    @contextmanager
+    def subscribed(self) -> Generator[Subscription]:
+        """A subscription to the numbers of exchanges that come or change."""
+        subscription = Subscription(self)
+        self._subscribers.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscribers.discard(subscription)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the page is about to stop."""
+        return self._is_over
+
+    # The tape
+
+    def _wake(self) -> None:
+        """Events have come. On the broker's thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._read_some)
+
+    def _read_some(self) -> None:
+        if self._tape is None or self._loop is None or self._is_over:
+            return
+        for _ in range(_SLICE):
+            event = self._tape.take()
+            if event is None:
+                self._loop.call_later(_PAUSE_S, self._rest)
+                break
+            self._read(event)
+        else:
+            self._loop.call_soon(self._read_some)
+        self._tell()
+
+    def _rest(self) -> None:
+        if self._tape is not None and not self._tape.rest():
+            self._read_some()
+
+    def _read(self, event: Event) -> None:
+        tap = event.tap
+        conversation: Conversation | None = tap.reader
+        if conversation is None:
+            if event.data is None:
+                return
+            conversation = tap.reader = self._meet(tap)
+        self._event = event
+        if event.data is None:
+            conversation.close("the connection closed")
+            tap.reader = None
+        elif event.ranges is None:
+            length = event.size - 4
+            conversation.request(length.to_bytes(4, "big") + event.data, event.size)
+        else:
+            for frame, size in frames_in(event.data, event.ranges):
+                conversation.response(frame[: MOST_KEPT + 4], size)
+
+    def _meet(self, tap: Tap) -> Conversation:
+        ours, theirs = tap.ends
+        return Conversation(_address(theirs), f"{tap.node} at {_address(ours)}", self, None)
+
+    # What a conversation calls
+
+    def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        """A request has come."""
+        if exchange.kind is _UNASKED:  # its request was left out
+            return
+        assert self._event is not None
+        self.last += 1
+        exchange.number = self.last
+        exchange.time_ms, exchange.began_ms = self._event.time_ms, self._event.at_ms
+        exchange.request = frame
+        self._ring.append(exchange)
+        self.rows.meet(exchange)
+        self._kept_bytes += len(frame) + EXCHANGE_SIZE
+        self._changed.add(exchange.number)
+        if self._kept_bytes > self._most_bytes or len(self._ring) > self._most_exchanges:
+            self._make_room()
+
+    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        """Nothing more will come of an exchange."""
+        assert self._event is not None
+        if exchange.kind is _UNASKED:
+            return
+        if frame:
+            exchange.ended_ms = self._event.at_ms
+        if exchange.number < self.first:
+            return
+        exchange.response = frame
+        self._kept_bytes += len(frame)
+        self.rows.forget(exchange.number)
+        self._changed.add(exchange.number)
+        if self._kept_bytes > self._most_bytes:
+            self._make_room()
+
+    def complain(self, text: str) -> None:
+        """Never called: addresses are left as they are."""
+
+    def _make_room(self) -> None:
+        ring = self._ring
+        while ring and (self._kept_bytes > self._most_bytes or len(ring) > self._most_exchanges):
+            exchange = ring.popleft()
+            self._kept_bytes -= exchange.kept_bytes + EXCHANGE_SIZE
+            self.rows.forget(exchange.number)
+            self.first = exchange.number + 1
+
+    def _tell(self) -> None:
+        if self._changed:
+            for each in self._subscribers:
+                each.add(self._changed)
+            self._changed = set()
+
+
+class Subscription:
+    """The numbers of exchanges that have come or changed, and that one reader has not seen."""
+
+    def __init__(self, recorder: Source) -> None:
+        self._recorder = recorder
+        self._numbers: set[int] = set()
+        self._event = asyncio.Event()
+
+    def add(self, numbers: set[int]) -> None:
+        """Exchanges have changed."""
+        self._numbers |= numbers
+        self._event.set()
+
+    def wake(self) -> None:
+        """Have the reader look."""
+        self._event.set()
+
+    async def next(self, timeout: float) -> list[int]:  # noqa: ASYNC109 - a stream goes on after it
+        """The next numbers, sorted; none after `timeout` seconds, and at the end."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return []
+        self._event.clear()
+        numbers, self._numbers = self._numbers, set()
+        return sorted(number for number in numbers if number >= self._recorder.first)
+
+
+def _address(end: Any) -> str:
+    """HOST:PORT of a socket's name; "?" for one that is not known any more."""
+    if not end:
+        return "?"
+    host, port = end[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

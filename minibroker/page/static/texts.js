@@ -1,0 +1,7 @@
+/** Sentences with `names`, as text with code in it. */
+
+import { html } from "./lib.js";
+
+export function Rich({ text }) {
+  return text.split(/`([^`]*)`/).map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+}

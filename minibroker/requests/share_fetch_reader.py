@@ -1,0 +1,282 @@
+"""The log reads of a ShareFetch request: records to acquire, and the partitions of its response."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.cluster.partition import Partition
+from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
+from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
+from minibroker.coordinators.share_partitions.share_partition import SharePartition
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.requests.call import Call
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.support.slices import Steps
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.share_fetch import AcquiredRecords, PartitionData, ShareFetchRequest
+from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.header import (
+    LOG_OVERHEAD,
+    MIN_MESSAGE_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    read_entry_header,
+)
+from minibroker_storage.errors import OffsetOutOfRangeError
+from minibroker_storage.log import Log
+from minibroker_storage.log_slice import LogSlice
+
+_STRICT: Final = 1
+_ABORT_MARKER: Final = 0
+_NOTHING: Final = b""
+_READ_AT_ONCE: Final = 4096
+"""The heads of small batches are read together."""
+
+
+class _Found(NamedTuple):
+    """A range of the log that a member may get records of."""
+
+    key: TopicIdPartition
+    share_partition: SharePartition
+    log: Log
+    offset: int
+    data: LogSlice
+
+
+class ShareReader:
+    """The reads of one ShareFetch, which are tried again until there is enough.
+
+    Attributes:
+        keys: the share-partitions that could be loaded.
+        logs: their logs.
+    """
+
+    def __init__(self, request: ShareFetchRequest, call: Call, asked: Sequence[TopicIdPartition]) -> None:
+        self._request = request
+        self._call = call
+        self._asked = asked
+        self._group_id = request.group_id or ""
+        self._manager = call.services.share_partitions
+        self._committed = self._manager.reads_committed(self._group_id)
+        self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
+        self._results: dict[TopicIdPartition, PartitionData] = {}
+        self._left = 0
+        self.keys: list[SharePartitionKey] = []
+        self.logs: list[Log] = []
+
+    def load(self) -> Steps[None]:
+        """Find the share-partitions; what cannot be served is an error in the response."""
+        for key in self._asked:
+            usable = yield from self._load(key)
+            if isinstance(usable, ErrorCode):
+                if usable:
+                    self._results[key] = failed(key[1], usable)
+            else:
+                self._usable[key] = usable
+            yield
+
+    def _load(self, key: TopicIdPartition) -> Steps[tuple[Partition, SharePartition] | ErrorCode]:
+        place = self._place(key)
+        if isinstance(place, ErrorCode):
+            return place
+        share_key = SharePartitionKey(self._group_id, *key)
+        loaded = yield from self._manager.load(share_key, place)
+        if isinstance(loaded, ErrorCode):
+            return loaded
+        self.keys.append(share_key)
+        try:
+            self.logs.append(place.log)
+        except MAPPED as error:
+            return error_code_of(error)
+        return place, loaded
+
+    def _place(self, key: TopicIdPartition) -> Partition | ErrorCode:
+        """A partition that the client may read, and that its broker leads."""
+        call = self._call
+        topic = call.core.topics.with_id(key[0])
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not call.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        place = topic.partition(key[1])
+        if place is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return place if place.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    @property
+    def has_nothing_to_wait_for(self) -> bool:
+        """Whether no partition could be served."""
+        return not self._usable
+
+    def attempt(self, *, is_last: bool) -> Steps[dict[TopicIdPartition, PartitionData] | None]:
+        """Acquire records, if there are enough of them or this is the last attempt.
+
+        Returns the partitions of the response, or None.
+        """
+        found, is_over = yield from self._read()
+        if not (is_last or is_over or self._has_enough(found)):
+            return None
+        results = dict(self._results)
+        left = self._request.max_records
+        for each in found:
+            data, count = self._acquire(each, left)
+            left -= count
+            results[each.key] = data
+            yield
+        return results
+
+    def _read(self) -> Steps[tuple[list[_Found], bool]]:
+        """The ranges to acquire from, and whether an error ends the wait."""
+        acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
+        found: list[_Found] = []
+        is_over = False
+        self._left = self._most_bytes()
+        for key, place, share_partition in acquirable:
+            if share_partition.is_fenced or place.leader is not self._call.node:
+                self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._usable.pop(key, None)
+                is_over = True
+                continue
+            try:
+                log = place.log
+                offset = share_partition.next_fetch_offset
+                end = log.last_stable_offset if self._committed else None
+                least = not any(each.data.size for each in found)
+                data = log.read(offset, self._left // len(acquirable), min_one_batch=least, end_offset=end)
+                found.append(_Found(key, share_partition, log, offset, data))
+            except OffsetOutOfRangeError:
+                share_partition.begin_at(place.log.log_start_offset)
+                is_over = True
+            except MAPPED as error:
+                self._results[key] = failed(key[1], error_code_of(error))
+                is_over = True
+            yield
+        return found, is_over
+
+    def _most_bytes(self) -> int:
+        call = self._call
+        left = min(self._request.max_bytes, call.services.fetch_max_bytes)
+        quotas = call.services.quotas
+        if quotas is not None and (allowed := quotas.fetch_bytes(call.session, call.client_id)) is not None:
+            left = min(left, allowed)
+        return left
+
+    def _has_enough(self, found: Iterable[_Found]) -> bool:
+        least = min(self._request.min_bytes, self._left)
+        readable = 0
+        for each in found:
+            if each.data.size:
+                end = each.log.last_stable_offset if self._committed else None
+                size = each.log.readable_size(each.data, end_offset=end)
+                if size is None:
+                    return True
+                readable += size
+        return readable >= least
+
+    def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
+        """Acquire records of a range; their batches, and their number."""
+        request = self._request
+        index = found.key[1]
+        try:
+            batches = _batches(found.data, found.offset + max_records)
+        except MAPPED as error:
+            return failed(index, error_code_of(error)), 0
+        is_strict = request.share_acquire_mode == _STRICT
+        wish = Wish(request.member_id or "", max_records, request.batch_size, is_strict)
+        share_partition = found.share_partition
+        acquired = share_partition.acquire(wish, found.offset, [Span(each.first, each.last) for each in batches])
+        if acquired and self._committed:
+            acquired = share_partition.archive(acquired, self._aborted(found, batches))
+        if not acquired:
+            return _served(index, _NOTHING, ()), 0
+        if is_strict:  # the rest of a batch is for others
+            self._manager.changed(SharePartitionKey(self._group_id, *found.key))
+        first, last = acquired[0].first, acquired[-1].last
+        kept = [each for each in batches if each.first <= last and each.last >= first]
+        begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
+        records = found.data._replace(position=found.data.position + begin, size=end - begin)
+        return _served(index, records, acquired), sum(each.last - each.first + 1 for each in acquired)
+
+    def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
+        """The batches of transactions that were aborted (`fetchAbortedTransactionRecordBatches`)."""
+        known = found.log.aborted_transactions(found.offset, found.log.upper_bound_of(found.data))
+        coming = sorted(((each.first_offset, each.producer_id) for each in known), reverse=True)
+        aborted: set[int] = set()
+        spans: list[Span] = []
+        for batch in batches:
+            while coming and coming[-1][0] <= batch.last:
+                aborted.add(coming.pop()[1])
+            header = batch.header
+            if header.producer_id not in aborted:
+                continue
+            if header.is_control:
+                marker = found.data._replace(position=found.data.position + batch.begin, size=batch.end - batch.begin)
+                if _is_abort_marker(memoryview(marker.read())):
+                    aborted.discard(header.producer_id)
+            elif header.is_transactional:
+                spans.append(Span(batch.first, batch.last))
+        return spans
+
+
+class _Batch(NamedTuple):
+    """A batch of the log: its offsets, and its place in the range, from `begin` to `end`."""
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    header: BatchHeader
+
+
+def _batches(data: LogSlice, until: int) -> list[_Batch]:
+    """The whole batches of a range up to the one with an offset, of which the heads alone are read. OSError."""
+    found: list[_Batch] = []
+    position = 0
+    chunk, chunk_at = b"", 0
+    while data.size - position >= LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
+        at = position - chunk_at
+        if at + RECORD_BATCH_OVERHEAD > len(chunk):
+            size = min(_READ_AT_ONCE, data.size - position)
+            chunk, chunk_at, at = data._replace(position=data.position + position, size=size).read(), position, 0
+        try:
+            header = read_entry_header(chunk, at)
+        except DecodeError:  # the range ends within a head
+            break
+        end = position + LOG_OVERHEAD + header.batch_length
+        if end > data.size:
+            break
+        found.append(_Batch(header.base_offset, header.last_offset, position, end, header))
+        if header.last_offset >= until:
+            break
+        position = end
+    return found
+
+
+def _is_abort_marker(data: memoryview) -> bool:
+    for batch in iter_batches(data):
+        for record in batch:
+            return record.key is not None and int.from_bytes(record.key[2:4], "big") == _ABORT_MARKER
+    return False
+
+
+def _served(index: int, records: bytes | LogSlice, acquired: Iterable[Acquired]) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        records=records,
+        acquired_records=[
+            AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
+            for each in acquired
+        ],
+    )
+
+
+def failed(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition that cannot be served."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        error_message=code.meaning if code else None,
+        acquired_records=[],
+    )

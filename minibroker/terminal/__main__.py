@@ -1,0 +1,20 @@
+"""`python -m minibroker.terminal URL`: the lab of the page at URL. The token comes from MINIBROKER_CONTROL_TOKEN."""
+
+import os
+import sys
+
+from minibroker.terminal.app import LabApp
+from minibroker.terminal.client import PageClient
+
+
+def main() -> int:
+    """Run until the user quits."""
+    if len(sys.argv) != 2:  # noqa: PLR2004 - a program and a URL
+        print(__doc__, file=sys.stderr)  # noqa: T201 - the user's message
+        return 1
+    LabApp(PageClient(sys.argv[1], os.environ.get("MINIBROKER_CONTROL_TOKEN") or None)).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Bytes beside their fields: the field under the cursor is marked in the bytes, and told of below."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static, Tree
+from textual.widgets.tree import TreeNode
+
+from minibroker.terminal.hex_pane import HexPane
+
+Field: TypeAlias = Mapping[str, Any]
+"""A node of a tree of fields as the page has it."""
+
+_OPEN_AT_FIRST: Final = 60
+_LONGEST: Final = 120
+_QUIET: Final = frozenset({"(length)", "(count)", "(content)"})
+
+
+class Place(NamedTuple):
+    """A field, and the bytes that it lies in: those of the frame, or those that a batch decompresses to."""
+
+    field: Field
+    data: bytes
+
+
+class BytesView(Vertical):
+    """The view of one part of a request, or of a batch. `part` has `hex`, `tree` and `meanings`."""
+
+    DEFAULT_CSS = """
+    BytesView { height: 1fr; }
+    BytesView HexPane { width: 75; height: 1fr; }
+    BytesView Tree { width: 1fr; height: 1fr; }
+    BytesView .about { height: auto; max-height: 5; padding: 0 1; background: $panel; }
+    """
+
+    def __init__(self, part: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._part = part
+        self._data = bytes.fromhex(part["hex"])
+
+    def compose(self) -> ComposeResult:
+        """The panes."""
+        with Horizontal():
+            yield HexPane()
+            tree: Tree[Place] = Tree(label_of(self._part["tree"]), Place(self._part["tree"], self._data))
+            yield tree
+        yield Static("", classes="about", markup=False)
+
+    def on_mount(self) -> None:
+        """Fill the tree."""
+        tree = cast("Tree[Place]", self.query_one("Tree"))
+        _add(tree.root, self._part["tree"], self._data)
+        tree.root.expand()
+        self.query_one(HexPane).show(self._data, range(0))
+
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Place]) -> None:
+        """The cursor is on another field."""
+        place = event.node.data
+        if place is None:
+            return
+        field = place.field
+        self.query_one(HexPane).show(place.data, range(field["start"], field["end"]))
+        self.query_one(".about", Static).update(about(field, self._part.get("meanings", {})))
+
+
+def _add(node: TreeNode[Place], field: Field, data: bytes) -> None:
+    """Add the fields within a field, and those within what it decompresses to."""
+    _add_children(node, field.get("children", ()), data)
+    inside = field.get("inside")
+    if inside is not None:
+        content = base64.b64decode(inside["base64"])
+        whole = {"name": "(decompressed)", "type": "BYTES", "start": 0, "end": len(content)}
+        branch = node.add(label_of(whole), Place(whole, content), expand=True)
+        _add_children(branch, inside.get("children", ()), content)
+
+
+def _add_children(node: TreeNode[Place], children: Any, data: bytes) -> None:
+    for child in children:
+        if "children" in child or "inside" in child:
+            within = child.get("children", ())
+            opens = "inside" in child or any(each["name"] not in _QUIET for each in within[:_OPEN_AT_FIRST])
+            opens = opens and len(within) <= _OPEN_AT_FIRST
+            _add(node.add(label_of(child), Place(child, data), expand=opens), child, data)
+        else:
+            node.add_leaf(label_of(child), Place(child, data))
+
+
+def label_of(field: Field) -> Text:
+    """The line of a field: name, value, note. Values are text and no markup."""
+    label = Text(str(field["name"]))
+    if "value" in field:
+        value = field["value"]
+        shown = str(cast("Field", value)["base64"] if isinstance(value, dict) else value)
+        label.append(f" {_short(shown)}", "bold")
+    if field.get("note"):
+        label.append(f" {_short(field['note'])}", "dim")
+    if field.get("fault"):
+        label.append(f" {field['fault']}", "bold red")
+    return label
+
+
+def about(field: Field, meanings: Mapping[str, Any]) -> str:
+    """The sentences on a field: its place, its type, what it is for."""
+    meaning: Field = meanings.get(field.get("about", "")) or meanings.get(field["name"]) or {}
+    size = field["end"] - field["start"]
+    where = f"{field['name']}: {field['type']}, {size} byte{'' if size == 1 else 's'} from {field['start']}"
+    kip = meaning.get("kip")
+    source = f" (KIP-{kip})" if isinstance(kip, int) else f" ({kip})" if kip else ""
+    return f"{where}\n{meaning.get('text', '')}{source}"
+
+
+def _short(text: str) -> str:
+    text = "".join(each if each.isprintable() else "·" for each in text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -1,0 +1,171 @@
+"""rpk: the commands of Redpanda's tool that Compose files and Testcontainers use, for any broker."""
+
+import argparse
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, settings_of, table, with_port
+from minibroker_tools.commands.rpk_topics import add_topic_commands
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import KAFKA_VERSION
+from minibroker_tools.output import err, flush, out
+
+_ADMIN_PORT: Final = 9644
+_OFFSETS: Final = ("-o", "--offset")
+_PAUSE_S: Final = 1.0
+_PATIENCE_S: Final = 5.0
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse that raises instead of exiting."""
+
+    def error(self, message: str) -> NoReturn:
+        """UsageError in place of an exit with status 2."""
+        raise UsageError(f"{self.prog}: {message}")
+
+
+class Rpk:
+    """The command line of rpk, with the methods of `Options` that every tool has."""
+
+    tool = "rpk"
+
+    def __init__(self) -> None:
+        self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
+        commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+        cluster = commands.add_parser("cluster", help="health, info").add_subparsers(dest="action", required=True)
+        for name, work in (("info", _info), ("metadata", _info), ("health", _health)):
+            add_common(_sub(cluster, name, work))
+        health = cluster.choices["health"]
+        health.add_argument("-e", "--exit-when-healthy", action="store_true", help="wait until it is healthy")
+        health.add_argument("-w", "--watch", action="store_true", help="print the health again when it changes")
+        topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
+        add_topic_commands(topic.add_subparsers(dest="action", required=True), _sub)
+        commands.add_parser("version", help="the version").set_defaults(work=_version)
+
+    def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Read a command line. UsageError for one that does not fit."""
+        words: list[str] = []
+        for word in arguments:
+            if words and words[-1] in _OFFSETS and re.match(r"-\d", word):
+                words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1: for an option
+            else:
+                words.append(word)
+        return self._parser.parse_args(words)
+
+    def print_usage(self) -> None:
+        """The commands, on standard error."""
+        err(self._parser.format_help())
+
+
+def options(_tool: str) -> Rpk:
+    """The command line of rpk."""
+    return Rpk()
+
+
+def run(known: Rpk, arguments: Sequence[str]) -> int:
+    """Run one command."""
+    if list(arguments[:2]) == ["redpanda", "start"]:
+        raise ToolError(
+            "rpk redpanda start starts a broker in minibroker's container image; here it is minibroker serve"
+        )
+    try:
+        given = known.parse(arguments)
+    except SystemExit:  # --help has been printed
+        return 0
+    work: Callable[[argparse.Namespace], int] = given.work
+    return work(given)
+
+
+def _sub(commands: Any, name: str, work: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name)
+    parser.set_defaults(work=work)
+    return parser
+
+
+def _version(_given: argparse.Namespace) -> int:
+    out(f"Version:     minibroker-tools, for brokers up to Kafka {KAFKA_VERSION}")
+    return 0
+
+
+def _info(given: argparse.Namespace) -> int:
+    """Cluster, brokers and topics; the controller has an asterisk."""
+    with cluster_of(given) as cluster:
+        topics = sorted(cluster.metadata().topics, key=lambda topic: topic.name or "")
+        section("CLUSTER")
+        out(f"{cluster.cluster_id}\n")
+        section("BROKERS")
+        mark = cluster.controller_id
+        brokers = [
+            (f"{each.node_id}{'*' * (each.node_id == mark)}", each.host, each.port) for each in cluster.brokers()
+        ]
+        table([("ID", "HOST", "PORT"), *brokers])
+        if topics:
+            out()
+            section("TOPICS")
+            counts = [(each.name, len(each.partitions), len(each.partitions[0].replica_nodes)) for each in topics]
+            table([("NAME", "PARTITIONS", "REPLICAS"), *counts])
+    return 0
+
+
+def _health(given: argparse.Namespace) -> int:
+    """The health that the admin API tells. Status 1 where it cannot be asked, and 0 for an ill cluster, as in rpk."""
+    shown = None
+    while True:
+        try:
+            found = _asked(given, "/v1/cluster/health_overview")
+        except ToolError:
+            if not given.exit_when_healthy:
+                raise
+            time.sleep(_PAUSE_S)
+            continue
+        if found != shown:
+            _print_health(found)
+            flush()
+        shown = found
+        if (found["is_healthy"] and given.exit_when_healthy) or not (given.watch or given.exit_when_healthy):
+            return 0
+        time.sleep(_PAUSE_S)
+
+
+def _print_health(found: dict[str, Any]) -> None:
+    def words(key: str) -> str:
+        return f"[{' '.join(map(str, found[key]))}]"
+
+    lines = {
+        "Healthy": str(found["is_healthy"]).lower(),
+        "Unhealthy reasons": words("unhealthy_reasons"),
+        "Controller ID": found["controller_id"],
+        "All nodes": words("all_nodes"),
+        "Nodes down": words("nodes_down"),
+        f"Leaderless partitions ({found['leaderless_count']})": words("leaderless_partitions"),
+        f"Under-replicated partitions ({found['under_replicated_count']})": words("under_replicated_partitions"),
+    }
+    section("CLUSTER HEALTH OVERVIEW")
+    for name, value in lines.items():
+        out(f"{name + ':':34}{value}")
+
+
+def _asked(given: argparse.Namespace, path: str) -> dict[str, Any]:
+    """Ask the hosts of the admin API; the first answer counts. ToolError names those that were tried."""
+    extra = settings_of(given)
+    named = (given.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
+    hosts = next(filter(None, named), f"127.0.0.1:{_ADMIN_PORT}")
+    failures: list[str] = []
+    for host in hosts.split(","):
+        place = with_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
+        try:
+            with urlopen(f"http://{place}{path}", timeout=_PATIENCE_S) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except HTTPError as error:
+            failures.append(f"{place}: status {error.code}")
+        except (URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            failures.append(f"{place}: {getattr(reason, 'strerror', None) or reason}")
+    raise ToolError(f"unable to request cluster health: {'; '.join(failures)}")

@@ -1,0 +1,72 @@
+"""The options that rpk's commands share: the cluster, and tables on standard output."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.settings import Settings
+from minibroker_tools.failures import ToolError
+from minibroker_tools.output import out
+
+_PORT: Final = 9092
+_JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options of all commands that ask a broker."""
+    option = parser.add_argument
+    option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
+    option("-X", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="brokers, user, pass, ...")
+    option("--api-urls", "--hosts", dest="api_urls", default="", metavar="HOST:PORT,...", help="of the admin API")
+    option("--user", default="", help="of SASL")
+    option("--password", default="", help="of SASL")
+    option("--sasl-mechanism", default="", help="SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN")
+    option("--config", default="", metavar="FILE", help="accepted")
+    option("-v", "--verbose", action="store_true", help="accepted")
+
+
+def settings_of(given: argparse.Namespace) -> dict[str, str]:
+    """The values of -X by their keys. ToolError for one without a value."""
+    found: dict[str, str] = {}
+    for pair in given.settings:
+        key, equals, value = str(pair).partition("=")
+        if not equals:
+            raise ToolError(f"-X {pair}: it is not KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def cluster_of(given: argparse.Namespace) -> Cluster:
+    """The cluster that a command line or the environment names; 127.0.0.1:9092 without a name."""
+    extra = settings_of(given)
+    named = (given.brokers, extra.get("brokers"), os.environ.get("RPK_BROKERS"), os.environ.get("REDPANDA_BROKERS"))
+    servers = next(filter(None, named), f"127.0.0.1:{_PORT}")
+    properties = {"default.api.timeout.ms": "10000", "client.id": "rpk"}
+    user = given.user or extra.get("user") or os.environ.get("RPK_USER", "")
+    secret = given.password or extra.get("pass") or os.environ.get("RPK_PASS", "")
+    mechanism = given.sasl_mechanism or extra.get("sasl.mechanism") or os.environ.get("RPK_SASL_MECHANISM", "")
+    if user:
+        properties["security.protocol"] = "SASL_PLAINTEXT"
+        properties["sasl.mechanism"] = mechanism or "SCRAM-SHA-256"
+        properties["sasl.jaas.config"] = _JAAS.format(user, secret)
+    return Cluster(Settings(",".join(with_port(each, _PORT) for each in servers.split(",")), properties))
+
+
+def with_port(address: str, port: int) -> str:
+    """The address with a port where it has none."""
+    return address if ":" in address.rpartition("]")[2] else f"{address}:{port}"
+
+
+def table(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows whose columns stand under each other, two spaces apart."""
+    widths = [max(len(str(row[place])) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        cells = (str(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
+        out("  ".join(cells).rstrip())
+
+
+def section(title: str) -> None:
+    """Print a title with a line under it."""
+    out(f"{title}\n{'=' * len(title)}")

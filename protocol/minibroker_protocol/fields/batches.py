@@ -1,0 +1,304 @@
+"""The fields of v2 record batches, and of record sets of any message format."""
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields import notes
+from minibroker_protocol.fields.messages import message_fields
+from minibroker_protocol.fields.tree import (
+    ARRAY,
+    BATCH,
+    BYTES,
+    COMPRESSED,
+    CONTENT,
+    COUNT,
+    DEFAULT_LIMITS,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    LENGTH,
+    NOT_OPENED,
+    RECORD,
+    STRUCT,
+    TEXT,
+    UINT32,
+    Budget,
+    Cursor,
+    Limits,
+    Node,
+    Space,
+    refuse,
+)
+from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.records.header import (
+    CONTROL_KEY,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionCodec,
+    compute_crc,
+    read_header,
+)
+from minibroker_protocol.records.names import MARKERS, control_type
+from minibroker_protocol.records.varint import decode_varint
+from minibroker_protocol.steps import Steps
+
+_PASSED_AT_ONCE: Final = 1_000
+_MARKER_VALUE: Final = INT16.size + INT32.size
+
+_HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
+    ("base_offset", INT64, lambda _: "set by the broker"),
+    ("batch_length", INT32, lambda _: "bytes that follow"),
+    ("partition_leader_epoch", INT32, lambda _: "set by the broker"),
+    ("magic", INT8, lambda _: "message format v2"),
+    ("crc", UINT32, lambda _: "CRC-32C of what follows"),
+    ("attributes", INT16, notes.attributes),
+    ("last_offset_delta", INT32, lambda header: f"the last offset is {header.last_offset}"),
+    ("base_timestamp", INT64, notes.base_timestamp),
+    ("max_timestamp", INT64, notes.max_timestamp),
+    ("producer_id", INT64, lambda header: "of an idempotent producer" if header.has_producer_id else "none"),
+    ("producer_epoch", INT16, lambda header: "its epoch" if header.has_producer_id else "none"),
+    ("base_sequence", INT32, notes.sequence),
+    ("record_count", INT32, lambda _: "records that follow"),
+)
+assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
+
+
+def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool = False) -> Steps[None]:
+    """Add the fields of a record set of any format: the batches and messages up to the cursor's end.
+
+    A fetch may end within a batch: that part is `NOT_OPENED`, or with `is_whole` an `ERROR`.
+    """
+    number = 0
+    while cursor.left:
+        yield
+        if cursor.is_used_up:
+            parent.add(cursor.not_opened(f"{cursor.left} bytes of batches: the tree would be too large"))
+            return
+        size = _entry_size(cursor)
+        if not MIN_MESSAGE_LENGTH + LOG_OVERHEAD <= size <= cursor.left:
+            reason = f"the beginning of a batch: {cursor.left} of {size} bytes" if size else f"{cursor.left} bytes"
+            is_cut = not is_whole and (not size or size > cursor.left)
+            parent.add(cursor.not_opened(f"{reason}, cut by the fetch") if is_cut else _no_batch(cursor, size))
+            return
+        magic = cursor.data[cursor.at + MAGIC_AT]
+        if magic > MAGIC_V2:
+            parent.add(cursor.failed(DecodeError(f"magic: {magic}, which no message format has")))
+            return
+        part = cursor.part(size, "batch")
+        if magic == MAGIC_V2:
+            node = parent.add(Node(f"[{number}]", BATCH, part.at, part.end, about="RecordBatch"))
+            yield from batch_fields(part, limits, node)
+        else:
+            yield from message_fields(part, limits, f"[{number}]", parent)
+        number += 1
+
+
+def _entry_size(cursor: Cursor) -> int:
+    """The size of the next batch by its length field; 0 when that is cut."""
+    if cursor.left <= MAGIC_AT:
+        return 0
+    return LOG_OVERHEAD + int(INT32.unpack_from(cursor.data, cursor.at + LENGTH_AT)[0])
+
+
+def _no_batch(cursor: Cursor, size: int) -> Node:
+    if not size or size > cursor.left:
+        return cursor.failed(DecodeError(f"batch: cut short after {cursor.left} bytes"))
+    return cursor.failed(DecodeError(f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"))
+
+
+def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> Steps[None]:
+    """Add the fields of one v2 batch, which is all that the cursor has."""
+    try:
+        header = add_header(cursor, node)
+        if header.codec is not CompressionCodec.NONE:
+            yield from _add_compressed(cursor, header, limits, node)
+            return
+    except DecodeError as error:
+        node.add(cursor.failed(error))
+        return
+    for record in record_nodes(cursor, header, limits.first_record):
+        node.add(record)
+        yield
+
+
+def add_header(cursor: Cursor, node: Node) -> BatchHeader:
+    """Add the thirteen fields of a batch's header. DecodeError where they are cut."""
+    view = cursor.data[cursor.at : cursor.end]
+    header = read_header(view)
+    for name, layout, note in _HEADER:
+        node.add(cursor.number(name, layout, f"RecordBatch.{name}", note(header)))
+    computed = compute_crc(view)
+    if computed != header.crc:
+        node.find("crc").fault = f"crc: stored {header.crc}, but the bytes have {computed}"
+    return header
+
+
+def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: Node) -> Steps[None]:
+    payload = node.add(cursor.leaf("records", COMPRESSED, cursor.left, None, "RecordBatch.records"))
+    payload.note = f"compressed with {header.codec.name.lower()}, all together"
+    view = cursor.data[payload.start : payload.end]
+    try:
+        data = bytes((yield from decompress_in_steps(header.codec, view, max_size=limits.decompressed)))
+    except DecodeError as error:
+        payload.fault = str(error)
+        return
+    payload.inside = Space(data, [])
+    inner = Cursor(memoryview(data), 0, len(data), cursor.budget)
+    for record in record_nodes(inner, header, limits.first_record):
+        payload.inside.children.append(record)
+        yield
+
+
+def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
+    """The records of a batch, from their decompressed bytes; a leaf at the end for bytes that are no record.
+
+    Those before number `first` are passed over: leaves say how many.
+    """
+    passed = 0
+    while passed < min(first, header.record_count) and cursor.left:
+        count = min(first - passed, header.record_count - passed, _PASSED_AT_ONCE)
+        yield _passed(cursor, passed, count)
+        passed += count
+    for index in range(passed, max(header.record_count, 0)):
+        if cursor.is_used_up:
+            yield cursor.not_opened(f"{header.record_count - index} records: the tree would be too large")
+            return
+        node = Node(f"[{index}]", RECORD, cursor.at, cursor.at, about="Record")
+        try:
+            length = cursor.varint(LENGTH, "Record.length", "bytes that follow")
+            node.add(length)
+            node.end = cursor.at
+            part = cursor.part(length.value, f"record {index}")
+        except DecodeError as error:
+            if node.children is None:
+                yield cursor.failed(error)
+                return
+            node.end = cursor.end
+            node.add(cursor.failed(error))
+            yield node
+            return
+        node.end = part.end
+        try:
+            _add_record(part, header, node)
+            if part.left:
+                refuse(f"record {index}: {part.left} bytes are left")
+        except DecodeError as error:
+            node.add(part.failed(error))
+        yield node
+    if header.record_count < 0 or cursor.left:
+        yield cursor.failed(DecodeError(f"record count: {header.record_count}, and then {cursor.left} bytes are left"))
+
+
+def _passed(cursor: Cursor, first: int, count: int) -> Node:
+    """A leaf of some records, by their lengths; of all that is left where one is damaged."""
+    at = cursor.at
+    try:
+        for _ in range(count):
+            length, begin = decode_varint(cursor.data[: cursor.end], at)
+            at = begin + length
+            if length < 0 or at > cursor.end:
+                refuse("length")
+    except DecodeError as error:
+        return cursor.failed(DecodeError(f"a record from {first} to {first + count - 1}: {error}"))
+    start, cursor.at = cursor.at, at
+    return Node("(not opened)", NOT_OPENED, start, at, f"records {first} to {first + count - 1}")
+
+
+def _add_record(part: Cursor, header: BatchHeader, node: Node) -> None:
+    node.add(part.number("attributes", INT8, "Record.attributes", "no bit is in use"))
+    node.add(
+        part.varlong("timestamp_delta", "Record.timestamp_delta", lambda delta: notes.record_timestamp(delta, header))
+    )
+    delta = node.add(
+        part.varint("offset_delta", "Record.offset_delta", lambda delta: f"offset {header.base_offset + delta}")
+    )
+    node.value = header.base_offset + delta.value
+    key = _add_bytes(part, node, "key")
+    if header.is_control and key is not None and len(key) == CONTROL_KEY.size:
+        _open_marker_key(part, node.find("key"), node)
+    value = _add_bytes(part, node, "value")
+    is_marker = header.is_control and key is not None and control_type(bytes(key))[0] in MARKERS
+    if is_marker and value is not None and len(value) == _MARKER_VALUE:
+        _open_marker_value(part, node.find("value"))
+    _add_headers(part, node)
+
+
+def _add_bytes(part: Cursor, parent: Node, name: str, about: str = "") -> memoryview | None:
+    """Add a length and as many bytes, of which a negative length says that they are null."""
+    about = about or f"Record.{name}"
+    node = parent.add(Node(name, BYTES, part.at, part.at, about=about))
+    try:
+        length = node.add(part.varint(LENGTH, f"{about}_length", notes.length_note(name.rpartition("_")[2])))
+        if length.value > 0:
+            node.add(part.leaf(CONTENT, BYTES, length.value, part.data[part.at : part.at + length.value], about))
+    finally:
+        node.end = part.at
+    if length.value < 0:
+        node.note = "null"
+        return None
+    value = part.data[length.end : part.at]
+    node.value = value
+    return value
+
+
+def _open_marker_key(part: Cursor, key: Node, record: Node) -> None:
+    assert key.children is not None
+    content = key.children.pop()
+    inner = Cursor(part.data, content.start, content.end, part.budget)
+    key.add(inner.number("version", INT16, "ControlRecord.version", "of the control record's key"))
+    kind = key.add(inner.number("type", INT16, "ControlRecord.type"))
+    kind.note = control_type(bytes(part.data[content.start : content.end]))[0]
+    record.note = kind.note
+
+
+def _open_marker_value(part: Cursor, value: Node) -> None:
+    assert value.children is not None
+    content = value.children.pop()
+    inner = Cursor(part.data, content.start, content.end, part.budget)
+    value.add(inner.number("version", INT16, "EndTransactionMarker.version", "of the marker's value"))
+    value.add(
+        inner.number(
+            "coordinator_epoch",
+            INT32,
+            "EndTransactionMarker.coordinator_epoch",
+            "of the coordinator that wrote it",
+        )
+    )
+
+
+def _add_headers(part: Cursor, record: Node) -> None:
+    headers = Node("headers", ARRAY, part.at, part.at, about="Record.headers")
+    count = headers.add(part.varint(COUNT, "Record.header_count", "headers that follow"))
+    headers.value, headers.end = count.value, part.at
+    record.add(headers)
+    if not 0 <= count.value <= part.left:
+        raise DecodeError(f"header count: {count.value}, but {part.left} bytes are left")
+    for index in range(count.value):
+        node = headers.add(Node(f"[{index}]", STRUCT, part.at, part.at, about="Record.headers"))
+        try:
+            if _add_bytes(part, node, "header_key") is None:
+                raise DecodeError("header key length: negative")
+            _retype_as_text(node.find("header_key"))
+            _add_bytes(part, node, "header_value")
+        finally:
+            node.end = headers.end = part.at
+
+
+def _retype_as_text(node: Node) -> None:
+    for each in (node, *(child for child in node.children or () if child.name == CONTENT)):
+        each.type = TEXT if each is not node else "STRING"
+
+
+def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Steps[Node]:
+    """The tree of batches as they stand in a file: whole ones, of any format. Positions count from the first byte."""
+    root = Node("batches", STRUCT, 0, len(data))
+    yield from record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
+    return root

@@ -1,0 +1,90 @@
+"""Records of the coordinators' topics, opened in a tree: keys and values as the messages that they are."""
+
+from typing import Any, Final
+
+from minibroker_protocol.coordinator_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    TransactionLogKey,
+    TransactionLogValue,
+)
+from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.share_group_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+)
+from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.versioned import version_of
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.structures import payload_node
+from minibroker_protocol.fields.tree import CONTENT, RECORD, Budget, Cursor, Limits, Node
+from minibroker_protocol.schema import schema_of
+from minibroker_protocol.steps import Steps
+
+_Kinds = tuple[tuple[type[Any], type[Any]], ...]
+
+_BY_TOPIC: Final[dict[str, _Kinds]] = {
+    "__consumer_offsets": (
+        (OffsetCommitKey, OffsetCommitValue),
+        (GroupMetadataKey, GroupMetadataValue),
+        *CONSUMER_GROUP_RECORDS,
+        *SHARE_GROUP_RECORDS,
+        *STREAMS_GROUP_RECORDS,
+    ),
+    "__transaction_state": ((TransactionLogKey, TransactionLogValue),),
+    "__share_group_state": ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
+}
+"""The kinds of keys and values of each topic. The version of a key tells its kind."""
+
+
+def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> Steps[None]:
+    """Open the records of a tree over `data` in place, if `topic` is one of a coordinator's.
+
+    Bytes that are no key or value of such a record stay bytes, and so do markers of transactions.
+    """
+    kinds = _BY_TOPIC.get(topic)
+    if kinds is None:
+        return
+    budget = Budget(limits.record_fields)
+    waiting = [(root, data)]
+    while waiting:
+        node, space = waiting.pop()
+        if node.type == RECORD:
+            yield from _open_record(node, space, kinds, budget)
+            yield
+            continue
+        waiting += [(child, space) for child in node.children or ()]
+        if node.inside is not None:
+            inner = memoryview(node.inside.data)
+            waiting += [(child, inner) for child in node.inside.children]
+
+
+def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) -> Steps[None]:
+    try:
+        key, value = record.find("key"), record.find("value")
+        content = key.find(CONTENT)
+        version = version_of(data[content.start : content.end], "key")
+    except (KeyError, DecodeError):
+        return
+    for key_class, value_class in kinds:
+        if version in schema_of(key_class).versions:
+            yield from _open(key, data, key_class, budget)
+            yield from _open(value, data, value_class, budget)
+            record.note = key_class.__name__.removesuffix("Key")
+            return
+
+
+def _open(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> Steps[None]:
+    """Put the fields of a message in the place of the bytes of a key or value."""
+    children = node.children or []
+    content = children[-1] if children else None
+    if content is None or content.name != CONTENT or budget.left <= 0:
+        return
+    payload = yield from payload_node(Cursor(data, content.start, content.end, budget), cls)
+    if payload is not None:
+        children[-1] = payload

@@ -1,0 +1,170 @@
+"""The trees of requests and responses, made along the declarations of messages.
+
+`request_fields` and `response_fields` take a frame with its length, as it was on the wire. Both come in steps, for
+whoever has others to serve (`minibroker.support.slices`), and are drained elsewhere.
+"""
+
+import importlib
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.structures import Walk, place_of, tagged_fields
+from minibroker_protocol.fields.tree import (
+    CONTENT,
+    DEFAULT_LIMITS,
+    INT16,
+    INT32,
+    LENGTH,
+    STRUCT,
+    TEXT,
+    UNKNOWN,
+    Budget,
+    Cursor,
+    Limits,
+    Node,
+    refuse,
+)
+from minibroker_protocol.schema import schema_of
+from minibroker_protocol.steps import Steps
+
+_CONTROLLED_SHUTDOWN: Final = 7
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+class Messages(NamedTuple):
+    """The messages of an API."""
+
+    api: str
+    request: type[Any]
+    response: type[Any]
+
+
+@cache
+def messages_of(api_key: int) -> Messages | None:
+    """The messages of an API key; None for one that Kafka does not have, or whose messages are not declared."""
+    try:
+        key = ApiKey(api_key)
+        module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
+    except (ValueError, ModuleNotFoundError):
+        return None
+    return Messages(key.message, getattr(module, f"{key.message}Request"), getattr(module, f"{key.message}Response"))
+
+
+def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Steps[Node]:
+    """The tree of a request: its length, its header (version 0, 1 or 2) and its body."""
+    view = memoryview(frame)
+    root = Node("request", STRUCT, 0, len(view))
+    cursor = Cursor(view, 0, len(view), Budget(limits.fields))
+    header = Node("header", STRUCT, 0, 0, about="RequestHeader")
+    try:
+        _add_length(cursor, root)
+        root.add(header)
+        header.start = header.end = cursor.at
+        try:
+            key, version, declared = _add_request_header(cursor, header)
+        finally:
+            header.end = cursor.at
+        root.name = f"{_name(key)} v{version} request"
+        if declared is None or version not in schema_of(declared.request).versions:
+            refuse(f"{_name(key)} v{version} is not known here")
+        yield from _add_body(cursor, root, declared.request, version, limits)
+    except DecodeError as error:
+        root.add(cursor.failed(error))
+    return root
+
+
+def response_fields(
+    api_key: int, version: int, frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS
+) -> Steps[Node]:
+    """The tree of the response to a request of this API and version.
+
+    An ApiVersions that is not supported is answered in version 0, whatever was asked (KIP-511).
+    """
+    view = memoryview(frame)
+    root = Node(f"{_name(api_key)} v{version} response", STRUCT, 0, len(view))
+    cursor = Cursor(view, 0, len(view), Budget(limits.fields))
+    header = Node("header", STRUCT, 0, 0, about="ResponseHeader")
+    try:
+        _add_length(cursor, root)
+        root.add(header)
+        header.start = header.end = cursor.at
+        header.add(cursor.number("correlation_id", INT32, "ResponseHeader.correlation_id"))
+        header.end = cursor.at
+        declared = messages_of(api_key)
+        if api_key == ApiKey.API_VERSIONS and bytes(view[cursor.at : cursor.at + 2]) == _UNSUPPORTED_VERSION:
+            version = 0
+            root.name = f"{_name(api_key)} v0 response"
+        if declared is None or version not in schema_of(declared.response).versions:
+            refuse(f"{_name(api_key)} v{version} is not known here")
+        if api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
+            yield from _add_header_tags(cursor, header)
+        yield from _add_body(cursor, root, declared.response, version, limits)
+    except DecodeError as error:
+        root.add(cursor.failed(error))
+    return root
+
+
+def _name(api_key: int) -> str:
+    try:
+        return ApiKey(api_key).message
+    except ValueError:
+        return f"API {api_key}"
+
+
+def _add_length(cursor: Cursor, root: Node) -> None:
+    length = root.add(cursor.number(LENGTH, INT32, "Frame.length", "bytes that follow"))
+    if length.value != cursor.left:
+        length.fault = f"{length.value} bytes are to follow, and {cursor.left} are here"
+
+
+def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Messages | None]:
+    """Add the fields of a request header; returns the API key, the version and the messages."""
+    key = header.add(cursor.number("request_api_key", INT16, "RequestHeader.request_api_key", _name))
+    version = header.add(cursor.number("request_api_version", INT16, "RequestHeader.request_api_version"))
+    header.add(cursor.number("correlation_id", INT32, "RequestHeader.correlation_id"))
+    declared = messages_of(key.value)
+    if key.value == _CONTROLLED_SHUTDOWN and version.value == 0:
+        return key.value, version.value, declared
+    client_id = header.add(Node("client_id", "STRING", cursor.at, cursor.at, about="RequestHeader.client_id"))
+    try:
+        length = client_id.add(cursor.number(LENGTH, INT16))
+        if length.value < -1:
+            raise DecodeError(f"client_id: length {length.value}")
+        if length.value > 0:
+            client_id.add(cursor.leaf(CONTENT, TEXT, length.value, None, "RequestHeader.client_id"))
+    finally:
+        client_id.end = cursor.at
+    try:
+        client_id.value = None if length.value < 0 else str(cursor.data[length.end : cursor.at], "utf-8")
+    except UnicodeDecodeError as error:
+        client_id.fault = f"client_id: text that is not UTF-8: {error.reason}"
+    if declared is not None and _is_flexible(declared.request, version.value):
+        for _ in _add_header_tags(cursor, header):
+            pass
+    return key.value, version.value, declared
+
+
+def _is_flexible(cls: type[Any], version: int) -> bool:
+    schema = schema_of(cls)
+    return version in schema.versions and version in schema.flexible
+
+
+def _add_header_tags(cursor: Cursor, header: Node) -> Steps[None]:
+    try:
+        yield from tagged_fields(cursor, header, {}, Walk(0, flexible=True, limits=DEFAULT_LIMITS))
+    finally:
+        header.end = cursor.at
+
+
+def _add_body(cursor: Cursor, root: Node, cls: type[Any], version: int, limits: Limits) -> Steps[None]:
+    body = root.add(Node("body", STRUCT, cursor.at, cursor.at, about=place_of(cls)))
+    walk = Walk(version, flexible=version in schema_of(cls).flexible, limits=limits)
+    try:
+        yield from walk.structure(cursor, body, cls)
+    finally:
+        body.end = cursor.at
+    if cursor.left:
+        root.add(cursor.rest("(unknown)", UNKNOWN, f"{cursor.left} bytes behind the last field"))

@@ -1,0 +1,70 @@
+"""Remarks on the values of fields in batches and messages."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from minibroker_protocol.fields.tree import Note
+from minibroker_protocol.records.header import DELETE_HORIZON_FLAG, NO_SEQUENCE, BatchHeader, TimestampType
+from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(timestamp: int) -> str:
+    """A timestamp in ms as a date and time in UTC."""
+    if timestamp == -1:
+        return "no time"
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return "no time of our era"
+
+
+def length_note(field: str) -> Note:
+    """The note on a length that is negative for null."""
+    return lambda length: f"bytes of the {field}" if length >= 0 else f"no {field}: null"
+
+
+def attributes(header: BatchHeader) -> str:
+    """The bits of a batch's attributes."""
+    parts = [f"codec {codec_name(header)}", TIMESTAMP_TYPES[header.timestamp_type]]
+    parts += ["transactional"] if header.is_transactional else []
+    parts += ["control batch"] if header.is_control else []
+    parts += ["delete horizon set"] if header.attributes & DELETE_HORIZON_FLAG else []
+    return ", ".join(parts) + f"; bits {header.attributes & 0xFFFF:b}"
+
+
+def message_attributes(header: BatchHeader) -> str:
+    """The bits of a message's attributes."""
+    codec = f"codec {codec_name(header)}"
+    if header.timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        return codec
+    return f"{codec}, {TIMESTAMP_TYPES[header.timestamp_type]}"
+
+
+def base_timestamp(header: BatchHeader) -> str:
+    """The time that the deltas count from."""
+    if header.delete_horizon_ms is not None:
+        return f"{moment(header.base_timestamp)}: delete horizon, from when on tombstones may go; deltas count from it"
+    return f"{moment(header.base_timestamp)}; deltas count from it"
+
+
+def max_timestamp(header: BatchHeader) -> str:
+    """The highest time, or that of all records."""
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return f"{moment(header.max_timestamp)}; all records have it"
+    return f"{moment(header.max_timestamp)}"
+
+
+def sequence(header: BatchHeader) -> str:
+    """The sequence number of the last record."""
+    if header.base_sequence == NO_SEQUENCE:
+        return "no sequence numbers"
+    return f"the last record has {header.last_sequence}"
+
+
+def record_timestamp(delta: int, header: BatchHeader) -> str:
+    """The timestamp of a record."""
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        return "not in force: max timestamp is"
+    return f"{header.base_timestamp + delta}, {moment(header.base_timestamp + delta)}"

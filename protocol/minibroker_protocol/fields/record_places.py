@@ -1,0 +1,174 @@
+"""The place of one record in the bytes of its batch, or of the message set that it came in."""
+
+from typing import Final, NamedTuple
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.batches import record_nodes
+from minibroker_protocol.fields.messages import message_fields
+from minibroker_protocol.fields.tree import STRUCT, Budget, Cursor, Limits, Node
+from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.records.header import (
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    MIN_MESSAGE_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    CompressionCodec,
+    TimestampType,
+    read_header,
+)
+from minibroker_protocol.records.varint import decode_varint, decode_varlong
+from minibroker_protocol.steps import Steps
+
+MOST_DECOMPRESSED: Final = 1 << 24
+"""Bytes that a batch may decompress to before it is left closed."""
+_LIMITS: Final = Limits(record_fields=1_000_000, decompressed=MOST_DECOMPRESSED)
+_AT_ONCE: Final = 256
+
+
+class RecordPlace(NamedTuple):
+    """A record and its bytes.
+
+    Attributes:
+        batch_start, batch_end: the range of its batch or message, from the first byte of what was searched on.
+        start, end: the range of the record. With `is_inside` it counts from the first decompressed byte.
+        timestamp: in ms; -1 for none.
+    """
+
+    batch_start: int
+    batch_end: int
+    start: int
+    end: int
+    is_inside: bool
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def record_in_batch(entry: memoryview, offset: int) -> Steps[RecordPlace | None]:
+    """The record with this offset in a batch or message as a log has it; None if it is not there.
+
+    `entry` may go on behind the batch. DecodeError for a batch that cannot be read, or is too large to be opened.
+    """
+    if entry[MAGIC_AT] < MAGIC_V2:
+        for start, end, node in (yield from _messages(entry)):
+            if node.value == offset:
+                return _message_place(start, end, node)
+        return None
+    header = read_header(entry)
+    if not header.base_offset <= offset <= header.last_offset:
+        return None
+    return (yield from _in_v2(entry, header, offset - header.base_offset))
+
+
+def record_in_set(data: memoryview, number: int) -> Steps[RecordPlace | None]:
+    """The record that gets the offset `number` behind the first one, when a broker appends this record set.
+
+    None if there are fewer. A last batch that is cut short is passed over. DecodeError.
+    """
+    at = 0
+    while len(data) - at > MAGIC_AT:
+        size = LOG_OVERHEAD + int.from_bytes(data[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
+        if not LOG_OVERHEAD + MIN_MESSAGE_LENGTH <= size <= len(data) - at:
+            return None
+        entry = data[at : at + size]
+        if entry[MAGIC_AT] < MAGIC_V2:
+            messages = yield from _messages(entry)
+            if number < len(messages):
+                return _moved(_message_place(*messages[number]), at)
+            number -= len(messages)
+        else:
+            header = read_header(entry)
+            if number <= header.last_offset_delta:
+                found = yield from _in_v2(entry, header, number)
+                return None if found is None else _moved(found, at)
+            number -= header.last_offset_delta + 1
+        at += size
+    return None
+
+
+def _moved(place: RecordPlace, by: int) -> RecordPlace:
+    """The place in bytes of which the entry is a part."""
+    shift = 0 if place.is_inside else by
+    return place._replace(
+        batch_start=place.batch_start + by,
+        batch_end=place.batch_end + by,
+        start=place.start + shift,
+        end=place.end + shift,
+    )
+
+
+def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> Steps[RecordPlace | None]:
+    size = header.size_in_bytes
+    is_inside = header.codec is not CompressionCodec.NONE
+    data, at = entry[:size], RECORD_BATCH_OVERHEAD
+    if is_inside:
+        packed = entry[RECORD_BATCH_OVERHEAD:size]
+        data, at = (yield from decompress_in_steps(header.codec, packed, max_size=MOST_DECOMPRESSED)), 0
+    for number in range(header.record_count):
+        length, begin = decode_varint(data, at)
+        _, behind = decode_varlong(data, begin + 1)
+        if decode_varint(data, behind)[0] == delta:
+            return _v2_place(data[: begin + length], at, header, is_inside=is_inside)
+        at = begin + length
+        if not number % _AT_ONCE:
+            yield
+    return None
+
+
+def _v2_place(data: memoryview, at: int, header: BatchHeader, *, is_inside: bool) -> RecordPlace:
+    cursor = Cursor(data, at, len(data), Budget(_LIMITS.record_fields))
+    node = next(record_nodes(cursor, header))
+    if not node.children or node.children[-1].name == "(error)":
+        raise DecodeError(f"record at byte {at}: it cannot be read")
+    is_stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    delta = node.find("timestamp_delta").value
+    return RecordPlace(
+        0,
+        header.size_in_bytes,
+        node.start,
+        node.end,
+        is_inside,
+        header.max_timestamp if is_stamped else header.base_timestamp + delta,
+        _bytes(node.find("key")),
+        _bytes(node.find("value")),
+        tuple(_header(each) for each in node.find("headers").children or () if each.type == STRUCT),
+    )
+
+
+def _header(node: Node) -> tuple[str, bytes | None]:
+    key = _bytes(node.find("header_key")) or b""
+    return key.decode(errors="replace"), _bytes(node.find("header_value"))
+
+
+def _bytes(node: Node) -> bytes | None:
+    return None if node.value is None else bytes(node.value)
+
+
+def _messages(entry: memoryview) -> Steps[list[tuple[int, int, Node]]]:
+    """(start, end, node) of each message of format v0 or v1: of one, or of all in a wrapper, which begin at -1."""
+    root = Node("messages", STRUCT, 0, len(entry))
+    size = LOG_OVERHEAD + int.from_bytes(entry[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
+    if not LOG_OVERHEAD + MIN_MESSAGE_LENGTH <= size <= len(entry):
+        raise DecodeError(f"message size: {size - LOG_OVERHEAD} with {len(entry)} bytes")
+    cursor = Cursor(entry, 0, size, Budget(_LIMITS.record_fields))
+    yield from message_fields(cursor, _LIMITS, "[0]", root)
+    outer = (root.children or [root])[0]
+    for payload in outer.leaves():
+        if payload.inside is not None:
+            return [(-1, size, node) for node in payload.inside.children if node.value is not None]
+        if payload.fault:
+            raise DecodeError(payload.fault)
+    return [(0, size, outer)]
+
+
+def _message_place(start: int, end: int, node: Node) -> RecordPlace:
+    try:
+        timestamp = int(node.find("timestamp").value)
+    except KeyError:
+        timestamp = -1
+    key, value = _bytes(node.find("key")), _bytes(node.find("value"))
+    return RecordPlace(0, end, node.start, node.end, start < 0, timestamp, key, value)

@@ -1,0 +1,300 @@
+"""The fields of messages along their declarations: the same walk as the compiled decoder's, with positions."""
+
+import struct
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.coordinator_records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.batches import record_set
+from minibroker_protocol.fields.notes import moment
+from minibroker_protocol.fields.tree import (
+    ARRAY,
+    BYTES,
+    CONTENT,
+    COUNT,
+    DEFAULT_LIMITS,
+    INT16,
+    INT32,
+    LENGTH,
+    PRESENCE,
+    SIZE,
+    STRUCT,
+    TAG,
+    TAGGED_FIELD,
+    TAGGED_FIELDS,
+    TEXT,
+    UNKNOWN,
+    Budget,
+    Cursor,
+    Limits,
+    Node,
+    TooManyFieldsError,
+    refuse,
+)
+from minibroker_protocol.primitives import MOST_TAGGED_FIELDS
+from minibroker_protocol.schema import Field, fields_of, schema_of
+from minibroker_protocol.steps import Steps
+
+_PAYLOADS: Final[dict[str, type[Any]]] = {
+    "join_group.JoinGroupRequestProtocol.metadata": ConsumerProtocolSubscription,
+    "join_group.JoinGroupResponseMember.metadata": ConsumerProtocolSubscription,
+    "sync_group.SyncGroupRequestAssignment.assignment": ConsumerProtocolAssignment,
+    "sync_group.SyncGroupResponse.assignment": ConsumerProtocolAssignment,
+    "describe_groups.DescribedGroupMember.member_metadata": ConsumerProtocolSubscription,
+    "describe_groups.DescribedGroupMember.member_assignment": ConsumerProtocolAssignment,
+}
+"""Fields of bytes that hold a message of the consumer protocol, where the group's members are consumers."""
+
+_TIMES: Final = frozenset(
+    ("timestamp", "timestamp_ms", "commit_timestamp", "log_append_time_ms", "max_timestamp", "last_timestamp")
+)
+"""Fields that are a point in time in ms; negative numbers have meanings of their own."""
+
+
+def place_of(cls: type[Any]) -> str:
+    """The module and the name of a class of messages: "fetch.FetchRequest"."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
+
+
+@cache
+def _layout(fmt: str) -> struct.Struct:
+    return struct.Struct(">" + fmt)
+
+
+class Walk:
+    """One walk over a message of one version.
+
+    `record_budget` counts the nodes of all its records.
+    """
+
+    def __init__(self, version: int, *, flexible: bool, limits: Limits) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.limits = limits
+        self.record_budget = Budget(limits.record_fields)
+
+    def structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> Steps[None]:
+        """Add the fields of a message or structure. DecodeError, with what was read before it added."""
+        tagged: dict[int, Field] = {}
+        for field in fields_of(cls):
+            if self.flexible and self.version in field.tagged_in:
+                tagged[field.tag] = field
+            elif self.version in field.present:
+                about = f"{place_of(cls)}.{field.name}"
+                if _is_plain(field):
+                    node.add(self._fixed(cursor, field.name, field.kind, about))
+                else:
+                    yield from self.field(cursor, node, field, about)
+        if self.flexible:
+            known = {tag: (field, f"{place_of(cls)}.{field.name}") for tag, field in tagged.items()}
+            yield from tagged_fields(cursor, node, known, self)
+
+    def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> Steps[None]:
+        """Add one field that is not of fixed size."""
+        may_be_null = self.version in field.nullable
+        if field.is_array:
+            yield from self._array(cursor, parent, field, about, may_be_null=may_be_null)
+        elif not isinstance(field.kind, p.WireType):
+            yield from self._nested(cursor, parent, field, about, may_be_null=may_be_null, in_tag=in_tag)
+        elif field.kind.prefix:
+            yield from self._sized(cursor, parent, field, about, may_be_null=may_be_null)
+        else:
+            parent.add(self._fixed(cursor, field.name, field.kind, about))
+
+    def _fixed(self, cursor: Cursor, name: str, kind: Any, about: str) -> Node:
+        if kind is p.VARINT:
+            return cursor.varint(name, about)
+        if kind is p.VARLONG:
+            return cursor.varlong(name, about)
+        layout = _layout(kind.fmt)
+        node = cursor.leaf(name, kind.name, layout.size, None, about)
+        (node.value,) = layout.unpack_from(cursor.data, node.start)
+        node.note = _note(about, node.value)
+        return node
+
+    def _length(self, cursor: Cursor, name: str, prefix: str) -> tuple[Node, int]:
+        """The node of a length or count, and its number: -1 for null."""
+        if self.flexible:
+            node = cursor.uvarint(name)
+            node.note = "one more than the number; 0 is null"
+            return node, node.value - 1
+        node = cursor.number(name, INT16 if prefix == "h" else INT32)
+        return node, node.value
+
+    def _sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> Steps[None]:
+        kind = field.kind
+        assert isinstance(kind, p.WireType)
+        name = f"COMPACT_{kind.name}" if self.flexible else kind.name
+        node = parent.add(Node(field.name, name, cursor.at, cursor.at, about=about))
+        try:
+            prefix, size = self._length(cursor, LENGTH, kind.prefix)
+            node.add(prefix)
+            is_too_long = kind is p.STRING and self.flexible and size > p.LONGEST_STRING
+            if size < -1 or size > cursor.left or is_too_long or (size < 0 and not may_be_null):
+                raise DecodeError(f"{field.name}: length {size} with {cursor.left} bytes left")
+            if size < 0:
+                node.note = "null"
+                return
+            part = cursor.part(size, field.name)
+            if kind is p.RECORDS:
+                inner = Cursor(part.data, part.at, part.end, self.record_budget)
+                yield from record_set(inner, self.limits, node)
+            elif kind is p.STRING:
+                _add_text(part, node)
+            else:
+                node.value = part.data[part.at : part.end]
+                yield from _add_bytes(part, node, about)
+        finally:
+            node.end = cursor.at
+
+    def _nested(
+        self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool, in_tag: bool
+    ) -> Steps[None]:
+        cls = field.kind
+        assert not isinstance(cls, p.WireType)
+        node = parent.add(Node(field.name, STRUCT, cursor.at, cursor.at, about=about))
+        try:
+            if may_be_null:
+                presence = node.add(cursor.leaf(PRESENCE, "INT8", 1))
+                presence.value = int.from_bytes(cursor.data[presence.start : presence.end], signed=True)
+                if presence.value < 0 or (in_tag and presence.value == 0):
+                    node.note = "null"
+                    return
+            yield from self.structure(cursor, node, cls)
+        finally:
+            node.end = cursor.at
+
+    def _array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> Steps[None]:
+        node = parent.add(
+            Node(field.name, f"COMPACT_{ARRAY}" if self.flexible else ARRAY, cursor.at, cursor.at, about=about)
+        )
+        try:
+            prefix, count = self._length(cursor, COUNT, "i")
+            node.add(prefix)
+            if count < -1 or count > cursor.left or (count < 0 and not may_be_null):
+                raise DecodeError(f"{field.name}: count {count} with {cursor.left} bytes left")
+            if count < 0:
+                node.note = "null"
+                return
+            node.value = count
+            element = field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0))
+            is_plain = _is_plain(element)
+            for index in range(count):
+                yield
+                if cursor.is_used_up:
+                    raise TooManyFieldsError(f"{field.name}: too many elements")
+                if is_plain:
+                    node.add(self._fixed(cursor, f"[{index}]", element.kind, about))
+                else:
+                    yield from self.field(cursor, node, element._replace(name=f"[{index}]"), about)
+        finally:
+            node.end = cursor.at
+
+
+def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> Steps[None]:
+    """Add a section of tagged fields (KIP-482): the known ones by their names, others as bytes."""
+    section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
+    try:
+        count = section.add(cursor.uvarint(COUNT))
+        if count.value > MOST_TAGGED_FIELDS:
+            raise DecodeError(f"{count.value} tagged fields in one section, more than {MOST_TAGGED_FIELDS}")
+        section.value = count.value
+        for _ in range(count.value):
+            node = section.add(Node("tagged_field", TAGGED_FIELD, cursor.at, cursor.at))
+            try:
+                yield from _add_tagged_field(cursor, node, known, walk)
+            finally:
+                node.end = cursor.at
+    finally:
+        section.end = cursor.at
+
+
+def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> Steps[None]:
+    tag = node.add(cursor.uvarint(TAG))
+    node.value = tag.value
+    size = node.add(cursor.uvarint(SIZE))
+    part = cursor.part(size.value, f"tag {tag.value}")
+    if tag.value not in known:
+        node.name = f"tag {tag.value}"
+        node.note = "unknown tag"
+        node.add(part.rest(CONTENT, UNKNOWN, "a tagged field that is not known here"))
+        return
+    field, about = known[tag.value]
+    node.name = field.name
+    try:
+        yield from walk.field(part, node, field, about, in_tag=True)
+        if part.left:
+            refuse(f"tag {field.name}: its size is not what its content takes")
+    except DecodeError as error:
+        node.add(part.failed(error))
+
+
+def _is_plain(field: Field) -> bool:
+    return not field.is_array and isinstance(field.kind, p.WireType) and not field.kind.prefix
+
+
+def _add_text(part: Cursor, node: Node) -> None:
+    view = part.data[part.at : part.end]
+    if len(view):
+        node.add(part.leaf(CONTENT, TEXT, len(view)))
+    try:
+        node.value = str(view, "utf-8")
+    except UnicodeDecodeError as error:
+        node.value = str(view, "utf-8", "backslashreplace")
+        node.fault = f"{node.name}: text that is not UTF-8: {error.reason}"
+
+
+def _add_bytes(part: Cursor, node: Node, about: str) -> Steps[None]:
+    if not part.left:
+        return
+    cls = _PAYLOADS.get(about)
+    payload = None
+    if cls is not None:
+        payload = yield from payload_node(Cursor(part.data, part.at, part.end, part.budget), cls)
+    if payload is None:
+        node.add(part.leaf(CONTENT, BYTES, part.left))
+    else:
+        node.add(payload)
+
+
+def payload_node(cursor: Cursor, cls: type[Any]) -> Steps[Node | None]:
+    """The node of a message that begins with its version, of all that the cursor has; None for bytes that are none.
+
+    A version above the highest that is known is read as that one, and what follows belongs to no field.
+    """
+    node = Node(CONTENT, STRUCT, cursor.at, cursor.end, about=place_of(cls))
+    try:
+        version = node.add(cursor.number("version", INT16, f"{place_of(cls)}.version"))
+        known = schema_of(cls).versions
+        read_as = min(version.value, known.last)
+        walk = Walk(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
+        if version.value < 0 or walk.version not in known:
+            return None
+        yield from walk.structure(cursor, node, cls)
+    except DecodeError:
+        return None
+    if cursor.left:
+        if version.value <= known.last:
+            return None
+        node.add(cursor.rest(CONTENT, UNKNOWN, "fields of a later version"))
+    return node
+
+
+def _note(about: str, value: Any) -> str:
+    """A remark on a number whose field says what numbers mean."""
+    name = about.rpartition(".")[2]
+    if name.endswith("error_code"):
+        try:
+            return ErrorCode(value).name
+        except ValueError:
+            return "an error that is not known here"
+    if name in _TIMES and isinstance(value, int) and value >= 0:
+        return moment(value)
+    return ""

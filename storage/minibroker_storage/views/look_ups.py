@@ -1,0 +1,268 @@
+"""Look-ups in a log, step by step: how a broker finds an offset or a time, with the numbers of this very log.
+
+The steps come from the functions that look up: the indexes run their own search and note each window that they read
+(`probes`), and the log is walked from where they point to, as `entries.find_entry` and `lookup` walk it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.steps import Steps
+from minibroker_storage.errors import LogClosedError
+from minibroker_storage.log import Log
+from minibroker_storage.lookup import search_batch
+from minibroker_storage.segment import LogSegment
+from minibroker_storage.views.probes import Probe, WatchedOffsetIndex, WatchedTimeIndex
+from minibroker_storage.views.snapshot import file_of, segment_number
+
+_AT_ONCE: Final = 256
+_MOST_PASSED: Final = 20
+"""Segments that a look-up by time passes over, each with a step of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a look-up.
+
+    Attributes:
+        kind: "bounds", "segment", "passed over", "remembered", "probe", "index", "scan", "batch", "records" or "none".
+        text: a sentence with the numbers.
+        file: the name of the file that was read; empty for memory.
+        start, end: the range of bytes of that file.
+        numbers: the numbers of the sentence by name.
+    """
+
+    kind: str
+    text: str
+    file: str = ""
+    start: int = 0
+    end: int = 0
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The end of a look-up.
+
+    Attributes:
+        segment: the base offset of the segment; `position` and `size` are those of the batch in its file.
+        offset: the base offset of the batch; in a look-up by time the offset of the record.
+        timestamp: of the record, -1 in a look-up by offset.
+    """
+
+    segment: int
+    position: int
+    size: int
+    offset: int
+    timestamp: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """The steps of a look-up, and what it has found: None for nothing."""
+
+    steps: tuple[Step, ...]
+    found: Found | None
+
+
+def find_offset(log: Log, offset: int) -> Steps[LookUp]:
+    """The batch that holds an offset, or the next one where a gap is; for Fetch (KIP-98 leaves gaps, and cleaning).
+
+    `OSError`, `StorageError` for bytes that are no batches.
+    """
+    steps: list[Step] = []
+    bounds = {"offset": offset, "log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset}
+    if not log.log_start_offset <= offset < log.log_end_offset:
+        where = "is the log end offset, where the next record goes" if offset == log.log_end_offset else "is outside"
+        text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}: {offset} {where}."
+        return LookUp((Step("bounds", text, numbers=bounds),), None)
+    text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}, so it has {offset}."
+    steps.append(Step("bounds", text, numbers=bounds))
+    number = segment_number(log, offset)
+    while number < len(log.segments):
+        segment = log.segments[number]
+        steps.append(_segment_step(log, number, offset))
+        try:
+            found = yield from _offset_in_segment(segment, offset, steps)
+        except (LogClosedError, FileNotFoundError):
+            if segment in log.segments:
+                raise
+            steps.append(Step("none", "The segment was removed meanwhile."))
+            break
+        if found is not None:
+            return LookUp(tuple(steps), found)
+        number += 1
+    else:
+        steps.append(Step("none", f"No batch holds {offset} or a later offset."))
+    return LookUp(tuple(steps), None)
+
+
+def _segment_step(log: Log, number: int, offset: int) -> Step:
+    segment = log.segments[number]
+    count = len(log.segments)
+    text = (
+        f"Segment {number + 1} of {count} has the greatest base offset at or below {offset}: {segment.base_offset}."
+        if segment.base_offset <= offset
+        else f"{offset} is in a gap, so the next segment is asked: its base offset is {segment.base_offset}."
+    )
+    numbers = {"number": number, "segments": count, "base_offset": segment.base_offset, "size": segment.size}
+    return Step("segment", text, file_of(segment), 0, segment.size, numbers)
+
+
+def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> Steps[Found | None]:
+    remembered = segment.recent_position(offset)
+    if remembered is not None:
+        text = f"Memory has the positions of the newest batches, so {remembered} is known. The next steps find it, too."
+        steps.append(Step("remembered", text, numbers={"position": remembered}))
+    position = _ask_offset_index(segment, offset, steps)
+    passed, size = 0, segment.size
+    if position < size:
+        for at, header in segment.headers_from(position, end=size):
+            if header.last_offset >= offset:
+                steps.append(_scan_step(segment, position, at, passed, f"ends below {offset}"))
+                steps.append(_batch_step(segment, at, header, f"ends with {header.last_offset}, so {offset} is in it"))
+                return Found(segment.base_offset, at, header.size_in_bytes, header.base_offset)
+            passed += 1
+            if not passed % _AT_ONCE:
+                yield
+    steps.append(_scan_step(segment, position, size, passed, f"ends below {offset}"))
+    return None
+
+
+def _ask_offset_index(segment: LogSegment, offset: int, steps: list[Step]) -> int:
+    """The position to scan from; adds the steps that find it."""
+    index = WatchedOffsetIndex(segment.offset_index)
+    entry = index.lookup(offset)
+    name = index.file.path.rpartition("/")[2]
+    size = index.ENTRY.size
+    for probe in index.probes:
+        first, last = index.entry(probe.first), index.entry(probe.end - 1)
+        text = (
+            f"Entries {probe.first} to {probe.end - 1} of {index.entries} have the offsets {first.offset} to"
+            f" {last.offset}; {probe.at_or_below} of them are at or below {offset}."
+        )
+        steps.append(_probe_step(probe, text, name, size))
+    if not entry.position:
+        text = f"The offset index has no entry at or below {offset}: the search begins at the start of the file."
+        steps.append(Step("index", text, name, numbers={"position": 0, "offset": entry.offset}))
+        return 0
+    text = f"The last entry at or below {offset} is: offset {entry.offset}, position {entry.position}."
+    slot = index.probes[-1].first + index.probes[-1].at_or_below - 1
+    numbers = {"slot": slot, "offset": entry.offset, "position": entry.position}
+    steps.append(Step("index", text, name, slot * size, (slot + 1) * size, numbers))
+    return entry.position
+
+
+def _probe_step(probe: Probe, text: str, name: str, size: int) -> Step:
+    return Step("probe", text, name, probe.first * size, probe.end * size, probe._asdict())
+
+
+def _scan_step(segment: LogSegment, start: int, end: int, passed: int, why: str) -> Step:
+    batches = "1 batch" if passed == 1 else f"{passed} batches"
+    text = f"From byte {start} on, {batches} {'is' if passed == 1 else 'are'} passed over: each {why}."
+    if not passed:
+        text = f"The search in the log begins at byte {start}."
+    numbers = {"start": start, "end": end, "batches": passed, "bytes": end - start}
+    return Step("scan", text, file_of(segment), start, end, numbers)
+
+
+def _batch_step(segment: LogSegment, position: int, header: BatchHeader, why: str) -> Step:
+    text = f"The batch at byte {position} begins with offset {header.base_offset} and {why}."
+    numbers = {
+        "position": position,
+        "size": header.size_in_bytes,
+        "base_offset": header.base_offset,
+        "last_offset": header.last_offset,
+        "max_timestamp": header.max_timestamp,
+    }
+    return Step("batch", text, file_of(segment), position, position + header.size_in_bytes, numbers)
+
+
+def find_time(log: Log, timestamp: int) -> Steps[LookUp]:
+    """The first record with a timestamp (ms) at or above `timestamp`; see `lookup.search_by_timestamp`.
+
+    `OSError`, `DecodeError` for records that cannot be read.
+    """
+    start = log.log_start_offset
+    text = f"Searched is the first record from offset {start} on whose time is {timestamp} or later."
+    steps = [Step("bounds", text, numbers={"timestamp": timestamp, "log_start_offset": start})]
+    segments = list(log.segments)
+    passed: list[LogSegment] = []
+    for number in range(segment_number(log, start), len(segments)):
+        segment = segments[number]
+        largest = segment.largest_timestamp.timestamp
+        if largest < timestamp:
+            passed.append(segment)
+            yield
+            continue
+        _add_passed(passed, timestamp, steps)
+        passed = []
+        text = (
+            f"Segment {number + 1} of {len(segments)} has the largest time {largest}, which is not below {timestamp}."
+        )
+        numbers = {"number": number, "base_offset": segment.base_offset, "largest_timestamp": largest}
+        steps.append(Step("segment", text, file_of(segment), 0, segment.size, numbers))
+        try:
+            found = yield from _time_in_segment(segment, timestamp, start, steps)
+        except (LogClosedError, FileNotFoundError):
+            if segment in log.segments:
+                raise
+            steps.append(Step("passed over", "The segment was removed meanwhile."))
+            continue
+        if found is not None:
+            return LookUp(tuple(steps), found)
+    _add_passed(passed, timestamp, steps)
+    steps.append(Step("none", f"No record has the time {timestamp} or a later one."))
+    return LookUp(tuple(steps), None)
+
+
+def _add_passed(passed: Sequence[LogSegment], timestamp: int, steps: list[Step]) -> None:
+    for segment in passed[:_MOST_PASSED]:
+        largest = segment.largest_timestamp.timestamp
+        text = f"The segment from {segment.base_offset} on is passed over: its largest time, {largest}, is too early."
+        numbers = {"base_offset": segment.base_offset, "largest_timestamp": largest, "timestamp": timestamp}
+        steps.append(Step("passed over", text, numbers=numbers))
+    if len(passed) > _MOST_PASSED:
+        more = len(passed) - _MOST_PASSED
+        steps.append(Step("passed over", f"So are {more} more segments.", numbers={"segments": more}))
+
+
+def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> Steps[Found | None]:
+    index = WatchedTimeIndex(segment.time_index)
+    entry = index.lookup(timestamp)
+    name = index.file.path.rpartition("/")[2]
+    for probe in index.probes:
+        first, last = index.entry(probe.first), index.entry(probe.end - 1)
+        text = (
+            f"Entries {probe.first} to {probe.end - 1} of {index.entries} have the times {first.timestamp} to"
+            f" {last.timestamp}; {probe.at_or_below} of them are at or below {timestamp}."
+        )
+        steps.append(_probe_step(probe, text, name, index.ENTRY.size))
+    text = (
+        f"The time index has no entry at or below {timestamp}: the search begins at offset {entry.offset}."
+        if entry.timestamp < 0
+        else f"The last entry at or below {timestamp} is: time {entry.timestamp}, offset {entry.offset}."
+    )
+    steps.append(Step("index", text, name, numbers={"timestamp": entry.timestamp, "offset": entry.offset}))
+    position = _ask_offset_index(segment, max(entry.offset, start), steps)
+    begin, passed, size = position, 0, segment.size
+    for at, header in segment.headers_from(position, end=size):
+        if header.max_timestamp >= timestamp and header.last_offset >= start:
+            steps.append(_scan_step(segment, begin, at, passed, f"has only times below {timestamp}"))
+            why = f"has the largest time {header.max_timestamp}"
+            steps.append(_batch_step(segment, at, header, why))
+            found = yield from search_batch(segment.batch_at(at), header, timestamp, start)
+            if found is not None:
+                text = f"Its first record with a time that late is {found.offset}, of {found.timestamp}."
+                numbers = {"offset": found.offset, "timestamp": found.timestamp}
+                steps.append(Step("records", text, file_of(segment), at, at + header.size_in_bytes, numbers))
+                return Found(segment.base_offset, at, header.size_in_bytes, found.offset, found.timestamp)
+            steps.append(Step("records", "None of its records has a time that late.", file_of(segment), at))
+            begin, passed = at + header.size_in_bytes, -1
+        passed += 1
+        if not passed % _AT_ONCE:
+            yield
+    steps.append(_scan_step(segment, begin, size, passed, f"has only times below {timestamp}"))
+    return None

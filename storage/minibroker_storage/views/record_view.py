@@ -1,0 +1,238 @@
+"""One record of a log: its place, the index entries that lead there, and the marker that ended its transaction."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch
+from minibroker_protocol.records import Batch, BatchHeader, RecordBatch
+from minibroker_protocol.records.batch import iter_batches
+from minibroker_protocol.records.header import MAGIC_V2
+from minibroker_protocol.records.names import MARKERS, control_type
+from minibroker_protocol.steps import Steps
+from minibroker_storage.errors import LogClosedError
+from minibroker_storage.log import Log
+from minibroker_storage.segment import LogSegment
+from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, first_slot, segment_number, segment_with
+
+_AT_ONCE: Final = 64
+_MOST_HEADERS: Final = 200_000
+"""Batches that are passed over in search of a marker."""
+_MOST_BYTES: Final = 1 << 25
+"""Bytes that are read in search of a newer record with the same key."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntryView:
+    """The entry of an index that a look-up of the record begins at.
+
+    Attributes:
+        file: the name of the index file; the entry has its bytes from `start` to `end`.
+        key: the entry's offset, or its time in ms.
+        target: where it leads to: a position in the log file, or from the time index an offset.
+    """
+
+    file: str
+    slot: int
+    entries: int
+    start: int
+    end: int
+    key: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerView:
+    """The control record that has ended a transaction: `kind` is COMMIT or ABORT."""
+
+    offset: int
+    segment: int
+    position: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """A record, or the place where it would be.
+
+    Attributes:
+        state: "here"; "below" the log start offset; "ahead" of the log end offset; "gap": its offset is in the log, and
+            no record has it.
+        batch, crc, file: those of the batch that holds the offset, or of the next one in a gap.
+        place: the record within its batch; None where it is not there or cannot be read.
+        fault: why a batch cannot be opened.
+        offset_entry, time_entry: None where no entry leads to the record; a search begins at the start of the file.
+        scanned, scanned_bytes: batches and bytes that a look-up reads between the entry and the batch.
+        marker: what ended its transaction; `open_transaction` says that none has yet.
+        first_unstable: None, or the offset from which on read_committed reads nothing at present.
+        newer: the newest offset with the same key, in a compacted log; itself when it is the newest, None when there is
+            no key. `newer_is_certain` is False where the log is too long to be read to its end.
+    """
+
+    state: str
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    is_compacted: bool
+    index_interval_bytes: int
+    batch: BatchView | None = None
+    crc: int = 0
+    file: str = ""
+    place: RecordPlace | None = None
+    fault: str = ""
+    offset_entry: IndexEntryView | None = None
+    time_entry: IndexEntryView | None = None
+    scanned: int = 0
+    scanned_bytes: int = 0
+    marker: MarkerView | None = None
+    open_transaction: bool = False
+    newer: int | None = None
+    newer_is_certain: bool = True
+
+
+def record_view(log: Log, offset: int) -> Steps[RecordView]:
+    """The record at an offset. `OSError`, `StorageError`, DecodeError for bytes that are no batches."""
+    found = RecordView(
+        "ahead",
+        log.log_start_offset,
+        log.last_stable_offset,
+        log.high_watermark,
+        log.log_end_offset,
+        log.config.compact,
+        log.config.index_interval_bytes,
+    )
+    if offset >= log.log_end_offset:
+        return found
+    page = yield from batch_page(log, max(offset, log.log_start_offset), 1)
+    batch = page.batches[0] if page.batches else None
+    segment = None if batch is None else segment_with(log, batch.segment)
+    if batch is None or segment is None:
+        return replace(found, state="below" if offset < log.log_start_offset else "gap")
+    crc = segment.header_at(batch.position).crc
+    found = replace(found, state="below", batch=batch, crc=crc, file=file_of(segment))
+    if offset < log.log_start_offset:
+        return found
+    place, fault = None, ""
+    if batch.last_offset >= offset:
+        try:
+            place = yield from record_in_batch(segment.batch_at(batch.position), offset)
+        except DecodeError as error:
+            fault = str(error)
+    if place is None and not fault:
+        return replace(found, state="gap")
+    offset_entry = _offset_entry(segment, offset)
+    scanned, scanned_bytes = yield from _scanned(segment, offset_entry, batch)
+    marker, is_open = yield from _marker(log, batch)
+    newer, is_certain = (
+        (yield from newest_with_key(log, place.key, offset))
+        if log.config.compact and place is not None and place.key is not None and not batch.is_control
+        else (None, True)
+    )
+    return replace(
+        found,
+        state="here",
+        place=place,
+        fault=fault,
+        offset_entry=offset_entry,
+        time_entry=None if place is None else _time_entry(segment, place.timestamp),
+        scanned=scanned,
+        scanned_bytes=scanned_bytes,
+        marker=marker,
+        open_transaction=is_open,
+        newer=newer,
+        newer_is_certain=is_certain,
+    )
+
+
+def _offset_entry(segment: LogSegment, offset: int) -> IndexEntryView | None:
+    index = segment.offset_index
+    slot = first_slot(index, lambda number: index.entry(number).offset > offset) - 1
+    if slot < 0:
+        return None
+    entry, size = index.entry(slot), index.ENTRY.size
+    name = index.file.path.rpartition("/")[2]
+    return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, entry.offset, entry.position)
+
+
+def _time_entry(segment: LogSegment, timestamp: int) -> IndexEntryView | None:
+    index = segment.time_index
+    slot = first_slot(index, lambda number: index.entry(number).timestamp > timestamp) - 1
+    if slot < 0:
+        return None
+    entry, size = index.entry(slot), index.ENTRY.size
+    name = index.file.path.rpartition("/")[2]
+    return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, entry.timestamp, entry.offset)
+
+
+def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> Steps[tuple[int, int]]:
+    begin = 0 if entry is None else entry.target
+    count = 0
+    for position, _ in segment.headers_from(begin, end=segment.size):
+        if position >= batch.position:
+            break
+        count += 1
+        if not count % _AT_ONCE:
+            yield
+    return count, max(batch.position - begin, 0)
+
+
+def _marker(log: Log, batch: BatchView) -> Steps[tuple[MarkerView | None, bool]]:
+    """The marker of a batch's transaction; and whether there is none because it is open."""
+    if not batch.is_transactional or batch.is_control:
+        return None, False
+    producer = log.producers.active.get(batch.producer_id)
+    first = -1 if producer is None else producer.current_txn_first_offset
+    if 0 <= first <= batch.base_offset:
+        return None, True
+    for count, (segment, position, header) in enumerate(_headers(log, batch.last_offset + 1)):
+        if header.magic == MAGIC_V2 and header.is_control and header.producer_id == batch.producer_id:
+            record = next(iter(RecordBatch(segment.batch_at(position))), None)
+            kind = control_type(None if record is None else record.key)[0]
+            if kind in MARKERS:
+                return MarkerView(header.base_offset, segment.base_offset, position, kind), False
+        if count == _MOST_HEADERS:
+            break
+        if not count % _AT_ONCE:
+            yield
+    return None, False
+
+
+def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
+    """The batches from `offset` on. Segments that go meanwhile are passed over."""
+    for segment in log.segments[segment_number(log, offset) :]:
+        try:
+            found = segment.translate(offset) if segment.size else None
+            if found is None:
+                continue
+            for position, header in segment.headers_from(found.position, end=segment.size):
+                yield segment, position, header
+        except (LogClosedError, FileNotFoundError):
+            if segment in log.segments:
+                raise
+
+
+def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch]]:
+    """The batches from the one that holds `offset` on, with their segments and positions."""
+    for segment, position, _ in _headers(log, offset):
+        yield segment, position, next(iter_batches(segment.batch_at(position)))
+
+
+def newest_with_key(log: Log, key: bytes, offset: int) -> Steps[tuple[int | None, bool]]:
+    """The newest offset of a record with this key from `offset` on, and whether the whole log was read.
+
+    Records of aborted transactions count, too: only the cleaner tells them.
+    """
+    newest, read = None, 0
+    for _, _, batch in batches_from(log, offset):
+        read += batch.header.size_in_bytes
+        if batch.header.magic == MAGIC_V2 and batch.header.is_control:
+            continue
+        for record in batch:
+            if record.key == key and record.offset >= offset:
+                newest = record.offset
+        if read > _MOST_BYTES:
+            return newest, False
+        yield
+    return newest, True

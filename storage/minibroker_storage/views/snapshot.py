@@ -1,0 +1,448 @@
+"""A log at one moment, and parts of it on demand.
+
+All are plain values for `json_values.dataclass_json`. Positions and sizes are in bytes, times in ms.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
+
+from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_V2, MIN_MESSAGE_LENGTH
+from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name
+from minibroker_protocol.steps import Steps
+from minibroker_storage.errors import LogClosedError
+from minibroker_storage.index_file import IndexFile
+from minibroker_storage.log import Log
+from minibroker_storage.segment import LogSegment
+
+MOST: Final = 1_000
+"""Elements of one page."""
+MOST_BYTES: Final = 1 << 20
+"""Bytes of one batch."""
+_AT_ONCE: Final = 64
+_IDS_AT_ONCE: Final = 4_096
+_WINDOW: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentView:
+    """One segment.
+
+    Attributes:
+        file: the name of its log file.
+        end_offset: the base offset of the next segment; of the active one the log end offset.
+        first_timestamp: the largest timestamp of the first batch, None for an empty segment.
+        largest_timestamp: of all its batches, -1 without any; `offset_of_largest` is the last offset of its batch.
+        offset_entries, time_entries, aborted: the entries in the offset index, time index and transaction index.
+    """
+
+    base_offset: int
+    end_offset: int
+    file: str
+    size: int
+    is_active: bool
+    created_ms: int
+    first_timestamp: int | None
+    largest_timestamp: int
+    offset_of_largest: int
+    offset_entries: int
+    time_entries: int
+    aborted: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochView:
+    """A leader epoch and the offset of its first record."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """A log.
+
+    Attributes:
+        segment_count: of all segments; `segments` are those that were asked for.
+        last_stable_offset: all below it is decided (KIP-98).
+        recovery_point: all below it is on disk.
+        producer_snapshots: the offsets of the snapshot files.
+    """
+
+    directory: str
+    log_start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+    log_end_offset: int
+    recovery_point: int
+    size: int
+    segment_count: int
+    first_segment: int
+    segments: tuple[SegmentView, ...]
+    leader_epochs: tuple[EpochView, ...]
+    producers: int
+    producer_snapshots: tuple[int, ...]
+    index_interval_bytes: int
+    segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """One batch, or a message of format v0 or v1.
+
+    Attributes:
+        segment: the base offset of its segment; `position` is in that one's file.
+        base_offset: of a compressed message of v0 or v1, that of the last one in it.
+        records: None where only the compressed bytes would tell.
+        is_indexed: the offset index has an entry for it.
+    """
+
+    segment: int
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    magic: int
+    codec: str
+    timestamp_type: str
+    first_timestamp: int
+    max_timestamp: int
+    leader_epoch: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    last_sequence: int
+    is_transactional: bool
+    is_control: bool
+    records: int | None
+    is_indexed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPage:
+    """Batches one behind the other; `next_offset` is where the next page begins, None at the end of the log."""
+
+    batches: tuple[BatchView, ...]
+    next_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEntryView:
+    """An entry of an offset index: the last offset of a batch, and where that batch begins."""
+
+    slot: int
+    offset: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeEntryView:
+    """An entry of a time index: all records with a larger timestamp are behind the offset."""
+
+    slot: int
+    timestamp: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceView:
+    """One of the newest batches of a producer."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerView:
+    """A producer that has written to the log: its last five batches tell a duplicate from a new one (KIP-98).
+
+    `transaction_begins` is the first offset of its open transaction, None for none.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_timestamp: int
+    transaction_begins: int | None
+    batches: tuple[SequenceView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedView:
+    """An aborted transaction, as the transaction index of a segment has it."""
+
+    segment: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> Steps[LogView]:
+    """The log, with at most `most` of its segments, from number `first_segment` on. `OSError`."""
+    shown: list[SegmentView] = []
+    first = max(first_segment, 0)
+    for number in range(first, min(first + most, len(log.segments))):
+        if number < len(log.segments):
+            shown.append(_segment_view(log, number))
+        if not number % _AT_ONCE:
+            yield
+    return LogView(
+        directory=log.directory,
+        log_start_offset=log.log_start_offset,
+        last_stable_offset=log.last_stable_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        recovery_point=log.recovery_point,
+        size=log.size,
+        segment_count=len(log.segments),
+        first_segment=first,
+        segments=tuple(shown),
+        leader_epochs=tuple(EpochView(each.epoch, each.start_offset) for each in log.epochs.entries[-MOST:]),
+        producers=len(log.producers.active),
+        producer_snapshots=tuple(log.producers.snapshots[-MOST:]),
+        index_interval_bytes=log.config.index_interval_bytes,
+        segment_bytes=log.config.segment_bytes,
+    )
+
+
+def _segment_view(log: Log, number: int) -> SegmentView:
+    segment, segments = log.segments[number], log.segments
+    is_active = number == len(segments) - 1
+    largest = segment.largest_timestamp
+    first = segment.first_timestamp
+    if first is None and segment.size >= MIN_MESSAGE_LENGTH:
+        first = segment.header_at(0).max_timestamp
+    return SegmentView(
+        base_offset=segment.base_offset,
+        end_offset=log.log_end_offset if is_active else segments[number + 1].base_offset,
+        file=file_of(segment),
+        size=segment.size,
+        is_active=is_active,
+        created_ms=segment.created_ms,
+        first_timestamp=first,
+        largest_timestamp=largest.timestamp,
+        offset_of_largest=largest.offset,
+        offset_entries=segment.offset_index.entries,
+        time_entries=segment.time_index.entries,
+        aborted=segment.transaction_index.entries,
+    )
+
+
+def file_of(segment: LogSegment) -> str:
+    """The name of a segment's log file."""
+    return segment.log.path.rpartition("/")[2]
+
+
+def segment_with(log: Log, base_offset: int) -> LogSegment | None:
+    """The segment with this base offset; None when there is none any more."""
+    return next((each for each in log.segments if each.base_offset == base_offset), None)
+
+
+def batch_page(log: Log, offset: int, most: int = MOST) -> Steps[BatchPage]:
+    """The batches from the one that holds `offset` on, or from the next one where there is a gap.
+
+    `OSError`, `StorageError` for bytes that are no batches. A segment that goes meanwhile ends the page.
+    """
+    shown: list[BatchView] = []
+    while offset < log.log_end_offset and len(shown) < most:
+        number = segment_number(log, offset)
+        segment = log.segments[number]
+        end = segment.size
+        found = segment.translate(offset) if segment.size else None
+        if found is not None:
+            indexed = _Indexed(segment, found.position)
+            try:
+                for position, header in segment.headers_from(found.position, _WINDOW, end=end):
+                    shown.append(batch_view(segment, position, header, indexed))
+                    offset = header.last_offset + 1
+                    if len(shown) >= most:
+                        break
+                    if not len(shown) % _AT_ONCE:
+                        yield
+            except (LogClosedError, FileNotFoundError):
+                if segment in log.segments:
+                    raise
+                return BatchPage(tuple(shown), offset)
+        if len(shown) < most:
+            following = _behind(log, segment)
+            if following is None:
+                return BatchPage(tuple(shown), None)
+            offset = max(following, offset)
+        yield
+    return BatchPage(tuple(shown), offset if offset < log.log_end_offset else None)
+
+
+def segment_number(log: Log, offset: int) -> int:
+    """The number of the segment that holds `offset`; 0 for one before them all."""
+    return max(bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+
+def _behind(log: Log, segment: LogSegment) -> int | None:
+    """The base offset of the next segment."""
+    return next((each.base_offset for each in log.segments if each.base_offset > segment.base_offset), None)
+
+
+class _Indexed:
+    """The positions that an offset index has, asked for in ascending order."""
+
+    def __init__(self, segment: LogSegment, position: int) -> None:
+        self._positions = self._read(segment, position)
+        self._next = next(self._positions, -1)
+
+    @staticmethod
+    def _read(segment: LogSegment, position: int) -> Iterator[int]:
+        index = segment.offset_index
+        slot = first_slot(index, lambda number: index.entry(number).position >= position)
+        while slot < index.entries:
+            yield index.entry(slot).position
+            slot += 1
+
+    def has(self, position: int) -> bool:
+        """Whether an entry is for the batch at this position."""
+        while 0 <= self._next < position:
+            self._next = next(self._positions, -1)
+        return self._next == position
+
+
+def first_slot(index: IndexFile, reaches: Callable[[int], bool]) -> int:
+    """The first slot for which `reaches` is true; it is for all behind it."""
+    low, high = 0, index.entries
+    while low < high:
+        middle = (low + high) // 2
+        if reaches(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def batch_view(segment: LogSegment, position: int, header: BatchHeader, indexed: _Indexed) -> BatchView:
+    """The view of a batch by its header."""
+    return BatchView(
+        segment=segment.base_offset,
+        position=position,
+        size=header.size_in_bytes,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        magic=header.magic,
+        codec=codec_name(header),
+        timestamp_type=TIMESTAMP_TYPES[header.timestamp_type],
+        first_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        last_sequence=header.last_sequence,
+        is_transactional=header.magic == MAGIC_V2 and header.is_transactional,
+        is_control=header.magic == MAGIC_V2 and header.is_control,
+        records=header.record_count if header.record_count >= 0 else None,
+        is_indexed=indexed.has(position),
+    )
+
+
+def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES) -> bytes | None:
+    """The bytes of the batch at a position of a segment, at most `most`; None when there is no such segment.
+
+    For `minibroker_protocol.fields.batches.record_set_tree`, which takes any bytes: nobody checks that a batch begins
+    there. `OSError`.
+    """
+    segment = segment_with(log, base_offset)
+    if segment is None:
+        return None
+    if not 0 <= position < segment.size:
+        return b""
+    with segment.log as fd:
+        head = os.pread(fd, LOG_OVERHEAD, position)
+        size = LOG_OVERHEAD + int.from_bytes(head[LENGTH_AT:], "big", signed=True)
+        return os.pread(fd, max(min(size, most, segment.size - position), 0), position)
+
+
+def offset_entries(
+    segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST
+) -> Steps[list[OffsetEntryView]]:
+    """Every `stride`-th entry of the offset index from slot `first` on, at most `most`. `OSError`."""
+    index = segment.offset_index
+    shown: list[OffsetEntryView] = []
+    for slot in _slots(first, stride, most, index.entries):
+        entry = index.entry(slot)
+        shown.append(OffsetEntryView(slot, entry.offset, entry.position))
+        if not len(shown) % _AT_ONCE:
+            yield
+    return shown
+
+
+def time_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> Steps[list[TimeEntryView]]:
+    """Every `stride`-th entry of the time index from slot `first` on, at most `most`. `OSError`."""
+    index = segment.time_index
+    shown: list[TimeEntryView] = []
+    for slot in _slots(first, stride, most, index.entries):
+        entry = index.entry(slot)
+        shown.append(TimeEntryView(slot, entry.timestamp, entry.offset))
+        if not len(shown) % _AT_ONCE:
+            yield
+    return shown
+
+
+def _slots(first: int, stride: int, most: int, entries: int) -> range:
+    first, stride = max(first, 0), max(stride, 1)
+    return range(first, min(entries, first + stride * max(most, 0)), stride)
+
+
+def producers(log: Log, after: int = -1, most: int = MOST) -> Steps[list[ProducerView]]:
+    """The producers with ids above `after`, ascending, at most `most`."""
+    known = log.producers.active
+    ids = list(known)
+    lowest: list[int] = []
+    for begin in range(0, len(ids), _IDS_AT_ONCE):
+        lowest = nsmallest(most, (*lowest, *(each for each in ids[begin : begin + _IDS_AT_ONCE] if each > after)))
+        yield
+    shown: list[ProducerView] = []
+    for producer_id in lowest:
+        entry = known.get(producer_id)
+        if entry is None:
+            continue  # it has expired meanwhile
+        begins = entry.current_txn_first_offset
+        shown.append(
+            ProducerView(
+                producer_id,
+                entry.producer_epoch,
+                entry.coordinator_epoch,
+                entry.last_timestamp,
+                begins if begins >= 0 else None,
+                tuple(
+                    SequenceView(
+                        each.first_sequence, each.last_sequence, each.base_offset, each.last_offset, each.timestamp
+                    )
+                    for each in entry.batches
+                ),
+            )
+        )
+    return shown
+
+
+def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> Steps[list[AbortedView]]:
+    """The aborted transactions whose markers are at `offset` or behind it, at most `most`.
+
+    `OSError`, `CorruptIndexError`.
+    """
+    shown: list[AbortedView] = []
+    for segment in log.segments[segment_number(log, offset) :]:
+        if not segment.transaction_index.entries:
+            continue
+        for each in segment.transaction_index.since(offset):
+            if len(shown) == most:
+                return shown
+            shown.append(AbortedView(segment.base_offset, *each))
+            if not len(shown) % _AT_ONCE:
+                yield
+        yield
+    return shown

@@ -1,0 +1,52 @@
+"""The configuration of a group."""
+
+import pytest
+
+from minibroker.config import BrokerConfig, ConfigError
+from minibroker.config.group import GroupConfig
+
+BROKER = BrokerConfig.from_properties({"group.share.heartbeat.interval.ms": "6000"})
+
+
+def test_a_key_that_is_not_set_is_the_brokers_or_the_default() -> None:
+    group = GroupConfig(BROKER, {"share.session.timeout.ms": "50000", "share.auto.offset.reset": "earliest"})
+    other = GroupConfig(BROKER, {})
+    assert (group.share_session_timeout_ms, other.share_session_timeout_ms) == (50_000, 45_000)
+    assert (group.text("share.auto.offset.reset"), other.text("share.auto.offset.reset")) == ("earliest", "latest")
+    assert (group.share_heartbeat_interval_ms, group.share_assignment_interval_ms) == (6_000, 1_000)
+    assert other.boolean("share.renew.acknowledge.enable")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        (
+            "share.session.timeout.ms",
+            "60001",
+            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+        ),
+        (
+            "share.assignment.interval.ms",
+            "15001",
+            "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
+        ),
+        (
+            "share.delivery.count.limit",
+            "11",
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            "share.auto.offset.reset",
+            "by_duration:1h",
+            (
+                "Invalid value by_duration:1h for configuration share.auto.offset.reset: "
+                "Invalid value `by_duration:1h` for configuration share.auto.offset.reset. The value must be either "
+                "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            ),
+        ),
+    ],
+)
+def test_a_value_beyond_the_brokers_limits_is_refused(key: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        GroupConfig(BROKER, {key: text}).check_limits()
+    assert str(refusal.value) == message

@@ -1,0 +1,91 @@
+"""A share group as a test drives it, beneath the requests."""
+
+from collections.abc import Sequence
+
+from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.share.coordinator import ShareGroups, ShareHeartbeat
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.harness import Harness
+
+HEARTBEAT_MS = 5_000
+SESSION_MS = 45_000
+ASSIGNMENT_MS = 1_000
+
+
+class ShareMembers:
+    """The members of the group "g"; partitions are by the names of their topics."""
+
+    def __init__(self, harness: Harness, group_id: str = "g") -> None:
+        self.harness = harness
+        self.group_id = group_id
+
+    @property
+    def groups(self) -> ShareGroups:
+        return self.harness.services.groups.shares
+
+    @property
+    def group(self) -> ShareGroup:
+        """The group as the coordinator has it."""
+        assert not self.harness.services.groups.status(self.group_id)
+        return self.groups.existing(self.group_id)
+
+    def beat(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> Answer:
+        """Send a heartbeat, and let what follows it happen."""
+        if epoch == 0 and topics is None:
+            topics = ["t"]
+        named = None if topics is None else frozenset(topics)
+        self.status()
+        answer = self.groups.heartbeat(ShareHeartbeat(self.group_id, member, epoch, None, named, "client", "/host"))
+        self.harness.run_soon()
+        return answer
+
+    def refused(self, member: str, epoch: int = 0, topics: Sequence[str] | None = None) -> ErrorCode:
+        """Send a heartbeat that is refused; the error."""
+        try:
+            self.beat(member, epoch, topics)
+        except GroupRefusedError as error:
+            return error.code
+        raise AssertionError("it was not refused")
+
+    def status(self) -> None:
+        """Have the coordinator ready."""
+        self.harness.services.groups.store.log.ensure()
+        assert not self.harness.services.groups.status(self.group_id)
+
+    def settle(self, *members: str, topics: Sequence[str] | None = None) -> dict[str, dict[str, list[int]]]:
+        """Let members join, and beat until all is assigned; what each reads."""
+        for member in members:
+            if member not in self.known():
+                self.beat(member, topics=topics)
+        for _ in range(3):
+            self.pass_time(ASSIGNMENT_MS)
+            for member in members:
+                self.beat(member, self.group.members[member].epoch)
+        return self.assigned()
+
+    def known(self) -> set[str]:
+        """The member ids."""
+        self.status()
+        group = self.harness.services.groups.store.find(self.group_id)
+        return set(group.members) if isinstance(group, ShareGroup) else set()
+
+    def assigned(self) -> dict[str, dict[str, list[int]]]:
+        """The partitions of each member."""
+        return {
+            member_id: {self.name(topic): sorted(indexes) for topic, indexes in member.assigned.items()}
+            for member_id, member in self.group.members.items()
+        }
+
+    def name(self, topic_id: bytes) -> str:
+        topic = self.harness.core.topics.with_id(topic_id)
+        assert topic is not None
+        return topic.name
+
+    def initialized(self) -> dict[str, list[int]]:
+        """The partitions that have a state."""
+        return {each.name: sorted(each.partitions) for each in self.group.partitions.initialized.values()}
+
+    def pass_time(self, delay_ms: int) -> None:
+        self.harness.clock.advance(delay_ms)
+        self.harness.run_soon()

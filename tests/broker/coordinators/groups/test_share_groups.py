@@ -1,0 +1,249 @@
+"""Share groups: epochs, assignment, sessions, the states of their partitions, and what a restart keeps."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
+from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
+from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.support.slices import drain
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_delete import OffsetDeleteRequest
+from tests.broker.coordinators.groups.consumers import Consumers
+from tests.broker.coordinators.groups.share_members import ASSIGNMENT_MS, SESSION_MS, ShareMembers
+from tests.broker.harness import Harness
+
+Make = Callable[[dict[str, str]], Harness]
+AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
+
+
+@pytest.fixture
+def members(harness: Harness) -> ShareMembers:
+    harness.create("four", 4)
+    return ShareMembers(harness)
+
+
+def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> None:
+    answer = members.beat("a", topics=["four"])
+    assert (answer.member_id, answer.epoch, answer.assignment) == ("a", 1, {})
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+    states = members.harness.services.share_states
+    topic = members.harness.core.topics.get("four")
+    assert topic is not None
+    summary = states.summary(SharePartitionKey("g", topic.id, 3))
+    assert (summary.code, summary.state_epoch, summary.start_offset) == (0, 1, UNKNOWN)
+    assert members.beat("a", 1).assignment is None  # the last assignment is too young
+    members.pass_time(ASSIGNMENT_MS)
+    answer = members.beat("a", 1)
+    assert (answer.epoch, answer.assignment) == (2, {topic.id: frozenset(range(4))})
+    assert members.beat("a", 2).assignment is None
+    assert members.group.state is ShareGroupState.STABLE
+
+
+def test_members_share_partitions_evenly_and_keep_what_they_have(members: ShareMembers) -> None:
+    assert members.settle("a", topics=["four"]) == {"a": {"four": [0, 1, 2, 3]}}
+    both = members.settle("a", "b", topics=["four"])
+    assert sorted(len(each["four"]) for each in both.values()) == [2, 2]
+    names = "abcdef"
+    six = members.settle(*names, topics=["four"])  # ceil(6 / 4) = 2 members for each partition
+    read = [index for each in six.values() for index in each.get("four", [])]
+    assert {index: read.count(index) for index in range(4)} == dict.fromkeys(range(4), 2)
+    assert {len(each.get("four", [])) for each in six.values()} == {1, 2}
+
+
+def test_a_member_that_leaves_bumps_the_epoch_and_the_others_take_over(members: ShareMembers) -> None:
+    members.settle("a", "b", topics=["four"])
+    epoch = members.group.epoch
+    assert members.groups.leave("g", "b").epoch == -1
+    assert members.group.epoch == epoch + 1
+    assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
+    with pytest.raises(GroupRefusedError) as refusal:
+        members.groups.leave("g", "b")
+    assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    members.groups.leave("g", "a")
+    assert members.group.state is ShareGroupState.EMPTY
+
+
+def test_a_member_that_is_silent_is_dropped(members: ShareMembers) -> None:
+    members.settle("a", "b", topics=["four"])
+    members.pass_time(SESSION_MS - 1)
+    members.beat("a", members.group.members["a"].epoch)
+    members.pass_time(1)
+    assert set(members.group.members) == {"a"}
+    assert members.refused("b", 3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "code"),
+    [
+        ("a", 9, ErrorCode.FENCED_MEMBER_EPOCH),
+        ("b", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_wrong_epoch_is_refused(members: ShareMembers, member: str, epoch: int, code: ErrorCode) -> None:
+    members.settle("a", topics=["four"])
+    assert members.refused(member, epoch) is code
+
+
+def test_the_epoch_before_is_taken_since_its_answer_may_be_lost(members: ShareMembers) -> None:
+    members.settle("a", topics=["four"])
+    member = members.group.members["a"]
+    assert (member.epoch, member.previous_epoch) == (2, 1)
+    assert members.beat("a", 1).epoch == 2
+    assert members.beat("a", 0, ["four"]).epoch == 2
+
+
+def test_a_full_group_takes_nobody_else(configured: Make) -> None:
+    harness = configured({"group.share.max.size": "10"})
+    members = ShareMembers(harness)
+    for number in range(10):
+        members.beat(str(number))
+    assert members.refused("one more") is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert members.beat("3", 0).epoch > 0
+
+
+def test_another_subscription_brings_another_assignment(members: ShareMembers) -> None:
+    members.harness.create("other", 1)
+    members.settle("a", "b", topics=["four"])
+    members.beat("b", members.group.members["b"].epoch, ["other"])
+    assert members.assigned()["b"] == {}  # at once: it does not subscribe to the topic any more
+    assert members.settle("a", "b") == {"a": {"four": [0, 1, 2, 3]}, "b": {"other": [0]}}
+
+
+def test_a_topic_that_grows_or_comes_later_is_read_in_the_end(members: ShareMembers) -> None:
+    assert members.settle("a", topics=["four", "later"]) == {"a": {"four": [0, 1, 2, 3]}}
+    members.harness.create("later", 1)
+    grown = CreatePartitionsTopic(name="four", count=6, assignments=None)
+    request = CreatePartitionsRequest(topics=[grown], timeout_ms=0, validate_only=False)
+    assert not members.harness.ask(request, 3).results[0].error_code
+    assert members.settle("a") == {"a": {"four": [0, 1, 2, 3, 4, 5], "later": [0]}}
+
+
+def test_a_topic_that_is_deleted_is_forgotten(members: ShareMembers) -> None:
+    members.harness.create("other", 1)
+    members.settle("a", topics=["four", "other"])
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=0)
+    assert not members.harness.ask(request, 6).responses[0].error_code
+    members.harness.run_soon()
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+    assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
+
+
+def test_a_state_that_cannot_be_made_is_asked_for_again(members: ShareMembers, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = ShareCoordinator.initialize
+
+    def refuse(*_: object) -> Outcome:
+        return Outcome(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    with monkeypatch.context() as context:
+        context.setattr(ShareCoordinator, "initialize", refuse)
+        members.beat("a", topics=["four"])
+        assert not members.group.partitions.initialized
+        assert not members.group.partitions.initializing
+    assert ShareCoordinator.initialize is real
+    members.beat("a", 1)
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+
+
+@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+def test_a_group_survives(members: ShareMembers, again: Callable[[Harness], None]) -> None:
+    before = members.settle("a", "b", topics=["four"])
+    group = members.group
+    known = group.epoch, group.assignment_epoch, group.metadata_hash, group.target, group.partitions.to_value()
+    again(members.harness)
+    members.status()
+    group = members.group
+    assert members.assigned() == before
+    assert known == (
+        group.epoch, group.assignment_epoch, group.metadata_hash, group.target, group.partitions.to_value()
+    )  # fmt: skip
+    assert members.beat("a", group.members["a"].epoch) == ("a", group.epoch, None)
+    members.pass_time(SESSION_MS)
+    assert not members.group.members
+    again(members.harness)
+    members.status()
+    assert members.group.is_empty
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+
+
+def test_an_empty_group_never_expires_and_its_tombstones_count(configured: Make) -> None:
+    harness = configured({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
+    members = ShareMembers(harness)
+    members.settle("a")
+    members.groups.leave("g", "a")
+    members.pass_time(3_600_000)
+    store = harness.services.groups.store
+    assert store.find("g") is members.group
+    assert not drain(store.remove(members.group))
+    harness.restart()
+    members.status()
+    assert harness.services.groups.store.find("g") is None
+
+
+def test_groups_of_other_kinds_are_not_share_groups_and_the_reverse(members: ShareMembers) -> None:
+    harness = members.harness
+    assert not Consumers(harness, "c").beat("a", topics=["four"]).error_code
+    assert ShareMembers(harness, "c").refused("a", 0, ["four"]) is ErrorCode.GROUP_ID_NOT_FOUND
+    members.settle("a", topics=["four"])
+    assert Consumers(harness).beat("b", topics=["four"]).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    joining = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    assert harness.ask(joining, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    commit = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name="four", partitions=[partition])],
+    )
+    assert harness.ask(commit, 8).topics[0].partitions[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    deletion = OffsetDeleteRequest(group_id="g", topics=[])
+    assert harness.ask(deletion, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="b", member_epoch=1)
+    assert harness.ask(heartbeat, 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_share_groups_are_listed_with_their_type(members: ShareMembers) -> None:
+    members.settle("a", topics=["four"])
+    (listed,) = members.harness.ask(ListGroupsRequest(states_filter=["stable"], types_filter=["Share"]), 5).groups
+    assert (listed.group_id, listed.protocol_type, listed.group_state, listed.group_type) == (
+        "g", "share", "Stable", "share"
+    )  # fmt: skip
+
+
+def test_a_large_assignment_is_made_beside_other_requests(configured: Make) -> None:
+    harness = configured({})
+    harness.create("many", 3_000)
+    members = ShareMembers(harness)
+    members.beat("a", topics=["many"])
+    for _ in range(2_000):
+        if members.group.partitions.initialized:
+            break
+        harness.run_soon()
+    assert len(members.initialized()["many"]) == 3_000
+    group = members.group
+    for _ in range(2_000):
+        members.pass_time(ASSIGNMENT_MS)
+        members.beat("a", group.members["a"].epoch)
+        if group.members["a"].assigned:
+            break
+    assert isinstance(group, ShareGroup)
+    assert members.assigned() == {"a": {"many": list(range(3_000))}}

@@ -1,0 +1,57 @@
+import pytest
+
+from minibroker.coordinators.groups.streams import changes
+from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.streams.tasks import HeldTasks
+from minibroker.coordinators.groups.streams.topology import to_record
+from minibroker_protocol.error_codes import ErrorCode
+from tests.broker.handlers.streams_group_requests import topology
+
+
+@pytest.fixture
+def group() -> StreamsGroup:
+    """Return a group whose member is in epoch 5, and has had task 0 since epoch 3, and task 1 since epoch 5."""
+    group = StreamsGroup("g")
+    member = StreamsMember("m", epoch=5, assigned=HeldTasks({"0": {0: 3, 1: 5}}))
+    for change in (
+        changes.topology("g", to_record(topology())),
+        changes.member_metadata("g", member),
+        changes.current_assignment("g", member),
+    ):
+        group.apply(*change)
+    return group
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "code"),
+    [
+        ("m", 5, ErrorCode.NONE),
+        ("m", 4, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 6, ErrorCode.STALE_MEMBER_EPOCH),
+        ("x", 5, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_members_commit_in_their_epochs(group: StreamsGroup, member_id: str, epoch: int, code: ErrorCode) -> None:
+    assert group.validate_commit(member_id, None, epoch, is_transactional=False, version=9) == code
+    in_transaction = group.validate_commit(member_id, None, epoch, is_transactional=True, version=9)
+    if not member_id:
+        assert in_transaction == ErrorCode.NONE
+    else:
+        assert in_transaction == (ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.STALE_MEMBER_EPOCH else code)
+
+
+def test_an_old_version_of_commits_has_no_epochs(group: StreamsGroup) -> None:
+    code = group.validate_commit("m", None, 5, is_transactional=False, version=8)
+    assert code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("epoch", "place", "may"),
+    [(3, ("t", 0), True), (4, ("t", 0), True), (2, ("t", 0), False), (4, ("t", 1), False), (4, ("u", 0), False)],
+)
+def test_late_commits_count_for_tasks_that_a_member_had_then(
+    group: StreamsGroup, epoch: int, place: tuple[str, int], *, may: bool
+) -> None:
+    assert group.may_commit_late("m", epoch, [place]) is may

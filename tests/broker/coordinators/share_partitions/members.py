@@ -1,0 +1,131 @@
+"""Members of a share group "g" that speak to a broker without sockets."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.requests.session import Session
+from minibroker_protocol.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from minibroker_protocol.messages.share_fetch import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from tests.broker.harness import Harness, values_in
+from tests.broker.logs.world import topic_of
+
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+Acks = Sequence[tuple[int, int, int]]
+
+
+def begin(harness: Harness, topic: str = "t", *, group: str = "g", start: int = 0) -> None:
+    """Begin the states of a topic's partitions, as the group coordinator does for a group's first member."""
+    for each in topic_of(harness, topic).partitions:
+        key = SharePartitionKey(group, each.topic.id, each.index)
+        assert harness.services.share_states.initialize(key, 0, start).code == 0
+
+
+def begin_unknown(harness: Harness, topic: str = "t") -> None:
+    """Begin states whose start is for the leader to find."""
+    begin(harness, topic, start=UNKNOWN)
+
+
+def batches_of(acks: Acks) -> list[AcknowledgementBatch]:
+    return [AcknowledgementBatch(first_offset=a, last_offset=b, acknowledge_types=[kind]) for a, b, kind in acks]
+
+
+class ShareMember:
+    """One member, on a connection of its own."""
+
+    def __init__(self, harness: Harness, name: str = "m", group: str = "g") -> None:
+        self.harness = harness
+        self.name = name
+        self.group = group
+        self.epoch = 0
+        self.connection: Session = harness.session()
+
+    def request(
+        self, *partitions: tuple[str, int], acks: Acks = (), forgotten: Iterable[tuple[str, int]] = (), **fields: Any
+    ) -> ShareFetchRequest:
+        """A fetch that names partitions; `acks` are for the first one."""
+        topics: dict[bytes, FetchTopic] = {}
+        for number, (name, index) in enumerate(partitions):
+            topic_id = topic_of(self.harness, name).id
+            topic = topics.setdefault(topic_id, FetchTopic(topic_id=topic_id, partitions=[]))
+            acknowledged = batches_of(acks) if number == 0 else []
+            topic.partitions.append(FetchPartition(partition_index=index, acknowledgement_batches=acknowledged))
+        sizes = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+        given: dict[str, Any] = {
+            "group_id": self.group,
+            "member_id": self.name,
+            "share_session_epoch": self.epoch,
+            "topics": list(topics.values()),
+            "forgotten_topics_data": [
+                ForgottenTopic(topic_id=topic_of(self.harness, name).id, partitions=[index])
+                for name, index in forgotten
+            ],
+            **sizes,
+            **fields,
+        }
+        return ShareFetchRequest(**given)
+
+    def send(self, request: Any, version: int = 2) -> Any:
+        """The response to a request by this member's connection, or a `Pending`."""
+        return self.harness.send(request, version, self.connection)
+
+    def fetch(self, *partitions: tuple[str, int], version: int = 2, **fields: Any) -> ShareFetchResponse:
+        """Fetch in this member's session, which goes on."""
+        response = self.send(self.request(*partitions, **fields), version)
+        assert isinstance(response, ShareFetchResponse), response
+        assert response.error_code == 0, response.error_message
+        self.epoch += 1
+        return response
+
+    def one(self, *partitions: tuple[str, int], **fields: Any) -> PartitionData:
+        """Fetch, and return the only partition that is told of."""
+        (topic,) = self.fetch(*partitions, **fields).responses
+        (data,) = topic.partitions
+        return data
+
+    def acknowledge(self, acks: Acks, *, topic: str = "t", index: int = 0, **fields: Any) -> ShareAcknowledgeResponse:
+        """Acknowledge without a fetch."""
+        partition = AcknowledgePartition(partition_index=index, acknowledgement_batches=batches_of(acks))
+        given: dict[str, Any] = {
+            "group_id": self.group,
+            "member_id": self.name,
+            "share_session_epoch": self.epoch,
+            "topics": [AcknowledgeTopic(topic_id=topic_of(self.harness, topic).id, partitions=[partition])],
+            **fields,
+        }
+        response = self.send(ShareAcknowledgeRequest(**given))
+        assert isinstance(response, ShareAcknowledgeResponse)
+        if not response.error_code:
+            self.epoch += 1
+        return response
+
+    def acknowledged(self, acks: Acks, **fields: Any) -> int:
+        """Acknowledge, and return the error code of the partition."""
+        response = self.acknowledge(acks, **fields)
+        assert response.error_code == 0
+        (topic,) = response.responses
+        (data,) = topic.partitions
+        return data.error_code
+
+
+def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
+    """First and last offset and number of deliveries of what was acquired."""
+    return [(each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records]
+
+
+def values(data: PartitionData) -> list[bytes | None]:
+    """The values of the records."""
+    return [value for _, value in values_in(data.records)]

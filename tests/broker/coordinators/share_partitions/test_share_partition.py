@@ -1,0 +1,361 @@
+"""The share-partition: acquisition, acknowledgement, locks and limits, without sockets and files."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from minibroker.clock import ManualClock
+from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
+from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
+from minibroker.coordinators.share_partitions.in_flight import RecordState
+from minibroker.coordinators.share_partitions.share_partition import Limits, SharePartition, Write
+from minibroker.coordinators.share_state.batches import StateBatch, combine
+from minibroker_protocol.error_codes import ErrorCode
+
+LOCK_MS = 30_000
+ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
+
+
+class World:
+    """A share-partition over a log of batches of ten records, and what it has written."""
+
+    def __init__(self, start: int = 0, batches: Iterable[StateBatch] = (), **limits: Any) -> None:
+        self.clock = ManualClock()
+        self.limits = Limits(LOCK_MS, 5, 2000)._replace(**limits)
+        self.writes: list[Write] = []
+        self.refusal = ErrorCode.NONE
+        self.changes = 0
+        self.log_end = 100
+        self.of = SharePartition(self.clock, start, batches, lambda: self.limits, self.write, self.on_change)
+
+    def write(self, write: Write) -> ErrorCode:
+        if not self.refusal:
+            self.writes.append(write)
+        return self.refusal
+
+    def on_change(self) -> None:
+        self.changes += 1
+
+    def fetch(
+        self, member: str = "m", most: int = 500, *, size: int = 500, strict: bool = False, spans: Sequence[Span] = ()
+    ) -> list[Acquired]:
+        """Read the log from the next offset, and acquire."""
+        offset = self.of.next_fetch_offset
+        read = spans or [Span(at, at + 9) for at in range(offset - offset % 10, self.log_end, 10)]
+        return self.of.acquire(Wish(member, most, size, strict), offset, read)
+
+    def acknowledge(self, first: int, last: int, *types: int, member: str = "m") -> ErrorCode:
+        return self.of.acknowledge(member, [Acknowledgement(first, last, types)])
+
+    def states(self) -> list[tuple[int, int, RecordState, int]]:
+        """First and last offset, state and number of deliveries of each piece."""
+        return [(each.first, each.last, each.state, each.deliveries) for each in self.of.pieces]
+
+    def written(self) -> list[StateBatch]:
+        return list(self.writes[-1].batches)
+
+
+def test_new_records_are_acquired_up_to_the_end_of_a_batch() -> None:
+    world = World()
+    assert world.fetch(most=15) == [Acquired(0, 19, 1)]
+    assert world.fetch(most=15) == [Acquired(20, 39, 1)]
+    assert (world.of.start_offset, world.of.end_offset, world.of.next_fetch_offset) == (0, 39, 40)
+    assert world.writes == [], "what is acquired is not written"
+
+
+def test_the_limit_of_records_is_kept_when_a_member_asks_for_that() -> None:
+    world = World()
+    assert world.fetch(most=4, strict=True) == [Acquired(0, 3, 1)]
+    assert world.fetch("n", most=4, strict=True) == [Acquired(4, 7, 1)]
+    assert world.fetch(most=4, strict=True) == [Acquired(8, 9, 1), Acquired(10, 11, 1)]
+
+
+def test_acquired_offsets_are_parted_by_the_size_that_a_member_likes() -> None:
+    world = World()
+    assert world.fetch(most=50, size=20) == [Acquired(0, 19, 1), Acquired(20, 39, 1), Acquired(40, 49, 1)]
+
+
+def test_a_share_partition_begins_amid_a_batch_of_the_log() -> None:
+    world = World(start=25)
+    assert world.fetch(most=10) == [Acquired(25, 39, 1)]
+
+
+def test_the_start_moves_behind_all_that_is_done_with() -> None:
+    world = World()
+    world.fetch(most=30)
+    assert world.acknowledge(10, 19, ACCEPT) is ErrorCode.NONE
+    assert (world.of.start_offset, world.of.delivery_complete_count) == (0, 10)
+    assert world.writes == [Write(0, 10, [StateBatch(10, 19, 1, ACKNOWLEDGED)])]
+    assert world.acknowledge(0, 9, REJECT) is ErrorCode.NONE
+    assert (world.of.start_offset, world.of.delivery_complete_count) == (20, 0)
+    assert world.writes[-1] == Write(0, 20, [StateBatch(0, 9, 1, ARCHIVED)])
+    assert world.acknowledge(20, 29, GAP) is ErrorCode.NONE
+    assert (world.of.start_offset, world.of.end_offset, world.of.in_flight) == (30, 30, 0)
+    assert world.of.next_fetch_offset == 30
+    assert world.fetch(most=10) == [Acquired(30, 39, 1)]
+
+
+def test_a_released_record_is_delivered_again_with_its_count() -> None:
+    world = World()
+    world.fetch(most=10)
+    assert world.acknowledge(3, 5, RELEASE) is ErrorCode.NONE
+    assert world.written() == [StateBatch(3, 5, 1, AVAILABLE)]
+    assert world.of.next_fetch_offset == 3
+    assert world.fetch("n", most=3) == [Acquired(3, 5, 2)]
+    assert world.of.next_fetch_offset == 10
+
+
+def test_types_for_each_offset_change_runs_of_them() -> None:
+    world = World()
+    world.fetch(most=10)
+    assert world.acknowledge(0, 9, *[ACCEPT] * 4, *[RELEASE] * 2, *[REJECT] * 3, ACCEPT) is ErrorCode.NONE
+    assert world.written() == [
+        StateBatch(0, 3, 1, ACKNOWLEDGED),
+        StateBatch(4, 5, 1, AVAILABLE),
+        StateBatch(6, 8, 1, ARCHIVED),
+        StateBatch(9, 9, 1, ACKNOWLEDGED),
+    ]
+    assert world.of.start_offset == 4
+    assert world.fetch(most=2) == [Acquired(4, 5, 2)]
+
+
+def test_a_record_is_archived_when_it_was_delivered_as_often_as_it_may_be() -> None:
+    world = World(deliveries=2)
+    world.fetch(most=10)
+    world.acknowledge(0, 9, RELEASE)
+    again = world.fetch(most=10)
+    assert again[0].deliveries == 2
+    assert world.acknowledge(again[0].first, again[-1].last, RELEASE) is ErrorCode.NONE
+    assert world.written()[-1].state == ARCHIVED
+
+
+def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> None:
+    world = World(deliveries=5)
+    sizes: list[int] = []
+    for _ in range(4):
+        acquired = world.fetch(most=10)
+        sizes.append(acquired[-1].last - acquired[0].first + 1)
+        world.of.release("m")
+    assert sizes[:3] == [10, 10, 10]
+    assert sizes[3] == 5, "half of the batch at the third delivery that failed"
+    assert world.fetch("n", most=10) == [Acquired(0, 0, 5)]
+    world.of.release("n")
+    assert world.fetch("n", most=10) == [Acquired(1, 1, 5)], "the other one is archived"
+    assert world.of.start_offset == 1
+
+
+def test_a_lock_ends_with_its_time_and_the_record_comes_again() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.clock.advance(LOCK_MS - 1)
+    assert world.of.next_fetch_offset == 10
+    world.fetch("n", most=10)
+    world.clock.advance(1)
+    assert world.of.next_fetch_offset == 0
+    assert world.written() == [StateBatch(0, 9, 1, AVAILABLE)]
+    assert world.changes == 1
+    assert world.fetch("n", most=10) == [Acquired(0, 9, 2)]
+    assert world.acknowledge(0, 9, ACCEPT) is ErrorCode.INVALID_RECORD_STATE, "another member has it"
+
+
+def test_a_lock_ends_although_that_cannot_be_written() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    world.clock.advance(LOCK_MS)
+    assert world.fetch("n", most=10) == [Acquired(0, 9, 2)]
+
+
+def test_a_renewed_lock_lasts_longer() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.clock.advance(20_000)
+    assert world.acknowledge(0, 4, RENEW) is ErrorCode.NONE
+    assert world.writes == [], "nothing has changed"
+    world.clock.advance(10_000)
+    assert world.states() == [(0, 4, ACQUIRED, 1), (5, 9, AVAILABLE, 1)]
+    world.clock.advance(20_000)
+    assert world.states() == [(0, 9, AVAILABLE, 1)]
+
+
+def test_renewal_can_be_switched_off() -> None:
+    world = World(renews=False)
+    world.fetch(most=10)
+    assert world.acknowledge(0, 4, RENEW) is ErrorCode.INVALID_RECORD_STATE
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "types", "code"),
+    [
+        (0, 19, [7], ErrorCode.INVALID_REQUEST),
+        (0, 20, [ACCEPT], ErrorCode.INVALID_REQUEST),
+        (20, 29, [ACCEPT], ErrorCode.INVALID_REQUEST),
+        (5, 12, [ACCEPT], ErrorCode.INVALID_RECORD_STATE),
+    ],
+)
+def test_a_wrong_acknowledgement_changes_nothing(first: int, last: int, types: list[int], code: ErrorCode) -> None:
+    world = World()
+    world.fetch(most=10)
+    world.fetch("other", most=10)
+    before = world.states()
+    wrong = [Acknowledgement(2, 3, [RELEASE]), Acknowledgement(first, last, types)]
+    assert world.of.acknowledge("m", wrong) is code
+    assert world.of.acknowledge("m", [Acknowledgement(0, 9, [ACCEPT]), Acknowledgement(4, 4, [ACCEPT])]) is (
+        ErrorCode.INVALID_RECORD_STATE
+    )
+    assert combined(world) == before
+    assert world.writes == []
+    assert world.acknowledge(0, 9, ACCEPT) is ErrorCode.NONE
+
+
+def combined(world: World) -> list[tuple[int, int, RecordState, int]]:
+    """The states, equal neighbours in one where a batch of ten ends."""
+    joined: list[tuple[int, int, RecordState, int]] = []
+    for first, last, state, deliveries in world.states():
+        if joined and first % 10 and joined[-1][1:] == (first - 1, state, deliveries):
+            joined[-1] = (joined[-1][0], last, state, deliveries)
+        else:
+            joined.append((first, last, state, deliveries))
+    return joined
+
+
+def test_a_change_that_cannot_be_written_does_not_count() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.acknowledge(0, 4, ACCEPT) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.of.start_offset == 0
+    world.refusal = ErrorCode.NONE
+    assert world.acknowledge(0, 9, ACCEPT) == ErrorCode.NONE
+    assert world.of.start_offset == 10
+
+
+def test_records_in_flight_have_a_limit() -> None:
+    world = World(locks=25)
+    assert world.fetch(most=100) == [Acquired(0, 29, 1)], "the batch of the log that has the limit ends it"
+    assert not world.of.can_acquire
+    assert world.fetch(most=100) == []
+    world.acknowledge(10, 19, RELEASE)
+    assert world.fetch(most=100) == [Acquired(10, 19, 2)]
+    world.acknowledge(0, 9, ACCEPT)
+    assert world.fetch(most=100) == [Acquired(30, 39, 1)]
+
+
+def test_the_end_of_a_session_gives_back_what_the_member_has() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.fetch("n", most=10)
+    assert world.of.release("m") is ErrorCode.NONE
+    assert world.states() == [(0, 9, AVAILABLE, 1), (10, 19, ACQUIRED, 1)]
+    assert world.of.release("m") is ErrorCode.NONE
+    assert len(world.writes) == 1
+
+
+def test_a_loaded_state_goes_on_where_it_ended() -> None:
+    done, free = StateBatch(14, 16, 1, ACKNOWLEDGED), StateBatch(20, 24, 3, AVAILABLE)
+    world = World(10, [done, free])
+    assert world.states() == [
+        (10, 13, AVAILABLE, 0),
+        (14, 16, ACKNOWLEDGED, 1),
+        (17, 19, AVAILABLE, 0),
+        (20, 24, AVAILABLE, 3),
+    ]
+    assert world.of.next_fetch_offset == 10
+    assert world.fetch(most=4) == [Acquired(10, 13, 1)]
+    assert world.acknowledge(10, 13, ACCEPT) is ErrorCode.NONE
+    assert world.of.start_offset == 17
+
+
+def test_what_the_log_has_lost_is_given_up() -> None:
+    world = World()
+    world.fetch(most=20)
+    world.acknowledge(0, 9, RELEASE)
+    world.of.begin_at(15)
+    assert world.of.start_offset == 15
+    assert world.acknowledge(10, 19, ACCEPT) is ErrorCode.NONE
+    assert world.of.start_offset == 15, "locks below the start end with their time, as in Kafka"
+    world.clock.advance(LOCK_MS)
+    assert world.of.start_offset == 20
+    world.of.begin_at(50)
+    assert (world.of.start_offset, world.of.next_fetch_offset) == (50, 50)
+
+
+def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
+    world = World()
+    world.fetch(most=20)
+    world.of.release("m")
+    assert world.fetch(spans=[Span(13, 19), Span(20, 29)]) == [Acquired(13, 19, 2), Acquired(20, 29, 1)]
+    world.acknowledge(13, 29, ACCEPT)
+    assert world.of.start_offset == 30
+
+
+def test_aborted_records_are_not_delivered() -> None:
+    world = World()
+    acquired = world.fetch(most=30)
+    assert world.of.archive(acquired, [Span(10, 19)]) == [Acquired(0, 9, 1), Acquired(20, 29, 1)]
+    world.acknowledge(0, 9, ACCEPT)
+    assert world.of.start_offset == 20
+
+
+def test_a_fenced_share_partition_gives_nothing() -> None:
+    world = World()
+    world.fetch(most=10)
+    world.of.fence()
+    assert world.fetch(most=10) == []
+    world.clock.advance(LOCK_MS)
+    assert world.writes == []
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(deliveries=10, locks=100)
+    held: dict[str, list[Acquired]] = {"a": [], "b": [], "c": []}
+    accepted: set[int] = set()
+    persisted: list[StateBatch] = []
+    start = 0
+    for _ in range(300):
+        member = chance.choice("abc")
+        if chance.random() < 0.5:
+            got = world.fetch(
+                member, chance.randrange(1, 30), size=chance.choice((5, 500)), strict=chance.random() < 0.5
+            )
+            for each in got:
+                assert not accepted & set(range(each.first, each.last + 1))
+            held[member] += got
+        elif held[member] and chance.random() < 0.9:
+            each = held[member].pop(chance.randrange(len(held[member])))
+            types = chance.choices((ACCEPT, RELEASE), (4, 1), k=each.last - each.first + 1)
+            if world.acknowledge(each.first, each.last, *types, member=member) is ErrorCode.NONE:
+                accepted |= {each.first + at for at, kind in enumerate(types) if kind == ACCEPT}
+        else:
+            world.of.release(member)
+            held[member].clear()
+        for write in world.writes:
+            start = write.start_offset
+            persisted = combine(persisted, write.batches, start)
+        world.writes.clear()
+        if chance.random() < 0.05:  # another leader loads it
+            world.of = SharePartition(world.clock, start, persisted, lambda: world.limits, world.write, world.on_change)
+            held = {name: [] for name in held}
+        assert accepted <= {
+            offset
+            for offset in range(world.log_end)
+            if offset < world.of.start_offset
+            or any(p.first <= offset <= p.last and p.state is ACKNOWLEDGED for p in world.of.pieces)
+        }
+    for name in held:
+        world.of.release(name)
+    for _ in range(1000):
+        got = world.fetch("z")
+        if not got:
+            break
+        for each in got:
+            assert not accepted & set(range(each.first, each.last + 1))
+            accepted |= set(range(each.first, each.last + 1))
+            assert world.acknowledge(each.first, each.last, ACCEPT, member="z") is ErrorCode.NONE
+    dead = {o for p in world.of.pieces if p.state is ARCHIVED for o in range(p.first, p.last + 1)}
+    assert len(accepted | dead) >= 90

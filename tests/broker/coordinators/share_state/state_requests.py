@@ -1,0 +1,76 @@
+"""Requests of the share coordinator's APIs for brokers."""
+
+from typing import Any
+
+from minibroker_protocol.messages import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
+from minibroker_protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
+from minibroker_protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
+from minibroker_protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadStateData, StateBatch
+from minibroker_protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadStateSummaryData,
+)
+from minibroker_protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
+from tests.broker.harness import Harness
+from tests.broker.logs.world import topic_of
+
+BATCH = StateBatch(first_offset=10, last_offset=14, delivery_state=2, delivery_count=1)
+
+
+def ask(harness: Harness, kind: type[Any], data: type[Any], *partitions: Any, version: int, group: str = "g") -> Any:
+    """The response to a request about partitions of the topic t."""
+    topics = [data(topic_id=topic_of(harness).id, partitions=list(partitions))]
+    return harness.ask(kind(group_id=group, topics=topics), version)
+
+
+def only(response: Any) -> Any:
+    """The result of the only partition."""
+    (topic,) = response.results
+    (partition,) = topic.partitions
+    return partition
+
+
+def initialize(harness: Harness, *, state_epoch: int = 0, start: int = -1, **fields: Any) -> Any:
+    """Begin the state of t-0."""
+    part = initialize_share_group_state.PartitionData(partition=0, state_epoch=state_epoch, start_offset=start)
+    return ask(harness, InitializeShareGroupStateRequest, InitializeStateData, part, version=0, **fields)
+
+
+def write(harness: Harness, *batches: StateBatch, state_epoch: int = 0, leader_epoch: int = 0, start: int = 10) -> Any:
+    """Change it."""
+    part = write_share_group_state.PartitionData(
+        partition=0,
+        state_epoch=state_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=start,
+        delivery_complete_count=5,
+        state_batches=list(batches),
+    )
+    return ask(harness, WriteShareGroupStateRequest, WriteStateData, part, version=1)
+
+
+def read(harness: Harness, *, leader_epoch: int = 0, partition: int = 0) -> Any:
+    """Read it."""
+    part = read_share_group_state.PartitionData(partition=partition, leader_epoch=leader_epoch)
+    return ask(harness, ReadShareGroupStateRequest, ReadStateData, part, version=0)
+
+
+def summary(harness: Harness, *, version: int = 1) -> Any:
+    """Read its offsets."""
+    part = read_share_group_state_summary.PartitionData(partition=0, leader_epoch=0)
+    return ask(harness, ReadShareGroupStateSummaryRequest, ReadStateSummaryData, part, version=version)
+
+
+def delete(harness: Harness, *, partition: int = 0) -> Any:
+    """Delete it."""
+    part = delete_share_group_state.PartitionData(partition=partition)
+    return ask(harness, DeleteShareGroupStateRequest, DeleteStateData, part, version=0)

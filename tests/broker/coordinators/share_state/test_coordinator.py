@@ -1,0 +1,210 @@
+"""The share coordinator: states of share-partitions, their fences, their log, restarts, pruning and deletion."""
+
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.coordinators.share_state.coordinator import Outcome, ReadOutcome, ShareCoordinator, Summary
+from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
+from minibroker_protocol.coordinator_records.share_group_state import (
+    ShareSnapshotKey,
+    ShareSnapshotValue,
+    ShareUpdateKey,
+    ShareUpdateValue,
+)
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from minibroker_protocol.records import iter_batches
+from minibroker_storage.errors import StorageError
+from minibroker_storage.log import Log
+from tests.broker.harness import Harness
+from tests.broker.logs.world import log_of, pass_time, topic_of
+
+TOPIC = "__share_group_state"
+FEW_UPDATES = {
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.snapshot.update.records.per.snapshot": "3",
+    "share.coordinator.state.topic.prune.interval.ms": "60000",
+    "share.coordinator.cold.partition.snapshot.interval.ms": "600000",
+}
+ACCEPTED = StateBatch(10, 14, 1, 2)
+Make = Callable[[dict[str, str]], Harness]
+AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
+
+
+def key_of(harness: Harness, group: str = "g", topic: str = "t", partition: int = 0) -> SharePartitionKey:
+    return SharePartitionKey(group, topic_of(harness, topic).id, partition)
+
+
+def states_of(harness: Harness) -> ShareCoordinator:
+    return harness.services.share_states
+
+
+def change(start: int = -1, *batches: StateBatch, leader_epoch: int = -1, complete: int = 0) -> Change:
+    return Change(leader_epoch, start, complete, batches)
+
+
+def records_of(harness: Harness, partition: int = 0) -> list[tuple[object, object]]:
+    """The decoded records of a partition of the coordinator's topic; None for the value of a tombstone."""
+    log = log_of(harness, TOPIC, partition)
+    found: list[tuple[object, object]] = []
+    for batch in iter_batches(memoryview(log.read(log.log_start_offset, 1 << 20).read())):
+        for record in batch:
+            assert record.key is not None
+            is_update = record.key[1] == 1
+            key: object = decode_versioned(ShareUpdateKey if is_update else ShareSnapshotKey, record.key)
+            value_class: type[object] = ShareUpdateValue if is_update else ShareSnapshotValue
+            found.append((key, None if record.value is None else decode_versioned(value_class, record.value)))
+    return found
+
+
+def kinds_of(harness: Harness) -> list[str]:
+    return ["Tombstone" if value is None else type(value).__name__ for _, value in records_of(harness)]
+
+
+def test_a_state_is_begun_read_changed_and_deleted(harness: Harness) -> None:
+    states, key = states_of(harness), key_of(harness)
+    assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
+    assert states.write(key, 0, change()).code is ErrorCode.INVALID_REQUEST
+    assert states.summary(key) == Summary()
+    assert states.initialize(key, 1, UNKNOWN) == Outcome()
+    assert states.summary(key) == Summary(state_epoch=1)
+    assert states.write(key, 1, change(10, ACCEPTED, complete=5)) == Outcome()
+    assert states.read(key, 0) == ReadOutcome(state_epoch=1, start_offset=10, batches=[ACCEPTED])
+    assert states.summary(key) == Summary(state_epoch=1, start_offset=10, delivery_complete_count=5)
+    assert states.write(key, 1, change(12)) == Outcome()
+    assert states.read(key, 0).batches == [ACCEPTED._replace(first=12)]
+    assert states.delete(key) == Outcome()
+    assert states.delete(key) == Outcome()
+    assert states.read(key, 0).code is ErrorCode.INVALID_REQUEST
+
+
+def test_an_altered_start_offset_begins_the_state_again(harness: Harness) -> None:
+    states, key = states_of(harness), key_of(harness)
+    states.initialize(key, 1, UNKNOWN)
+    states.write(key, 1, change(10, ACCEPTED))
+    assert states.initialize(key, 2, 3) == Outcome()
+    assert states.read(key, -1) == ReadOutcome(state_epoch=2, start_offset=3, batches=())
+    assert states.summary(key).delivery_complete_count == 0
+
+
+def test_epochs_of_the_past_are_fenced(harness: Harness) -> None:
+    states, key = states_of(harness), key_of(harness)
+    states.initialize(key, 5, 0)
+    assert states.initialize(key, 4, 0).code is ErrorCode.FENCED_STATE_EPOCH
+    assert states.write(key, 4, change()).code is ErrorCode.FENCED_STATE_EPOCH
+    assert states.read(key, 3).code is ErrorCode.NONE
+    assert states.summary(key).leader_epoch == 3
+    assert states.read(key, 2).code is ErrorCode.FENCED_LEADER_EPOCH
+    assert states.write(key, 5, change(leader_epoch=2)).code is ErrorCode.FENCED_LEADER_EPOCH
+    assert states.write(key, -1, change(leader_epoch=-1)).code is ErrorCode.NONE
+    assert states.write(key, 5, change(leader_epoch=3)).code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("partition", "code"), [(-1, ErrorCode.INVALID_REQUEST), (1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+)
+def test_a_partition_that_does_not_exist_has_no_state(harness: Harness, partition: int, code: ErrorCode) -> None:
+    key = key_of(harness, partition=partition)
+    assert states_of(harness).initialize(key, 0, 0).code is code
+    assert states_of(harness).summary(key).code is code
+    assert states_of(harness).delete(key).code is code
+
+
+@pytest.mark.parametrize("way", AGAIN)
+def test_states_outlive_the_run(configured: Make, way: str) -> None:
+    harness = configured(FEW_UPDATES)
+    states, key, other = states_of(harness), key_of(harness), key_of(harness, "h")
+    for each in (key, other):
+        states.initialize(each, 1, UNKNOWN)
+    for number in range(6):
+        states.write(key, 1, change(number, StateBatch(number + 2, number + 3, 2, 2), complete=number))
+    states.delete(other)
+    before = states.read(key, 7)
+    AGAIN[way](harness)
+    assert states_of(harness).read(key, -1) == before
+    assert states_of(harness).read(key, 6).code is ErrorCode.FENCED_LEADER_EPOCH
+    assert states_of(harness).summary(key).delivery_complete_count == 5
+    assert states_of(harness).read(other, -1).code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_snapshot_comes_after_so_many_updates(configured: Make) -> None:
+    harness = configured(FEW_UPDATES)
+    states, key = states_of(harness), key_of(harness)
+    states.initialize(key, 4, 0)
+    for number in range(5):
+        states.write(key, 4, change(-1, StateBatch(number, number, 1, 2), complete=number + 1))
+    update, snapshot = "ShareUpdateValue", "ShareSnapshotValue"
+    assert kinds_of(harness) == [snapshot, update, update, update, snapshot, update]
+    written = records_of(harness)[4][1]
+    assert isinstance(written, ShareSnapshotValue)
+    assert (written.snapshot_epoch, written.state_epoch, written.start_offset) == (1, 4, 0)
+    assert [(each.first_offset, each.last_offset) for each in written.state_batches] == [(0, 3)]
+    assert written.create_timestamp == written.write_timestamp == harness.clock.now_ms()
+
+
+def test_records_before_all_snapshots_are_pruned(configured: Make) -> None:
+    harness = configured(FEW_UPDATES)
+    states, key, cold = states_of(harness), key_of(harness), key_of(harness, "cold")
+    states.initialize(cold, 0, 7)
+    states.initialize(key, 0, 0)
+    for number in range(4):
+        states.write(key, 0, change(number))
+    pass_time(harness, 60_000)
+    log = log_of(harness, TOPIC)
+    assert log.log_start_offset == 0, "the snapshot of the cold one counts"
+    pass_time(harness, 540_000)
+    pass_time(harness, 60_000)
+    assert log.log_start_offset == log.log_end_offset - 2
+    assert kinds_of(harness) == ["ShareSnapshotValue"] * 2
+    harness.crash()
+    assert states_of(harness).read(cold, -1).start_offset == 7
+    assert states_of(harness).read(key, -1).start_offset == 3
+
+
+def test_the_states_of_a_deleted_topic_are_gone(configured: Make) -> None:
+    harness = configured(FEW_UPDATES)
+    harness.create("u")
+    states, kept, gone = states_of(harness), key_of(harness), key_of(harness, topic="u")
+    states.initialize(kept, 0, 1)
+    states.initialize(gone, 0, 2)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="u")], timeout_ms=1000)
+    assert harness.ask(request, 6).responses[0].error_code == 0
+    assert states.summary(gone).code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert kinds_of(harness)[-1] == "Tombstone"
+    assert states.read(kept, -1).start_offset == 1
+
+
+def test_a_change_that_the_disk_refuses_does_not_count(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, key = states_of(harness), key_of(harness)
+    states.initialize(key, 0, 0)
+
+    def refuse(*_: object) -> int:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "append", refuse)
+        assert states.write(key, 0, change(5)).code is ErrorCode.NOT_COORDINATOR
+        assert states.delete(key).code is ErrorCode.NOT_COORDINATOR
+    assert states.read(key, -1).start_offset == 0
+
+
+def test_the_leader_of_its_partition_coordinates_a_share_partition(several: Harness) -> None:
+    states, key = states_of(several), key_of(several)
+    states.store.log.ensure()
+    coordinator = states.store.log.coordinator(key.text)
+    assert coordinator is not None
+    for node in several.core.cluster.nodes.values():
+        code = ErrorCode.NONE if node is coordinator else ErrorCode.NOT_COORDINATOR
+        assert states.initialize(key, 0, 0, node).code is code
+
+
+def test_the_topic_is_internal_and_never_loses_records_by_age(harness: Harness) -> None:
+    states_of(harness).initialize(key_of(harness), 0, 0)
+    topic = topic_of(harness, TOPIC)
+    assert topic.is_internal
+    assert topic.config.overrides["cleanup.policy"] == "delete"
+    assert topic.config.overrides["retention.ms"] == "-1"
+    assert len(topic.partitions) == 50

@@ -1,0 +1,72 @@
+"""The mutants of the stage about compaction."""
+
+from typing import Any, Final
+
+from minibroker_protocol.api_keys import ApiKey
+from tests.broker.grade.changes import asked, flipped, lose, made, put, shift
+from tests.broker.grade.relay import Mutant
+
+_F: Final = ApiKey.FETCH
+_C: Final = ApiKey.CREATE_TOPICS
+_RECORDS: Final = "responses.partitions.records"
+
+
+def _renumbered(message: Any, request: Any) -> None:
+    """Offsets without gaps, from the asked one on."""
+    for topic, asked_topic in zip(message.responses, request.topics, strict=False):
+        for partition, place in zip(topic.partitions, asked_topic.partitions, strict=False):
+            data = bytearray(partition.records or b"")
+            if data and int.from_bytes(data[:8], "big") > place.fetch_offset:
+                data[:8] = place.fetch_offset.to_bytes(8, "big")
+                partition.records = data
+
+
+def _refused_in_gaps(message: Any, request: Any) -> None:
+    for topic, asked_topic in zip(message.responses, request.topics, strict=False):
+        for partition, place in zip(topic.partitions, asked_topic.partitions, strict=False):
+            data = bytes(partition.records or b"")
+            if data and int.from_bytes(data[:8], "big") > place.fetch_offset == 1:
+                put("responses.partitions.error_code", 1)(message, request)
+                partition.records = b""
+
+
+def _without_tombstones(records: Any) -> Any:
+    """Batches of one record with a key of one byte and no value are left out."""
+    data = bytes(records or b"")
+    kept = b""
+    while len(data) > 12:
+        size = 12 + int.from_bytes(data[8:12], "big")
+        batch, data = data[:size], data[size:]
+        if b"\x02d\x01" not in batch:
+            kept += batch
+    return kept
+
+
+COMPACTION: Final = (
+    Mutant(
+        "no compaction",
+        "compaction/the-last-value-of-each-key-stays",
+        _C,
+        request=asked(lose("topics.configs", lambda each: each.name == "cleanup.policy")),
+    ),
+    Mutant("new offsets after a cleaning", "compaction/offsets-stay-as-they-were", _F, response=_renumbered),
+    Mutant(
+        "a start that moves with a cleaning",
+        "compaction/offsets-stay-as-they-were",
+        ApiKey.LIST_OFFSETS,
+        response=shift("topics.partitions.offset", 1),
+    ),
+    Mutant("an error in a gap", "compaction/a-fetch-of-a-gap-goes-on-behind-it", _F, response=_refused_in_gaps),
+    Mutant(
+        "tombstones removed at once",
+        "compaction/tombstones-stay-for-their-time",
+        _F,
+        response=made(_RECORDS, _without_tombstones),
+    ),
+    Mutant(
+        "old checksums in cleaned batches",
+        "compaction/cleaned-batches-have-fitting-checksums",
+        _F,
+        response=made(_RECORDS, flipped(18)),
+    ),
+)

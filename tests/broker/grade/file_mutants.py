@@ -1,0 +1,127 @@
+"""The mutants of the stage about files: what is on the disk is changed behind the broker's back."""
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Final
+
+from minibroker_protocol.api_keys import ApiKey
+from tests.broker.grade.changes import asked, flipped, lose, made, swap
+from tests.broker.grade.relay import Mutant
+
+_FIRST: Final = "0" * 20
+
+
+def _bytes(name: str, at: int, data: bytes) -> Callable[[str], None]:
+    """Bytes of a file of the partition are overwritten, once they are there."""
+
+    def change(directory: str) -> None:
+        path = os.path.join(directory, name)
+        if os.path.exists(path) and os.path.getsize(path) >= at + len(data):
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(data)
+
+    return change
+
+
+def _more(name: str, data: bytes) -> Callable[[str], None]:
+    """A file of the partition gets bytes at its end; it is made if it is not there."""
+
+    def change(directory: str) -> None:
+        with open(os.path.join(directory, name), "ab") as file:
+            file.write(data)
+
+    return change
+
+
+def _without_id(directory: str) -> None:
+    path = os.path.join(directory, "partition.metadata")
+    if os.path.exists(path):
+        os.unlink(path)
+
+
+def _cut(directory: str) -> None:
+    """Each first segment of the checks' topics loses its last byte."""
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name, f"{_FIRST}.log")
+        if name.startswith("grade-") and os.path.exists(path) and os.path.getsize(path):
+            os.truncate(path, os.path.getsize(path) - 1)
+
+
+def _without(part: str) -> Callable[[str], None]:
+    """The directory loses what has this in its name."""
+
+    def change(directory: str) -> None:
+        for name in os.listdir(directory):
+            path = os.path.join(directory, name)
+            if part in name:
+                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+    return change
+
+
+FILES: Final = (
+    Mutant(
+        "a second segment that holds nothing",
+        "files/a-partition-has-a-directory-and-a-first-segment",
+        files=_more(f"{0:019}1.log", b""),
+    ),
+    Mutant(
+        "checksums in the file wrong", "files/a-segment-is-its-batches", files=_bytes(f"{_FIRST}.log", 17, b"\0\0\0\0")
+    ),
+    Mutant(
+        "base offsets in the file as the producer wrote them",
+        "files/a-segment-is-its-batches",
+        files=_bytes(f"{_FIRST}.log", 0, b"\0\0\0\0\0\0\0\7"),
+    ),
+    Mutant(
+        "bytes behind the last batch of the file", "files/a-segment-is-its-batches", files=_more(f"{_FIRST}.log", b"\0")
+    ),
+    Mutant(
+        "other bytes in Fetch than in the file",
+        "files/fetch-returns-the-bytes-of-the-file",
+        ApiKey.FETCH,
+        response=made("responses.partitions.records", flipped(70)),
+    ),
+    Mutant(
+        "segments of any size",
+        "files/segments-are-named-by-their-first-offset",
+        ApiKey.CREATE_TOPICS,
+        request=asked(lose("topics.configs", lambda each: each.name == "segment.bytes")),
+    ),
+    Mutant(
+        "index entries that lead into a batch",
+        "files/index-entries-lead-to-batches",
+        files=_bytes(f"{_FIRST}.index", 7, b"\x01"),
+    ),
+    Mutant(
+        "index entries with absolute offsets",
+        "files/index-entries-lead-to-batches",
+        files=_bytes(f"{_FIRST}.index", 0, b"\x7f"),
+    ),
+    Mutant(
+        "no index entries",
+        "files/index-entries-lead-to-batches",
+        ApiKey.CREATE_TOPICS,
+        request=asked(swap("topics.configs.value", "1000", "100000000")),
+    ),
+    Mutant(
+        "times in the index of no record",
+        "files/time-index-entries-rise-and-are-true",
+        files=_bytes(f"{_FIRST}.timeindex", 7, b"\xfe"),
+    ),
+    Mutant(
+        "another topic id in the directory",
+        "files/the-directory-knows-the-topics-id",
+        files=_bytes("partition.metadata", 23, b"AAAA"),
+    ),
+    Mutant("no partition.metadata", "files/the-directory-knows-the-topics-id", files=_without_id),
+)
+FORGETFUL: Final = (
+    Mutant("the last batch lost in a kill", "files/acknowledged-records-outlive-a-kill", restart=_cut),
+    Mutant("the last batch lost in a stop", "files/records-outlive-a-stop", restart=_cut),
+    Mutant("topics lost in a kill", "files/topics-outlive-a-kill", restart=_without("")),
+    Mutant("commits lost in a kill", "files/committed-offsets-outlive-a-kill", restart=_without("__consumer_offsets-")),
+    Mutant("records before half a batch lost, too", "files/half-a-batch-is-cut-off", restart=_without("grade-")),
+)

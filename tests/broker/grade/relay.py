@@ -1,0 +1,167 @@
+"""A broken broker: ours behind a relay that puts one fault into its requests or responses."""
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode, encode
+from minibroker_protocol.fields.frames import messages_of
+from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.primitives import skip_tagged_fields
+from minibroker_protocol.schema import schema_of
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A broker with one fault.
+
+    Attributes:
+        name: the fault in words.
+        caught_by: the check that has to fail.
+        api: the API whose messages are changed.
+        request, response: change a decoded message in place; a response's function also gets its request.
+        frame: changes the bytes of a response, None instead of them closes the connection.
+        raw: changes the bytes of any request, whatever its API.
+        files: changes the files in a partition's directory, each time that records were produced.
+        restart: changes the data directory between a kill and the next start.
+    """
+
+    name: str
+    caught_by: str
+    api: ApiKey = ApiKey.API_VERSIONS
+    request: Callable[[Any], None] | None = None
+    response: Callable[[Any, Any], None] | None = None
+    frame: Callable[[bytes, int], bytes | None] | None = None
+    raw: Callable[[bytes], bytes | None] | None = None
+    files: Callable[[str], None] | None = None
+    restart: Callable[[str], None] | None = None
+
+    @property
+    def stage(self) -> str:
+        return self.caught_by.partition("/")[0]
+
+
+class Relay:
+    """Listens on a port of its own as long as it is entered."""
+
+    def __init__(self, target: Address, mutant: Mutant, data_dir: str | None = None) -> None:
+        self._target = target
+        self._data_dir = data_dir
+        self._mutant = mutant
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address: Address = self._listener.getsockname()[:2]
+        self._sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for each in (self._listener, *self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+                self._sockets += [client, server]
+                threading.Thread(target=self._serve, args=(client, server), daemon=True).start()
+
+    def _serve(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError, ConnectionError), client, server:
+            while True:
+                frame = _frame_from(client)
+                if self._mutant.raw is not None:
+                    changed = self._mutant.raw(frame)
+                    if changed is None:
+                        return
+                    frame = changed
+                if not self._pass(frame, client, server):
+                    return
+
+    def _pass(self, frame: bytes, client: socket.socket, server: socket.socket) -> bool:
+        """Relay a request and its response; False when the connection has to end."""
+        if len(frame) < 14:
+            server.sendall(frame)
+            return False
+        key, version = struct.unpack_from(">hh", frame, 4)
+        mutant = self._mutant
+        declared = messages_of(key)
+        is_known = declared is not None and version in schema_of(declared.request).versions
+        request: Any = None
+        start = 0
+        if declared is not None and is_known and key in {mutant.api, ApiKey.PRODUCE}:
+            view = memoryview(frame)
+            start = 4 + read_request_header(view[4:]).body
+            if version in schema_of(declared.request).flexible:
+                start = skip_tagged_fields(view, start)
+            request = decode(declared.request, view, version, start)[0]
+            if mutant.request is not None and key == mutant.api:
+                mutant.request(request)
+                frame = _encoded(frame[4:start], request, version)
+        server.sendall(frame)
+        if key == ApiKey.PRODUCE and request is not None and request.acks == 0:
+            return True
+        answer = _frame_from(server)
+        if key == ApiKey.PRODUCE and mutant.files is not None and request is not None and self._data_dir is not None:
+            mutant.files(os.path.join(self._data_dir, f"{request.topic_data[0].name}-0"))
+        if key == mutant.api:
+            answered = self._changed(answer, request, version)
+            if answered is None:
+                return False
+            answer = answered
+        client.sendall(answer)
+        return True
+
+    def _changed(self, answer: bytes, request: Any, version: int) -> bytes | None:
+        mutant = self._mutant
+        if mutant.frame is not None:
+            return mutant.frame(answer, version)
+        declared = messages_of(mutant.api)
+        if mutant.response is None or declared is None:
+            return answer
+        view = memoryview(answer)
+        position = 8
+        if mutant.api == ApiKey.API_VERSIONS and answer[8:10] == b"\0\x23":
+            version = 0
+        elif mutant.api != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
+            position = skip_tagged_fields(view, position)
+        response = decode(declared.response, view, version, position)[0]
+        mutant.response(response, request)
+        return _encoded(answer[4:position], response, version)
+
+
+def _encoded(header: bytes, message: Any, version: int) -> bytes:
+    out = bytearray(header)
+    encode(message, version, out, [])
+    return struct.pack(">i", len(out)) + out
+
+
+def _frame_from(source: socket.socket) -> bytes:
+    head = _exactly(source, 4)
+    (length,) = struct.unpack(">i", head)
+    return head + _exactly(source, max(length, 0)) if length >= 0 else head
+
+
+def _exactly(source: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = source.recv(size - len(data))
+        if not piece:
+            raise ConnectionError
+        data += piece
+    return bytes(data)

@@ -1,0 +1,33 @@
+"""The tables of docs/grade.md: `python -m tests.broker.grade.tables` writes them."""
+
+from pathlib import Path
+
+from minibroker.grade.catalogue import STAGES
+from tests.broker.grade.mutants import MUTANTS
+
+PAGE = Path(__file__).parents[3] / "docs" / "grade.md"
+
+
+def stages() -> str:
+    """The stages with the number of their checks."""
+    rows = [f"| `{stage.name}` | {len(stage.checks)} | {stage.about} |" for stage in STAGES]
+    return "\n".join(["| stage | checks | about |", "|---|---|---|", *rows])
+
+
+def mutants() -> str:
+    """The mutants with the check that catches each of them."""
+    rows = [f"| {mutant.name} | `{mutant.caught_by}` |" for mutant in MUTANTS]
+    return "\n".join([f"| the {len(MUTANTS)} faults | caught by |", "|---|---|", *rows])
+
+
+def with_tables(page: str) -> str:
+    """The page with its tables as they have to be."""
+    for name, table in (("stages", stages()), ("mutants", mutants())):
+        head, begin, rest = page.partition(f"<!-- {name} -->\n")
+        _, end, tail = rest.partition(f"<!-- end of {name} -->")
+        page = f"{head}{begin}{table}\n{end}{tail}"
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text()))

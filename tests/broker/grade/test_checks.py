@@ -1,0 +1,92 @@
+"""The checks of the grader: a sound broker passes them, and each broken one fails the check that is about its fault."""
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from minibroker.grade.catalogue import STAGES, chosen
+from minibroker.grade.check import Check
+from minibroker.grade.process import BrokerProcess, free_port
+from minibroker.grade.runner import Target, run_check
+from tests.broker.grade.file_mutants import FORGETFUL
+from tests.broker.grade.mutants import MUTANTS
+from tests.broker.grade.relay import Mutant, Relay
+
+SERVE = f"{sys.executable} -m minibroker serve --listen 127.0.0.1:{{port}} --data-dir {{dir}}"
+CHECKS = {check.name: check for check in chosen()}
+_RESTART_LIMIT_S = 10.0
+_LIMIT_S = 2.0
+"""For a mutant that never answers."""
+
+
+@pytest.mark.parametrize(
+    "check", [check for check in chosen() if "java" not in check.name], ids=lambda check: check.name
+)
+def test_this_broker_passes(check: Check, graded: Target) -> None:
+    result = run_check(graded, check)
+    assert result.outcome in {"passed", "skipped"}, result.failure
+    if result.outcome == "skipped":
+        assert re.search(r"--start", result.reason), result.reason
+
+
+@pytest.mark.parametrize(
+    "mutant", [mutant for mutant in MUTANTS if mutant.restart is None], ids=lambda mutant: mutant.name
+)
+def test_a_broken_broker_is_caught_by_the_check_about_its_fault(mutant: Mutant, graded: Target) -> None:
+    check = CHECKS[mutant.caught_by]
+    with Relay(graded.address, mutant, graded.data_dir) as relay:
+        result = run_check(Target(relay.address, graded.data_dir), replace(check, limit=_LIMIT_S))
+    assert result.outcome == "failed", result.reason
+    failure = result.failure
+    assert list(failure) == ["sent", "came", "expected", "why", "byte", "look"]
+    assert all(failure.values())
+
+
+class _Forgetful(BrokerProcess):
+    """A broker whose directory is changed between its lives."""
+
+    forget: Callable[[str], None] | None = None
+    lives = 0
+
+    def start(self) -> None:
+        if self.lives and self.forget is not None:
+            self.forget(self.directory)
+        self.lives += 1
+        super().start()
+
+
+@pytest.mark.parametrize("mutant", FORGETFUL, ids=lambda mutant: mutant.name)
+def test_a_broker_that_forgets_in_a_restart_is_caught(mutant: Mutant, tmp_path: Path) -> None:
+    address = ("127.0.0.1", free_port())
+    process = _Forgetful(SERVE, address, str(tmp_path / "data"))
+    process.forget = mutant.restart
+    process.start()
+    check = CHECKS[mutant.caught_by]
+    try:
+        result = run_check(Target(address, process.directory, process), replace(check, limit=_RESTART_LIMIT_S))
+    finally:
+        process.kill()
+    assert result.outcome == "failed", result.reason
+
+
+def test_mutants_have_names_of_their_own() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+
+
+def test_each_check_says_what_it_teaches_and_who_decides() -> None:
+    for stage in STAGES:
+        assert stage.checks
+        for check in stage.checks:
+            assert check.teaches.endswith(".") or check.teaches.endswith("?")
+            assert check.source
+            assert check.look.endswith((".", "?")), check.name
+
+
+def test_checks_have_names_of_their_own() -> None:
+    names = [check.name for check in chosen()]
+    assert len(set(names)) == len(names)

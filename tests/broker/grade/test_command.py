@@ -1,0 +1,140 @@
+"""The command `minibroker grade`, and its page."""
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from minibroker.cli.main import main
+from minibroker.grade.catalogue import STAGES
+from minibroker.grade.check import Check, Stage
+from minibroker.grade.failures import CheckFailedError
+from minibroker.grade.process import free_port
+from minibroker.grade.runner import Result, Target, run
+from minibroker.grade.subject import Subject
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker.grade.mutants import MUTANTS
+from tests.broker.grade.relay import Relay
+from tests.broker.grade.tables import PAGE, with_tables
+from tests.broker.grade.test_checks import SERVE
+
+
+def test_a_failure_is_told_in_order_with_fields_bytes_and_the_first_that_differs(
+    graded: Target, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == "LEADER_NOT_AVAILABLE for unknown topics")
+    with Relay(graded.address, mutant) as relay:
+        where = f"{relay.address[0]}:{relay.address[1]}"
+        status = main(
+            ["grade", where, "--only", "metadata", "--json", str(tmp_path / "j"), "--junit", str(tmp_path / "x")]
+        )
+    assert status == 1
+    text = capsys.readouterr().out
+    parts = ["sent:", "topics[0].name = 'grade-topic-", "came:", "5 LEADER_NOT_AVAILABLE in topics[0].error_code"]
+    parts += [
+        "expected: 3 UNKNOWN_TOPIC_OR_PARTITION",
+        "why: ",
+        "first byte that differs: byte ",
+        "05 instead of 03",
+        "look next: ",
+    ]
+    at = text.index("metadata/an-unknown-topic-has-error-3: failed")
+    for part in parts:
+        at = text.index(part, at)
+    found = {check["name"]: check for check in json.loads((tmp_path / "j").read_text())["checks"]}
+    assert found["metadata/an-unknown-topic-has-error-3"]["outcome"] == "failed"
+    assert found["metadata/the-brokers-are-listed"]["outcome"] == "passed"
+    suite = ET.parse(tmp_path / "x").getroot().find("testsuite")
+    assert suite is not None
+    failures = sum(check["outcome"] == "failed" for check in found.values())
+    assert suite.attrib["tests"] == str(len(found))
+    assert suite.attrib["failures"] == str(failures)
+
+
+def test_a_broker_is_started_graded_and_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", "--start", SERVE, "--upto", "versions"]) == 0
+    count = len(STAGES[0].checks)
+    assert f"{count} of {count}" in capsys.readouterr().out
+
+
+def test_a_broker_is_killed_and_started_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", "--start", SERVE, "--only", "files"]) == 0
+    (stage,) = (stage for stage in STAGES if stage.name == "files")
+    count = len(stage.checks)
+    assert f"{count} of {count}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["127.0.0.1:9092", "--upto", "metdata"], "--upto metdata: the stages are versions"),
+        (["127.0.0.1:9092", "--only", "metadata/x"], "--only metadata/x: there is no such check or stage"),
+        (["--start", "serve"], "--start 'serve' has no {port}"),
+        (["--start", f"{sys.executable} -c exit(3) {{port}}"], "the broker has ended with status 3"),
+        ([f"127.0.0.1:{free_port()}"], "no broker accepts connections at 127.0.0.1:"),
+    ],
+)
+def test_a_bad_option_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_broker_that_dies_is_told_as_such_and_the_rest_is_skipped() -> None:
+    stage = Stage("s", "s", "s")
+    address = ("127.0.0.1", free_port())
+
+    @stage.check("x", look="x")
+    def kills(b: Subject) -> None:
+        raise CheckFailedError("an answer", "none")
+
+    @stage.check("x", look="x")
+    def comes_later(b: Subject) -> None:
+        raise AssertionError
+
+    seen: list[Result] = []
+    results = run(Target(address), stage.checks, seen.append)
+    assert seen == results
+    assert [result.outcome for result in results] == ["died", "skipped"]
+    assert results[1].reason == "the broker is gone since s/kills"
+
+
+def test_an_answer_without_the_expected_elements_is_a_failure(graded: Target) -> None:
+    stage = Stage("s", "s", "s")
+
+    @stage.check("x", look="x")
+    def reads_too_far(b: Subject) -> None:
+        b.until(lambda: b.ask(ApiVersionsRequest(), 0), lambda answer: answer.api_keys[1000], "x")
+
+    (result,) = run(graded, stage.checks, lambda _: None)
+    assert result.outcome == "failed"
+    assert "a response that lacks some of them" in result.reason
+    assert result.failure["sent"][0].startswith("ApiVersions v0")
+
+
+def test_a_check_ends_at_its_limit(graded: Target) -> None:
+    stage = Stage("s", "s", "s")
+
+    @stage.check("x", look="x", limit=0.2)
+    def waits(b: Subject) -> None:
+        b.wire.send_bytes(b"\0\0\0\x40")
+        b.wire.is_closed()
+
+    (check,) = stage.checks
+    assert isinstance(check, Check)
+    (result,) = run(graded, [check], lambda _: None)
+    assert result.outcome == "failed"
+    assert "limit" in result.reason
+
+
+def test_the_list_has_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grade", "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == sum(len(stage.checks) for stage in STAGES)
+
+
+def test_the_tables_of_the_page_are_true() -> None:
+    page = PAGE.read_text()
+    assert with_tables(page) == page, "python -m tests.broker.grade.tables writes them"

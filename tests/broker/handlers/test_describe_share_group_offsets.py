@@ -1,0 +1,67 @@
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minibroker.coordinators.share_state.state import Change, SharePartitionKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
+from tests.broker.handlers.share_group_requests import ShareGroupClient
+from tests.broker.harness import Harness, batch
+from tests.broker.logs.world import topic_of
+
+
+def describe(harness: Harness, topics: Mapping[str, Sequence[int]] | None, version: int = 1) -> Any:
+    """The group "g"."""
+    named = None
+    if topics is not None:
+        named = [
+            DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(indexes))
+            for name, indexes in topics.items()
+        ]
+    group = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=named)
+    (described,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[group]), version).groups
+    return described
+
+
+def offsets(group: Any) -> dict[tuple[str, int], tuple[int, int]]:
+    """(start offset, lag) by topic and partition."""
+    return {
+        (topic.topic_name, each.partition_index): (each.start_offset, each.lag)
+        for topic in group.topics
+        for each in topic.partitions
+    }
+
+
+def test_a_group_that_has_not_begun_to_read_has_no_offset(harness: Harness) -> None:
+    ShareGroupClient(harness).read_something()
+    group = describe(harness, None)
+    assert (group.error_code, offsets(group)) == (0, {("t", 0): (-1, -1)})
+    assert bytes(group.topics[0].topic_id) == topic_of(harness, "t").id
+    assert offsets(describe(harness, {"t": [0, 7], "none": [0]})) == {
+        ("t", 0): (-1, -1), ("t", 7): (-1, -1), ("none", 0): (-1, -1)
+    }  # fmt: skip
+
+
+def test_the_lag_is_the_end_without_what_is_done(harness: Harness) -> None:
+    ShareGroupClient(harness).read_something()
+    harness.produce(batch(b"1", b"2", b"3", b"4", b"5"))
+    key = SharePartitionKey("g", topic_of(harness, "t").id, 0)
+    change = Change(leader_epoch=0, start_offset=1, delivery_complete_count=2, batches=())
+    assert not harness.services.share_states.write(key, -1, change).code
+    assert offsets(describe(harness, None)) == {("t", 0): (1, 2)}
+    assert offsets(describe(harness, {"t": [0]}, version=0)) == {("t", 0): (1, -1)}
+
+
+def test_a_group_that_is_not_known_has_nothing(harness: Harness) -> None:
+    harness.services.groups.store.log.ensure()
+    group = describe(harness, None)
+    assert (group.error_code, group.topics) == (0, [])
+    assert describe(harness, {}).topics == []
+
+
+def test_without_the_feature_it_is_refused(harness: Harness) -> None:
+    harness.core.features.finalize({"share.version": 0})
+    assert describe(harness, None).error_code == ErrorCode.UNSUPPORTED_VERSION

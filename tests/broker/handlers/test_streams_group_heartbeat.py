@@ -1,0 +1,242 @@
+from typing import Any
+
+import pytest
+
+from minibroker.config.resources import ConfigResourceType
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.streams_tasks import Endpoint, TaskOffset
+from tests.broker.handlers.streams_group_requests import (
+    DELAY_MS,
+    StreamsGroupClient,
+    counting,
+    listed,
+    named,
+    statuses,
+    subtopology,
+    topic,
+    topology,
+)
+from tests.broker.harness import Harness
+from tests.broker.logs.world import topic_of
+
+
+@pytest.fixture
+def client(harness: Harness) -> StreamsGroupClient:
+    return StreamsGroupClient(harness)
+
+
+def set_standbys(harness: Harness, replicas: int) -> None:
+    altered = {"streams.num.standby.replicas": str(replicas)}
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): altered})
+
+
+def test_a_member_joins_waits_is_given_tasks_and_leaves(harness: Harness, client: StreamsGroupClient) -> None:
+    answer = client.beat()
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 0)
+    assert (answer.heartbeat_interval_ms, answer.active_tasks) == (5_000, [])
+    assert statuses(answer) == [(5, "Assignment delayed due to the configured initial rebalance delay.")]
+    harness.clock.advance(DELAY_MS)
+    answer = client.beat()
+    assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
+    assert client.beat(epoch=2).active_tasks is None
+    answer = client.beat(epoch=-1)
+    assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", -1, 0)
+    assert client.beat(epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(
+    harness: Harness, client: StreamsGroupClient
+) -> None:
+    harness.ask(
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=0, validate_only=False
+        ),
+        2,
+    )
+    answer = client.step("a", topology=counting())
+    assert (3, "Internal topics are missing: g-changelog, g-repartition") in statuses(answer)
+    client.settle(["a"], topology=counting())
+    assert client.tasks["a"] == ({"0": [0, 1, 2], "1": [0, 1, 2]}, {})
+    assert [len(topic_of(harness, name).partitions) for name in ("g-repartition", "g-changelog")] == [3, 3]
+    assert topic_of(harness, "g-changelog").config.value_text("cleanup.policy") == "compact"
+    group = client.describe()
+    assert [(each.name, each.partitions) for each in group.topology.subtopologies[1].state_changelog_topics] == [
+        ("g-changelog", 3)
+    ]
+
+
+def test_tasks_go_to_a_second_member_once_the_first_has_given_them_up(
+    harness: Harness, client: StreamsGroupClient
+) -> None:
+    client.settle(["a"], topology=counting())
+    client.step("b", topology=counting())
+    harness.clock.advance(1_000)
+    client.step("b", topology=counting())
+    assert client.tasks["b"] == ({}, {})
+    answer = client.step("a")
+    assert named(answer.active_tasks) == client.tasks["a"][0] != {}
+    client.step("a")
+    client.step("b")
+    assert sorted(task for tasks, _ in client.tasks.values() for task in tasks) == ["0", "1"]
+    assert client.describe().group_state == "Stable"
+
+
+def test_a_member_that_does_not_give_up_tasks_in_time_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
+    client.settle(["a"], topology=counting())
+    client.step("b", topology=counting())
+    harness.clock.advance(1_000)
+    client.step("b", topology=counting())
+    owned, epoch = client.tasks["a"][0], client.epochs["a"]
+    client.beat("a", epoch, owned=owned)
+    harness.clock.advance(1_000)
+    assert client.beat("a", epoch, owned=owned).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_silent_member_is_removed(harness: Harness, client: StreamsGroupClient) -> None:
+    client.settle(["a"])
+    harness.clock.advance(45_000)
+    assert client.describe().group_state == "Empty"
+    assert client.beat("a", client.epochs["a"]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_standbys_are_in_other_processes(harness: Harness, client: StreamsGroupClient) -> None:
+    set_standbys(harness, 1)
+    client.settle(["a", "b"], topology=counting())
+    for member, other in (("a", "b"), ("b", "a")):
+        active, standby = client.tasks[member]
+        assert standby == {name: tasks for name, tasks in client.tasks[other][0].items() if name == "1"}
+        assert not active.keys() & standby.keys()
+
+
+def test_a_change_of_the_settings_makes_a_new_assignment(harness: Harness, client: StreamsGroupClient) -> None:
+    client.settle(["a", "b"], topology=counting())
+    before = client.describe().group_epoch
+    set_standbys(harness, 1)
+    client.settle(["a", "b"])
+    assert client.describe().group_epoch == before + 1
+    assert any(standby for _, standby in client.tasks.values())
+
+
+def test_statuses_say_why_there_are_no_tasks(harness: Harness, client: StreamsGroupClient) -> None:
+    missing = topology(subtopology("0", ["nowhere"]))
+    client.beat(topology=missing)
+    harness.clock.advance(DELAY_MS)
+    answer = client.beat(topology=missing)
+    assert (named(answer.active_tasks), statuses(answer)) == ({}, [(1, "Source topics nowhere are missing.")])
+    assert client.describe().group_state == "NotReady"
+    fixed = topology(subtopology("0", ["t"], repartition=[topic("r", 2)], joined=[([0], [0])]))
+    answer = client.beat(group_id="h", topology=fixed)
+    detail = (
+        "Number of partitions [2] of repartition topic [r] doesn't match number of partitions [1] of the source topic."
+    )
+    assert (2, detail) in statuses(answer)
+
+
+def test_a_member_with_an_older_topology_is_told_so(client: StreamsGroupClient) -> None:
+    client.settle(["a"], topology=topology(epoch=1))
+    answer = client.step("b", topology=topology(epoch=0))
+    assert (0, "The member's topology epoch 0 is behind the group's topology epoch 1.") in statuses(answer)
+    assert client.beat("c", topology=topology(epoch=2)).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_member_stops_the_whole_application(client: StreamsGroupClient) -> None:
+    client.settle(["a", "b"])
+    client.step("a", shutdown_application=True)
+    (status,) = statuses(client.step("b"))
+    assert status[0] == 4
+    assert status[1].startswith("Streams group member a encountered a fatal error")
+    for member in ("a", "b"):
+        client.beat(member, -1)
+    client.epochs.clear()
+    client.tasks.clear()
+    client.settle(["a"])
+    assert statuses(client.step("a")) == []
+
+
+def test_members_with_endpoints_hear_of_each_others_partitions(client: StreamsGroupClient) -> None:
+    client.settle(["a"], user_endpoint=Endpoint(host="there", port=80))
+    answer = client.beat("a", client.epochs["a"])
+    (each,) = answer.partitions_by_user_endpoint
+    assert (each.user_endpoint.host, each.user_endpoint.port) == ("there", 80)
+    assert [(place.topic, place.partitions) for place in each.active_partitions] == [("t", [0])]
+    assert (
+        client.beat(
+            "a", client.epochs["a"], endpoint_epoch=answer.endpoint_information_epoch
+        ).partitions_by_user_endpoint
+        is None
+    )
+
+
+def test_an_epoch_that_is_not_the_members_is_fenced(client: StreamsGroupClient) -> None:
+    client.settle(["a"])
+    epoch = client.epochs["a"]
+    assert client.beat(epoch=epoch + 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert client.beat(epoch=epoch - 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert client.beat(epoch=epoch, owned={"7": [0]}).error_code == ErrorCode.INVALID_REQUEST
+    assert client.beat(epoch=epoch, owned={"0": [1]}).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"member": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": "i"}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"topology": None}, ErrorCode.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"owned": {"0": [0]}}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": 1, "topology": topology()}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": 1, "active_tasks": []}, ErrorCode.INVALID_REQUEST),
+        ({"warmup_tasks": listed({"0": [0]})}, ErrorCode.INVALID_REQUEST),
+        ({"task_offsets": [TaskOffset(subtopology_id="0", partition=0, offset=0)]}, ErrorCode.INVALID_REQUEST),
+        ({"topology": topology(subtopology(regex=["t.*"]))}, ErrorCode.INVALID_REQUEST),
+        ({"topology": topology(subtopology(sources=["__consumer_offsets"]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ({"topology": topology(subtopology(sources=["a b"]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ({"topology": topology(subtopology(changelogs=[topic("c", 3)]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ({"topology": topology(subtopology(sources=[]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ({"topology": topology(subtopology(repartition=[topic("r")]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ({"topology": topology(subtopology("0"), subtopology("0"))}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"topology": topology(subtopology(joined=[([4], [])]))}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"topology": topology(epoch=-1)}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({"epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(harness: Harness, fields: dict[str, Any], code: ErrorCode) -> None:
+    harness.services.groups.store.log.ensure()
+    answer = StreamsGroupClient(harness).beat(**fields)
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (code, 0, 0)
+
+
+def test_without_the_feature_there_are_no_streams_groups(harness: Harness, client: StreamsGroupClient) -> None:
+    harness.core.features.finalize({"streams.version": 0})
+    assert client.beat().error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert client.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_group_survives_a_restart_and_a_deletion(harness: Harness, client: StreamsGroupClient) -> None:
+    client.settle(["a", "b"], topology=counting())
+    before = client.describe()
+    store = harness.services.groups.store
+    store.leader_moved(store.partition_of("g"))
+    harness.run_soon()
+    after = client.describe()
+    assert after.members == before.members
+    assert (after.group_epoch, after.assignment_epoch, after.group_state) == (
+        before.group_epoch,
+        before.assignment_epoch,
+        before.group_state,
+    )
+    client.step("a")
+    assert client.describe() == before
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 0).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    for member in ("a", "b"):
+        client.beat(member, -1)
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 0).results[0].error_code == ErrorCode.NONE
+    store.leader_moved(store.partition_of("g"))
+    assert client.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,0 +1,252 @@
+"""Views of a broker that real clients use, held against what the broker says elsewhere."""
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import AsyncBroker, Broker
+from minibroker.errors import NotFoundError, OperationError
+from minibroker.operations.views import clients, groups, logs, transactions
+from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
+from minibroker_protocol.json_values import dataclass_json
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from tests.broker.harness import frame_of
+from tests.broker.operations.members import member
+from tests.patience import NO_RETENTION, PATIENCE_S
+
+CONFIG = {
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "50",
+    "log.index.interval.bytes": "100",
+    **NO_RETENTION,
+}
+
+
+@pytest.fixture
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[AsyncBroker]:
+    config: dict[str, str] = getattr(request, "param", {})
+    async with AsyncBroker(topics=["orders:2"], config={**CONFIG, **config}, timeout=PATIENCE_S) as running:
+        yield running
+
+
+async def aside(work: Callable[[], Any]) -> Any:
+    """Have a client do something in a thread, since the broker runs on this one."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def members_of(broker: AsyncBroker, stack: ExitStack, **config: str) -> None:
+    stack.enter_context(member(cast("Broker", broker), "a", **config))
+
+
+async def left(stack: ExitStack) -> None:
+    await aside(stack.close)
+
+
+@pytest.mark.parametrize(("protocol", "kind"), [("classic", "classic"), ("consumer", "consumer")])
+async def test_a_group_has_its_state_members_offsets_and_lag(broker: AsyncBroker, protocol: str, kind: str) -> None:
+    services = broker.services
+    assert (await groups.group_page(services)).groups == ()
+    with pytest.raises(NotFoundError):
+        await groups.group_view(services, "g")
+    await broker.produce("orders", "a", "b", partition=1)
+    stack = ExitStack()
+    await aside(lambda: members_of(broker, stack, **({"group_protocol": "consumer"} if kind == "consumer" else {})))
+    try:
+        group = broker.group("g")
+        await group.wait_until_stable(members=1)
+        await group.wait_until_caught_up()
+        await broker.produce("orders", "c", partition=0)
+        view = await groups.group_view(services, "g")
+        described = await group.describe()
+        assert (view.type, view.state, view.generation) == (kind, "Stable", described.generation)
+        assert view.state in view.states
+        assert (view.member_count, view.protocol) == (1, described.protocol)
+        (one,) = view.members
+        assert (one.member_id, one.client_id) == (described.members[0].member_id, "a")
+        assert one.subscribed_topics == ("orders",)
+        assert one.assigned is not None
+        assert {(each.topic, each.partition) for each in one.assigned} == {("orders", 0), ("orders", 1)}
+        assert (one.target == one.assigned) == (kind == "consumer")
+        assert (one.is_leader, one.epoch is None) == ((True, True) if kind == "classic" else (False, False))
+        committed = await group.committed()
+        lag = await group.lag()
+        assert {(each.topic, each.partition): each.committed for each in view.offsets} == committed
+        for each in view.offsets:
+            assert each.lag is not None
+            assert each.lag <= lag[each.topic, each.partition] + 1  # the member goes on reading
+        assert json.loads(json.dumps(dataclass_json(view)))["members"][0]["clientId"] == "a"
+        (row,) = (await groups.group_page(services)).groups
+        assert (row.group_id, row.type, row.members) == ("g", kind, 1)
+    finally:
+        await left(stack)
+
+
+async def test_transactions_have_their_states_and_partitions(broker: AsyncBroker) -> None:
+    services = broker.services
+    assert (await transactions.transaction_page(services)).transactions == ()
+
+    def begin() -> Producer:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "copier"})
+        producer.init_transactions(PATIENCE_S)
+        producer.begin_transaction()
+        producer.produce("orders", b"x", partition=1)
+        producer.flush(PATIENCE_S)
+        return producer
+
+    producer = await aside(begin)
+    (one,) = (await transactions.transaction_page(services)).transactions
+    assert (one.transactional_id, one.state) == ("copier", "Ongoing")
+    assert [(each.topic, each.partition) for each in one.partitions] == [("orders", 1)]
+    (writer,) = await logs.producers(services, "orders", 1)
+    assert (writer.producer_id, writer.producer_epoch) == (one.producer_id, one.producer_epoch)
+    assert writer.transaction_begins == 0
+    assert (writer.batches[0].first_sequence, writer.batches[0].last_sequence) == (0, 0)
+    view = await logs.log_view(services, "orders", 1)
+    assert (view.last_stable_offset, view.high_watermark) == (0, 1)
+    await aside(lambda: producer.abort_transaction(PATIENCE_S))
+    page = await transactions.transaction_page(services)
+    assert page.transactions[0].state == "CompleteAbort"
+    assert page.transactions[0].state in page.states
+    (aborted,) = await logs.aborted_transactions(services, "orders", 1)
+    assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (one.producer_id, 0, 1)
+    assert (await transactions.transaction_page(services, "copier")).transactions == ()
+
+
+async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) -> None:
+    """A client of our own, which asks for one partition and waits."""
+    services = broker.services
+    await broker.produce("orders", "a", partition=1)
+    host, port = broker.bootstrap_servers.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    partition = FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=4096)
+    first = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        session_id=0,
+        session_epoch=0,
+        topics=[FetchTopic(topic="orders", partitions=[partition])],
+    )
+    session_id = struct.unpack_from(">i", await asked(reader, writer, first, 11), 4 + 4 + 4 + 2 - 4)[0]
+    (session,) = await clients.fetch_sessions(services)
+    assert (session.id, session.epoch, session.uses_topic_ids, session.partition_count) == (session_id, 1, False, 1)
+    (cached,) = session.partitions
+    assert (cached.topic, cached.partition, cached.fetch_offset, cached.high_watermark) == ("orders", 1, 0, 1)
+    partition.fetch_offset = 1
+    second = FetchRequest(
+        max_wait_ms=2**31 - 1,
+        min_bytes=1,
+        session_id=session_id,
+        session_epoch=1,
+        topics=[FetchTopic(topic="orders", partitions=[partition])],
+    )
+    frame = frame_of(second, 11, correlation_id=77)
+    writer.write(struct.pack(">i", len(frame)) + frame)
+    while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0)  # the request is on its way
+    (one,) = delayed
+    assert (one.correlation_id, one.version, one.node) == (77, 11, 1)
+    assert one.client == "{}:{}".format(*writer.get_extra_info("sockname"))
+    assert one.waits_for == "appends to orders-1: at least 1 bytes, at most 2147483647 ms"
+    assert (await clients.fetch_sessions(services))[0].epoch == 2
+    await broker.produce("orders", "b", partition=1)
+    assert (await answer(reader))[:4] == struct.pack(">i", 77)
+    assert await clients.delayed_requests(services) == ()
+    writer.close()
+    await writer.wait_closed()
+
+
+@pytest.mark.parametrize("broker", [{"group.initial.rebalance.delay.ms": "3600000"}], indirect=True)
+async def test_a_member_that_waits_to_join_is_shown(broker: AsyncBroker) -> None:
+    """The first member of a group waits for others: `group.initial.rebalance.delay.ms`."""
+    services = broker.services
+    await groups.group_page(services)
+    host, port = broker.bootstrap_servers.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    subscription = encode_versioned(ConsumerProtocolSubscription(topics=["orders"]), 1)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
+    )
+    find = FindCoordinatorRequest(key="g")
+    while (await asked(reader, writer, find, 0))[4:6] != b"\0\0":  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0)  # the topic of the groups is being made
+    frame = frame_of(join, 3, correlation_id=5)
+    writer.write(struct.pack(">i", len(frame)) + frame)
+    while not (delayed := await clients.delayed_requests(services)):  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0)  # the request is on its way
+    assert delayed[0].waits_for == "the other members of its group"
+    view = await groups.group_view(services, "g")
+    assert (view.state, view.waiting_to_join) == ("PreparingRebalance", 1)
+    (one,) = view.members
+    assert (one.waits_in, one.subscribed_topics, one.protocols) == ("JoinGroup", ("orders",), ("range",))
+    assert one.session_timeout_ms == one.rebalance_timeout_ms == 60_000
+    writer.close()
+    await writer.wait_closed()
+
+
+async def asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Any, version: int) -> bytes:
+    frame = frame_of(request, version)
+    writer.write(struct.pack(">i", len(frame)) + frame)
+    return await answer(reader)
+
+
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    """A response without its length."""
+    return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+
+
+async def test_a_log_is_shown_with_its_look_ups(broker: AsyncBroker) -> None:
+    services = broker.services
+    for number in range(40):
+        await broker.produce("orders", f"record {number}", partition=0)
+    view = await logs.log_view(services, "orders", 0)
+    assert (view.high_watermark, view.segment_count) == (40, 1)
+    page = await logs.batches(services, "orders", 0, 10, most=5)
+    assert [each.base_offset for each in page.batches] == [10, 11, 12, 13, 14]
+    assert page.next_offset == 15
+    found = await logs.find_offset(services, "orders", 0, 33)
+    assert found.found is not None
+    data, tree = await logs.batch(services, "orders", 0, found.found.segment, found.found.position)
+    assert len(data) == found.found.size
+    assert tree.find("[0]", "base_offset").value == 33
+    assert (await logs.find_time(services, "orders", 0, 0)).found is not None
+    entries = await logs.offset_entries(services, "orders", 0, 0)
+    assert {each.position for each in entries} >= {each.start for each in found.steps if each.kind == "scan"} - {0}
+    assert len(await logs.time_entries(services, "orders", 0, 0, stride=2)) >= 1
+    for asked_for in ("orders", 9), ("nothing", 0):
+        with pytest.raises(OperationError):
+            await logs.log_view(services, *asked_for)
+    with pytest.raises(OperationError, match="none with base offset 7"):
+        await logs.batch(services, "orders", 0, 7, 0)
+    with pytest.raises(OperationError, match="none with base offset 7"):
+        await logs.time_entries(services, "orders", 0, 7)
+
+
+async def test_damaged_bytes_are_a_tree_or_an_error_of_one_line(broker: AsyncBroker) -> None:
+    services = broker.services
+    await broker.produce("orders", "a", "b", partition=0)
+    _, tree = await logs.batch(services, "orders", 0, 0, 5)
+    assert [leaf.type for leaf in tree.leaves()] == ["ERROR"]
+    topic = services.core.topics.get("orders")
+    assert topic is not None
+    damage(topic.partitions[0].log.segments[0].log.path)
+    with pytest.raises(OperationError, match="the log cannot be read"):
+        await logs.batches(services, "orders", 0, 1)
+    assert (await logs.log_view(services, "orders", 0)).high_watermark == 2
+
+
+def damage(path: str) -> None:
+    with open(path, "r+b") as file:
+        file.write(b"\xff" * 61)

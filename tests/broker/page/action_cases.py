@@ -1,0 +1,154 @@
+"""The actions of the view Do, as users fill their forms: what has to be there before, and what afterwards."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from minibroker import Broker
+from tests.broker.control.http import Control
+
+VALUE: Final = """it's "so" <b>$HOME</b>"""
+
+
+class Case(NamedTuple):
+    """One form.
+
+    `before` prepares the broker. `after` looks at it: what it returns is `expected`, whoever has done the action.
+    `{directory}` in a field is a directory that is not there yet.
+    """
+
+    name: str
+    fields: dict[str, str]
+    expected: Any
+    after: Callable[[Broker, str, Path], Any]
+    before: Callable[[Broker], Any] = lambda _: None
+    has_tool: bool = False
+
+    def filled(self, directory: Path) -> dict[str, str]:
+        """The fields with their values."""
+        return {name: value.format(directory=directory) for name, value in self.fields.items()}
+
+
+def cleared(broker: Broker) -> None:
+    """Bring a broker to the state that each case begins with."""
+    broker.reset()
+    page = Control(broker.page_url)
+    for each in page.get("/control/snapshots")["snapshots"]:
+        page.delete(f"/control/snapshots/{each['name']}")
+
+
+def _read(broker: Broker, *_: object) -> list[tuple[Any, ...]]:
+    return [(each.key, each.value, list(each.headers), each.codec) for each in broker.records("orders")]
+
+
+def _three_records(broker: Broker) -> None:
+    for number in range(3):
+        broker.produce("orders", f"value-{number}", partition=1)
+
+
+def _words(_: Broker, output: str, __: Path) -> list[bool]:
+    """Whether the values stand in what the way has printed."""
+    return [f"value-{number}" in output for number in range(3)]
+
+
+def _topic(broker: Broker, *_: object) -> tuple[int, dict[str, str]]:
+    found = broker.topics()["made"]
+    return found.partitions, dict(found.configs)
+
+
+def _faults(broker: Broker, *_: object) -> list[dict[str, Any]]:
+    return [each.to_json() for each in broker.faults.list()]
+
+
+def _save(broker: Broker) -> None:
+    broker.produce("orders", "saved", partition=0)
+    Control(broker.page_url).post("/control/snapshots", {"name": "one"}, status=201)
+    broker.reset()
+
+
+def _is_later(broker: Broker, *_: object) -> bool:
+    return broker.clock.now_ms() > time.time() * 1000 + 3_000_000
+
+
+CASES: Final = (
+    Case(
+        "produce",
+        {"topic": "orders", "value": VALUE, "key": "k 1", "headers": "a=1\nb=2", "codec": "gzip"},
+        [(b"k 1", VALUE.encode(), [("a", b"1"), ("b", b"2")], "gzip")],
+        _read,
+        has_tool=True,
+    ),
+    Case("produce", {"topic": "orders", "key": "gone"}, [(b"gone", None, [], "none")], _read, has_tool=True),
+    Case(
+        "produce",
+        {"topic": "orders", "value": "there", "partition": "1", "timestamp": "17"},
+        [(1, 17, b"there")],
+        lambda broker, *_: [(each.partition, each.timestamp, each.value) for each in broker.records("orders")],
+    ),
+    Case(
+        "read_records",
+        {"topic": "orders", "partition": "1", "start": "1", "limit": "1"},
+        [False, True, False],
+        _words,
+        _three_records,
+        has_tool=True,
+    ),
+    Case("read_records", {"topic": "orders"}, [True, True, True], _words, _three_records, has_tool=True),
+    Case(
+        "create_topic",
+        {"name": "made", "partitions": "3", "replication_factor": "2", "configs": "retention.ms=60000"},
+        (3, {"retention.ms": "60000"}),
+        _topic,
+        has_tool=True,
+    ),
+    Case(
+        "move_leader",
+        {"topic": "orders", "partition": "0", "node_id": "3"},
+        3,
+        lambda broker, *_: broker.leader("orders", 0),
+        lambda broker: broker.move_leader("orders", 0, 1),
+        has_tool=True,
+    ),
+    Case("stop_broker", {"node_id": "2"}, False, lambda broker, *_: broker.brokers[2].is_up),
+    Case(
+        "start_broker",
+        {"node_id": "2"},
+        True,
+        lambda broker, *_: broker.brokers[2].is_up,
+        lambda broker: broker.brokers[2].stop(),
+    ),
+    Case("advance_clock", {"seconds": "3600.5"}, True, _is_later),
+    Case(
+        "add_fault",
+        {"api": "Produce", "versions": "3+", "error": "NOT_ENOUGH_REPLICAS", "times": "2", "delay_ms": "1.5"},
+        [{"api": "Produce", "versions": "3+", "error": "NOT_ENOUGH_REPLICAS", "times": 2, "delay_ms": 1.5}],
+        _faults,
+    ),
+    Case("add_fault", {"black_hole": "true", "api": "Fetch"}, [{"black_hole": True, "api": "Fetch"}], _faults),
+    Case("clear_faults", {}, [], _faults, lambda broker: broker.faults.add(api="Fetch", delay_ms=1)),
+    Case("reset", {}, [], _read, lambda broker: broker.produce("orders", "1")),
+    Case(
+        "reset",
+        {"keep_topics": "true"},
+        True,
+        lambda broker, *_: "kept" in broker.topics(),
+        lambda broker: broker.create_topic("kept"),
+    ),
+    Case(
+        "take_snapshot",
+        {"name": "a/b", "directory": "{directory}"},
+        True,
+        lambda _, __, directory: any(directory.iterdir()),
+    ),
+    Case(
+        "restore_snapshot",
+        {"name": "one"},
+        [b"saved"],
+        lambda broker, *_: [each.value for each in broker.records("orders")],
+        _save,
+    ),
+)
+
+
+IDS: Final = [f"{number}-{case.name}" for number, case in enumerate(CASES)]

@@ -1,0 +1,35 @@
+"""A broker with a page, shared by the tests of a module."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import Broker
+from tests.broker.control.http import Control
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Broker]:
+    with Broker(page=True, topics=["orders:2"]) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Broker]:
+    """Three brokers with a page."""
+    with Broker(page=True, topics=["orders:2"], brokers=3) as broker:
+        yield broker
+
+
+@pytest.fixture
+def page(shown: Broker) -> Control:
+    """A client of the page's server."""
+    return Control(shown.page_url)
+
+
+@pytest.fixture
+def free_address() -> str:
+    """An address of which nobody else has the port at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return f"127.0.0.1:{found.getsockname()[1]}"

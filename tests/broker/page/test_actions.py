@@ -1,0 +1,179 @@
+"""The view Do without a browser: its forms, and each shown line, which is run and does the same."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
+from tests.broker.control.http import Control
+from tests.broker.page.action_cases import CASES, IDS, Case, cleared
+from tests.clients.kafka_python_client import KafkaConsumer
+from tests.patience import PATIENCE_S
+
+TOOLS = ("kafka-topics", "kafka-console-producer", "kafka-console-consumer", "kafka-reassign-partitions")
+
+
+def prepared(page: Control, name: str, fields: dict[str, str]) -> Any:
+    return page.post(f"/data/actions/{name}", {"fields": fields})
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with Kafka's tools by their names, as users have it on their PATH."""
+    folder = tmp_path_factory.mktemp("tools")
+    program = Path(sys.executable).with_name("minibroker-tools")
+    for name in (*TOOLS, "kafka-leader-election"):
+        (folder / f"{name}.sh").symlink_to(program)
+    return folder
+
+
+def run(line: str, tools: Path) -> str:
+    """The output of a line for a shell. AssertionError if it fails."""
+    assert shutil.which("curl"), "curl"
+    result = subprocess.run(
+        ["sh", "-c", line],
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert result.returncode == 0, result
+    return result.stdout
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+@pytest.mark.parametrize("way", ["request", "python", "curl", "tool"])
+def test_each_line_does_the_same(cluster: Broker, tools: Path, tmp_path: Path, way: str, case: Case) -> None:
+    page = Control(cluster.page_url)
+    cleared(cluster)
+    case.before(cluster)
+    fields = case.filled(tmp_path / "snapshot")
+    found = prepared(page, case.name, fields)
+    assert (found["lines"]["tool"] is not None) is case.has_tool
+    if way == "request":
+        request = found["request"]
+        answer = page.ask(request["method"], f"/control{request['path']}", request["body"])
+        assert answer.status < 300, answer
+        output = str(answer.body)
+    elif way == "python":
+        output = repr(eval(found["lines"]["python"], {"broker": cluster}))
+    elif found["lines"][way] is None:
+        assert found["no_tool"].endswith(".")
+        return
+    else:
+        output = run(found["lines"][way], tools)
+        assert '"message":' not in output
+    assert case.after(cluster, output, tmp_path / "snapshot") == case.expected
+
+
+def test_a_group_is_rebalanced_by_each_line(cluster: Broker, tools: Path) -> None:
+    cleared(cluster)
+    page = Control(cluster.page_url)
+    lines = prepared(page, "rebalance", {"group_id": "a/b c"})["lines"]
+    assert lines["tool"] is None
+    consumer = KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="a/b c")
+    try:
+        for way in ("python", "curl"):
+            while cluster.group("a/b c").describe().state != "Stable":
+                consumer.poll(100)
+            if way == "python":
+                eval(lines["python"], {"broker": cluster})
+            else:
+                assert run(lines["curl"], tools) == ""
+            assert cluster.group("a/b c").describe().state == "PreparingRebalance"
+    finally:
+        consumer.close()
+
+
+def test_a_partition_that_there_is_not_cannot_be_moved_by_a_tool(cluster: Broker) -> None:
+    cleared(cluster)
+    page = Control(cluster.page_url)
+    fields = {"topic": "none", "partition": "0", "node_id": "2"}
+    assert prepared(page, "move_leader", fields)["no_tool"] == "The broker does not know this partition."
+    fields = {"topic": "orders", "partition": "7", "node_id": "2"}
+    assert prepared(page, "move_leader", fields)["lines"]["tool"] is None
+
+
+def test_the_form_of_a_fault_has_the_fields_of_the_table(page: Control) -> None:
+    (form,) = [each for each in page.get("/data/actions")["actions"] if each["name"] == "add_fault"]
+    rows = (*MATCH, *HOW_OFTEN, *WHAT)
+    assert {each["name"]: each["meaning"] for each in form["fields"]} == {row.name: row.meaning for row in rows}
+    (drop,) = [each for each in form["fields"] if each["name"] == "drop"]
+    assert (drop["kind"], drop["choices"]) == ("choice", ["before", "after"])
+
+
+def test_each_field_has_a_meaning(page: Control) -> None:
+    for action in page.get("/data/actions")["actions"]:
+        assert action["meaning"]
+        assert all(field["meaning"] for field in action["fields"]), action
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "error"),
+    [
+        ("create_topic", {"name": ""}, "name: a value is needed"),
+        ("create_topic", {"name": "a", "configs": "retention.ms"}, "configs: 'retention.ms' is not NAME=VALUE"),
+        ("create_topic", {"naame": "a"}, "naame: there is no such field; did you mean name?"),
+        ("restore_snapshot", {"name": "none"}, "there is no snapshot 'none'; snapshots: none"),
+    ],
+)
+def test_a_form_that_cannot_be_sent_says_why(page: Control, name: str, fields: dict[str, str], error: str) -> None:
+    assert prepared(page, name, fields) == {"error": error}
+
+
+def test_the_control_plane_says_what_is_wrong_with_a_value(page: Control) -> None:
+    request = prepared(page, "produce", {"topic": "orders", "partition": "two"})["request"]
+    status, word, message = page.ask(request["method"], f"/control{request['path']}", request["body"]).problem
+    assert (status, word) == (400, "bad_request")
+    assert message.startswith("records.0.partition: ")
+    assert "'two'" in message
+
+
+def test_an_unknown_action_is_404(page: Control) -> None:
+    assert page.ask("POST", "/data/actions/fly", {"fields": {}}).problem == (
+        404,
+        "not_found",
+        "there is no action 'fly'",
+    )
+
+
+def test_records_that_a_line_of_the_console_producer_cannot_hold_have_none(page: Control) -> None:
+    for fields in ({"value": "a\tb"}, {"value": "a\nb"}, {"key": "NULL"}, {"value": "a", "headers": "a=1,2"}):
+        assert prepared(page, "produce", {"topic": "orders", **fields})["lines"]["tool"] is None, fields
+
+
+def test_a_header_that_comes_twice_is_sent_twice(shown: Broker, page: Control) -> None:
+    found = prepared(page, "produce", {"topic": "orders", "value": "1", "headers": "a=1\na=2"})
+    page.post(f"/control{found['request']['path']}", found["request"]["body"])
+    eval(found["lines"]["python"], {"broker": shown})
+    assert [each.headers for each in shown.records("orders")] == [(("a", b"1"), ("a", b"2"))] * 2
+
+
+def test_with_a_token_the_line_of_curl_has_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker(page=True, control_token="it's") as broker:
+        page = Control(broker.page_url)
+        headers = {"Authorization": "Bearer it's"}
+        answer = page.ask("POST", "/data/actions/create_topic", {"fields": {"name": "made"}}, headers)
+        monkeypatch.setenv("MINIBROKER_CONTROL_TOKEN", "it's")
+        assert '"error"' not in run(answer.body["lines"]["curl"], tmp_path)
+        assert "made" in broker.topics()
+
+
+def test_forms_offer_what_the_broker_has(cluster: Broker) -> None:
+    cleared(cluster)
+    cluster.faults.add(api="Fetch", delay_ms=1)
+    cluster.brokers[3].stop()
+    found = Control(cluster.page_url).get("/data/choices")
+    assert found["topics"] == ["orders"]
+    assert found["brokers"][2] == {"node_id": 3, "is_up": False}
+    assert found["faults"] == [{"fired": 0, "fault": {"api": "Fetch", "delay_ms": 1}}]
+    assert "Produce" in found["apis"]
+    assert "NOT_LEADER_OR_FOLLOWER" in found["errors"]
+    cleared(cluster)

@@ -1,0 +1,73 @@
+"""A lesson in a real browser: its goals are marked while a client works."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from minibroker import Broker
+from minibroker.page.lessons.catalogue import LESSONS
+from tests.broker.page.browser import Window, launched
+from tests.broker.page.test_lessons import answer_to, run
+from tests.patience import PATIENCE_S
+
+expect.set_options(timeout=PATIENCE_S * 1000)
+FIRST = LESSONS[0]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def lab() -> Iterator[Broker]:
+    with Broker(page=True, topics=["orders"]) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, scheme: str) -> None:
+    window = Window(browser, lab.page_url, scheme=scheme)
+    page = window.open("/lessons")
+    page.get_by_role("link", name=FIRST.title).click()
+    goals = page.get_by_role("region", name="Goals")
+    expect(goals.get_by_role("status")).to_have_text("0 of 3 goals are reached.")
+    goals.get_by_role("button", name="Hint").first.press("Enter")
+    expect(goals).to_contain_text("It sends ApiVersions before anything else.")
+    run(answer_to(FIRST), lab)
+    expect(goals.get_by_role("status")).to_have_text("All goals are reached.")
+    if scheme == "light":
+        window.picture("lab-lesson")
+    window.check_accessibility()
+    goals.get_by_role("button", name="Begin again").click()
+    page.get_by_role("link", name="Lesson 2 →").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"2. {LESSONS[1].title}")
+    window.close()
+
+
+def test_answers_are_shown_to_teachers_alone(browser: Browser, lab: Broker) -> None:
+    window = Window(browser, lab.page_url)
+    answer = window.page.get_by_role("region", name="Answer")
+    window.open("/lessons/1")
+    expect(answer).to_have_count(0)
+    window.open("/lessons/1?answers=1")
+    expect(answer).to_contain_text("by-hand")
+    window.close()
+
+
+def test_the_addresses_of_a_lesson_are_those_of_the_lab(browser: Browser, lab: Broker) -> None:
+    window = Window(browser, lab.page_url)
+    main = window.open("/lessons/7").get_by_role("main")
+    expect(main).to_contain_text(f"connects to {lab.bootstrap_servers}")
+    expect(main).to_contain_text(f"curl -sS {lab.page_url}/control/faults")
+    main.get_by_role("link", name="Do").click()
+    expect(window.page.locator("#field-disconnect")).to_have_value("after")
+    window.close()
+
+
+def test_a_lesson_that_does_not_exist_is_an_unknown_address(browser: Browser, lab: Broker) -> None:
+    window = Window(browser, lab.page_url)
+    expect(window.open("/lessons/11").get_by_role("heading", level=1)).to_have_text("Unknown address")
+    window.close()

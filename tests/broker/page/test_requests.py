@@ -1,0 +1,260 @@
+"""The list of requests and one request, as the page's server has them."""
+
+import asyncio
+import http.client
+import json
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker, Security
+from minibroker.clock import ManualClock
+from minibroker.inspection.tape import MOST_KEPT, Tap
+from minibroker.page.recorder import Recorder
+from minibroker.page.routes.requests import live
+from tests.broker.control.http import Control
+from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, TopicPartition, kafka_errors
+from tests.patience import PATIENCE_S
+
+
+def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
+    body = struct.pack(">hhih", 18, 0, correlation_id, len(client_id)) + client_id
+    return struct.pack(">i", len(body)) + body
+
+
+def exchange(broker: Broker, *frames: bytes) -> list[bytes]:
+    """Send frames together, and return the frames that come back."""
+    answers = []
+    with socket.create_connection(broker.address, timeout=PATIENCE_S) as client, client.makefile("rb") as stream:
+        client.sendall(b"".join(frames))
+        for _ in frames:
+            head = stream.read(4)
+            answers.append(head + stream.read(*struct.unpack(">i", head)))
+    return answers
+
+
+def last_rows(page: Control, count: int) -> list[Any]:
+    last = page.get("/data/requests")["last"]
+    rows: list[Any] = page.get(f"/data/requests/rows?first={last - count + 1}&last={last}")["rows"]
+    return rows
+
+
+def test_each_request_has_its_bytes_and_those_of_its_own_response(shown: Broker, page: Control) -> None:
+    frames = [api_versions(7), api_versions(8), api_versions(9)]
+    answers = exchange(shown, *frames)
+    rows = last_rows(page, 3)
+    assert [row["api"] for row in rows] == ["ApiVersions"] * 3
+    assert [row["client_id"] for row in rows] == ["raw"] * 3
+    for row, frame, answer in zip(rows, frames, answers, strict=True):
+        found = page.get(f"/data/requests/{row['number']}")
+        assert bytes.fromhex(found["request"]["hex"]) == frame
+        assert bytes.fromhex(found["response"]["hex"]) == answer
+        assert (found["bytes_in"], found["bytes_out"]) == (len(frame), len(answer))
+        assert (found["state"], found["outcome"]) == ("ok", "ok")
+        assert found["duration_ms"] >= 0
+
+
+def field(tree: Any, *names: str) -> Any:
+    for name in names:
+        (tree,) = [child for child in tree["children"] if child["name"] == name]
+    return tree
+
+
+def test_fields_tell_where_their_bytes_are(shown: Broker, page: Control) -> None:
+    exchange(shown, api_versions(1234, b"a client"))
+    (row,) = last_rows(page, 1)
+    part = page.get(f"/data/requests/{row['number']}")["request"]
+    data = bytes.fromhex(part["hex"])
+    client_id = field(part["tree"], "header", "clientId")
+    assert client_id["value"] == "a client"
+    assert data[client_id["start"] : client_id["end"]] == b"\x00\x08a client"
+    assert field(part["tree"], "header", "correlationId")["value"] == 1234
+
+
+@pytest.mark.parametrize("codec", [None, "gzip"])
+def test_records_of_a_real_client_are_opened(shown: Broker, page: Control, codec: str | None) -> None:
+    producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, compression_type=codec)
+    producer.send("orders", b"<script>alert(1)</script>" * 9, partition=0).get(PATIENCE_S)
+    producer.close()
+    numbers = page.get("/data/requests?api=Produce")["numbers"]
+    found = page.get(f"/data/requests/{numbers[-1]}")
+    assert found["about"].startswith("orders-0 (1 record, ")
+    batch = field(found["request"]["tree"], "body", "topicData", "[0]", "partitionData", "[0]", "records", "[0]")
+    holder = field(batch, "records")["inside"] if codec else batch
+    assert field(holder, "[0]", "value")["value"] == "<script>alert(1)</script>" * 9
+
+
+def test_a_fetch_shows_the_bytes_of_the_file(shown: Broker, page: Control) -> None:
+    shown.produce("orders", b"of the file", partition=1)
+    consumer = KafkaConsumer(bootstrap_servers=shown.bootstrap_servers, consumer_timeout_ms=PATIENCE_S * 1000)
+    consumer.assign([TopicPartition("orders", 1)])
+    consumer.seek_to_beginning()
+    assert next(consumer).value == b"of the file"
+    consumer.close()
+    numbers = page.get("/data/requests?api=Fetch&q=1+record")["numbers"]
+    found = page.get(f"/data/requests/{numbers[0]}")
+    data = bytes.fromhex(found["response"]["hex"])
+    assert len(data) == found["bytes_out"]
+    assert b"of the file" in data
+
+
+def test_a_record_of_many_bytes_is_cut_and_that_is_said(shown: Broker, page: Control) -> None:
+    producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, max_request_size=1 << 23)
+    with pytest.raises(kafka_errors.MessageSizeTooLargeError):
+        producer.send("orders", bytes(3 << 20), partition=0).get(PATIENCE_S)
+    producer.close()
+    number = page.get("/data/requests?api=Produce")["numbers"][-1]
+    part = page.get(f"/data/requests/{number}")["request"]
+    assert part["size"] > 3 << 20
+    assert part["kept"] == MOST_KEPT + 4
+    assert len(part["hex"]) == 2 * part["kept"]
+
+
+def test_filters_choose_by_api_words_and_errors(shown: Broker, page: Control) -> None:
+    exchange(shown, api_versions(1, b"first one"), api_versions(2, b"second"))
+    with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR", client_id="third"):
+        exchange(shown, api_versions(3, b"third"))
+    first, second, third = (row["number"] for row in last_rows(page, 3))
+
+    def numbers(query: str) -> set[int]:
+        return {first, second, third} & set(page.get(f"/data/requests?{query}")["numbers"])
+
+    assert numbers("api=ApiVersions") == {first, second, third}
+    assert numbers("api=Fetch") == set()
+    assert numbers("q=FIRST+one") == {first}
+    assert numbers("errors=true") == {third}
+    assert numbers("q=unknown_server&api=ApiVersions") == {third}
+    assert "ApiVersions" in page.get("/data/requests/apis")["apis"]
+
+
+def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: Control) -> None:
+    with shown.fault(api="ApiVersions", black_hole=True, client_id="lost"), events(page, "?q=lost") as stream:
+        with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+            client.sendall(api_versions(5, b"lost"))
+            row = next(stream)
+            assert (row["state"], row["outcome"], row["duration_ms"]) == ("waiting", "waiting", None)
+        row = next(stream)
+    assert (row["state"], row["outcome"]) == ("none", "the connection closed")
+    assert page.get(f"/data/requests/{row['number']}")["response"] is None
+
+
+@contextmanager
+def events(page: Control, query: str = "") -> Iterator[Iterator[Any]]:
+    """The rows of the live stream."""
+    connection = http.client.HTTPConnection(page.host or "", page.port, timeout=PATIENCE_S)
+    connection.request("GET", f"/data/requests/live{query}")
+    response = connection.getresponse()
+    assert response.headers["content-type"].startswith("text/event-stream")
+    head = response.readline()
+    assert json.loads(head.removeprefix(b"data: "))["rows"] == []
+
+    def rows() -> Iterator[Any]:
+        while line := response.readline():
+            if line.startswith(b"data: "):
+                yield from json.loads(line.removeprefix(b"data: "))["rows"]
+
+    try:
+        yield rows()
+    finally:
+        connection.close()
+
+
+def test_the_stream_tells_each_request_that_comes(shown: Broker, page: Control) -> None:
+    with events(page, "?api=ApiVersions&q=live") as stream:
+        exchange(shown, *(api_versions(number, b"live") for number in range(1000)))
+        seen: dict[int, Any] = {}
+        for row in stream:
+            if row["state"] == "ok":
+                seen[row["number"]] = row
+            if len(seen) == 1000:
+                break
+    numbers = sorted(seen)
+    assert numbers == list(range(numbers[0], numbers[0] + 1000))
+
+
+async def streamed(recorder: Recorder, *steps: Callable[[], None]) -> list[list[int]]:
+    """The numbers of the rows in each event of a stream without a filter, after each step."""
+    stream = aiter((await live(recorder)).body_iterator)
+    await anext(stream)
+    found: list[list[int]] = []
+    for step in steps:
+        step()
+        recorder.catch_up()
+        event = str(await anext(stream))
+        found.append([row["number"] for row in json.loads(event.removeprefix("data: "))["rows"]])
+    return found
+
+
+def test_of_a_flood_the_newest_rows_are_sent_and_those_that_have_waited() -> None:
+    recorder = Recorder()
+    tape = recorder.open_tape(ManualClock(), Mock())
+    first, other = (tape.tap((("::1", 9092), ("::1", port)), 0) for port in (1, 2))
+
+    def asked(tap: Tap) -> None:
+        tap.before(Mock())(memoryview(api_versions(7)[4:]), None)
+
+    def answered(tap: Tap) -> None:
+        tap.sent(bytearray(struct.pack(">ii", 4, 7)), [])
+
+    def flood() -> None:
+        for _ in range(1000):
+            asked(other)
+            answered(other)
+        answered(first)
+
+    sent = asyncio.run(streamed(recorder, lambda: asked(first), flood))
+    assert sent == [[1], [1, *range(902, 1002)]]
+
+
+def test_the_page_ends_with_the_broker_while_a_stream_is_open() -> None:
+    with Broker(page=True) as broker, events(Control(broker.page_url)) as stream:
+        broker.stop()
+        assert list(stream) == []
+
+
+@pytest.mark.parametrize(("path", "status"), [("99999", 404), ("0", 400), ("-1", 400), ("x", 400), ("1.5", 400)])
+def test_numbers_that_no_request_has_are_refused(page: Control, path: str, status: int) -> None:
+    assert page.ask("GET", f"/data/requests/{path}").problem[0] == status
+
+
+def test_bytes_that_are_no_request_are_shown(shown: Broker, page: Control) -> None:
+    with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+        client.sendall(b"\x00\x00\x00\x06nobody")
+        assert client.recv(1) == b""
+    (row,) = last_rows(page, 1)
+    assert (row["api"], row["state"]) == ("unreadable", "none")
+    assert bytes.fromhex(page.get(f"/data/requests/{row['number']}")["request"]["hex"]) == b"\x00\x00\x00\x06nobody"
+
+
+def test_passwords_are_not_shown() -> None:
+    security = Security("SASL_PLAINTEXT", users={"alice": "a password"}, mechanisms=["PLAIN"])
+    with Broker(page=True, security=security) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **security.librdkafka("alice")})
+        producer.list_topics(timeout=PATIENCE_S)
+        page = Control(broker.page_url)
+        found = [page.get(f"/data/requests/{number}") for number in page.get("/data/requests?q=sasl")["numbers"]]
+    texts = json.dumps(found)
+    logins = [each for each in found if each["api"] == "SaslAuthenticate"]
+    assert logins
+    assert all(login["request"]["masked"] for login in logins)
+    assert b"a password".hex() not in texts
+    assert "a password" not in texts
+
+
+def test_a_request_is_shown_in_another_version(shown: Broker, page: Control) -> None:
+    exchange(shown, api_versions(77, b"a client"))
+    (row,) = last_rows(page, 1)
+    found = page.get(f"/data/requests/{row['number']}")
+    assert {0, 3, 4} <= set(found["versions"])
+    parts = page.get(f"/data/requests/{row['number']}/versions/3")["parts"]
+    assert field(parts["request"]["tree"], "header", "requestApiVersion")["value"] == 3
+    assert field(parts["request"]["tree"], "header", "clientId")["value"] == "a client"
+    assert field(parts["response"]["tree"], "header", "correlationId")["value"] == 77
+    assert "no version 99" in page.get(f"/data/requests/{row['number']}/versions/99")["parts"]["request"]["reason"]
+    assert page.ask("GET", "/data/requests/99999/versions/0").problem[0] == 404

@@ -1,0 +1,121 @@
+"""The time line as the page's server has it, and in a real browser."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from playwright.sync_api import Browser, expect
+
+from minibroker import Broker
+from tests.broker.control.http import Control
+from tests.broker.page.browser import Window, launched
+from tests.patience import PATIENCE_S
+
+expect.set_options(timeout=PATIENCE_S * 1000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def used() -> Iterator[Broker]:
+    """A broker with two commits of a group, a fault, a move of a leader and a cleaning."""
+    latest = "latest:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
+    with Broker(page=True, brokers=2, topics=["orders", latest]) as broker:
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = Producer(servers)
+        for _ in range(6):
+            producer.produce("latest", b"x" * 100, key=b"k")
+            assert producer.flush(PATIENCE_S) == 0
+        broker.compact()
+        broker.clock.advance(1)
+        consumer = Consumer(
+            {**servers, "group.id": "billing", "client.id": "billing-1", "auto.offset.reset": "earliest"}
+            | {"enable.auto.commit": False}
+        )
+        consumer.subscribe(["orders"])
+        for number in range(2):
+            producer.produce("orders", b"%d" % number)
+            assert producer.flush(PATIENCE_S) == 0
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None
+            assert message.error() is None
+            broker.clock.advance(1)  # so that no two commits are in one ms
+            consumer.commit(message=message, asynchronous=False)
+            broker.clock.advance(1)
+        consumer.close()
+        with broker.fault(api="Produce", error="NOT_ENOUGH_REPLICAS", times=1):
+            producer.produce("latest", b"x" * 100, key=b"k")
+            assert producer.flush(PATIENCE_S) == 0
+        broker.clock.advance(1)
+        broker.move_leader("orders", 0, to=2 if broker.leader("orders") == 1 else 1)
+        yield broker
+
+
+def requests(page: Control, api: str) -> list[int]:
+    """The numbers of the requests of an API."""
+    rows: list[Any] = page.get("/data/requests/rows?first=1&last=500")["rows"]
+    return [each["number"] for each in rows if each["api"] == api]
+
+
+def test_requests_and_events_are_in_their_order(used: Broker) -> None:
+    line = Control(used.page_url).get("/data/timeline")
+    assert sum(sum(each.values()) for each in line["buckets"]) == line["last"] - line["first"] + 1
+    kinds = [each["kind"] for each in line["events"]]
+    assert set(kinds) >= {"rebalance", "fault", "cleaning", "leader"}
+    assert kinds.index("cleaning") < kinds.index("rebalance") < kinds.index("fault")
+    assert kinds[-1] == "leader"
+    numbers = [each["request"] for each in line["events"]]
+    assert numbers == sorted(numbers)
+    texts = [each["text"] for each in line["events"]]
+    assert any("billing has come to generation 1" in each for each in texts)
+
+
+def test_going_back_shows_groups_offsets_and_logs_as_they_were(used: Broker) -> None:
+    page = Control(used.page_url)
+    first, second = requests(page, "OffsetCommit")[:2]
+    before = page.get(f"/data/timeline/{requests(page, 'JoinGroup')[0]}")
+    assert [each["offsets"] for each in before["groups"]] in ([], [[]])
+    for number, offset in ((first, 1), (second, 2)):
+        moment = page.get(f"/data/timeline/{number}")
+        (group,) = moment["groups"]
+        assert (group["group_id"], group["members"], group["generation"]) == ("billing", ["billing-1"], 1)
+        assert group["offsets"] == [{"topic": "orders", "partition": 0, "offset": offset}]
+        logs = {each["topic"]: each for each in moment["logs"]}
+        assert (logs["orders"]["end"], logs["orders"]["end_now"]) == (offset, 2)
+        assert (logs["latest"]["end"], logs["latest"]["end_now"]) == (6, 7)
+        assert not moment["was_cleaned"]
+
+
+def test_a_request_that_is_not_there_is_refused(used: Broker) -> None:
+    assert Control(used.page_url).ask("GET", "/data/timeline/99999").problem[0] == 404
+    assert Control(used.page_url).ask("GET", "/data/timeline/0").problem[0] == 400
+
+
+def test_the_scrubber_goes_back(browser: Browser, used: Broker) -> None:
+    first = requests(Control(used.page_url), "OffsetCommit")[0]
+    window = Window(browser, used.page_url)
+    page = window.open(f"/timeline?at={first}")
+    groups = page.get_by_role("group", name="Groups at that time")
+    expect(groups).to_contain_text("orders-0 at 1")
+    page.get_by_role("slider").press("End")
+    expect(groups).to_contain_text("orders-0 at 2")
+    expect(page.get_by_role("listitem").filter(has_text="The cleaner has compacted latest-0")).to_be_visible()
+    window.picture("lab-time-line")
+    window.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_everybody_can_use_the_time_line(browser: Browser, used: Broker, scheme: str, width: int) -> None:
+    first = requests(Control(used.page_url), "OffsetCommit")[0]
+    window = Window(browser, used.page_url, scheme=scheme, width=width)
+    page = window.open(f"/timeline?at={first}")
+    page.get_by_role("group", name="Logs at that time").wait_for()
+    window.check_accessibility()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    window.close()

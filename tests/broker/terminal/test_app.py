@@ -1,0 +1,202 @@
+"""The lab in a terminal, with keys only, before a broker and its real clients."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import DataTable, Static, Tree
+
+from minibroker import Broker
+from minibroker.terminal.app import LabApp
+from minibroker.terminal.client import PageClient
+from minibroker.terminal.hex_pane import HexPane
+from minibroker.terminal.view import View
+from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
+from tests.patience import PATIENCE_S
+
+SCRIPT = "[bold red]<script>[/]"
+
+
+@pytest.fixture(scope="module")
+def busy() -> Iterator[Broker]:
+    """A broker after a producer and a consumer in a group."""
+    with Broker(page=True, topics=["orders:2"], control_token="secret") as broker:
+        producer = KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers,
+            client_id="shop",
+            compression_type="gzip",
+            linger_ms=60_000,  # all records are in one batch, which flush sends
+        )
+        for number in range(20):
+            producer.send("orders", f"order {number} {SCRIPT * 9}".encode(), partition=0)
+        producer.flush(PATIENCE_S)
+        producer.close()
+        consumer = KafkaConsumer(
+            "orders",
+            bootstrap_servers=broker.bootstrap_servers,
+            client_id="billing-1",
+            group_id="billing/a",
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=PATIENCE_S * 1000,
+        )
+        assert len([next(consumer) for _ in range(20)]) == 20
+        consumer.close()
+        yield broker
+
+
+@asynccontextmanager
+async def opened(url: str, token: str | None = "secret") -> AsyncIterator[Pilot[None]]:
+    """The application in a terminal of 160 columns."""
+    async with LabApp(PageClient(url, token)).run_test(size=(160, 50)) as pilot:
+        yield pilot
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], object]) -> None:
+    """Have the view ask its page, until a condition holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            screen = pilot.app.screen
+            if isinstance(screen, View):
+                screen.refresh_soon()
+            await pilot.app.workers.wait_for_complete()
+            await pilot.pause()
+
+
+def rows_of(pilot: Pilot[None], name: str) -> list[list[str]]:
+    """The texts in the rows of a table; none before it is there."""
+    found = pilot.app.screen.query(f"#{name}")
+    table: DataTable[Any] | None = found.first(DataTable) if found else None
+    return [] if table is None else [[str(cell) for cell in table.get_row(each.key)] for each in table.ordered_rows]
+
+
+def text_of(pilot: Pilot[None], query: str) -> str:
+    found = pilot.app.screen.query(query)
+    return str(found.first(Static).render()) if found else ""
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def open_produce(pilot: Pilot[None]) -> None:
+    """Go to the request that has the records, with keys."""
+    await until(pilot, lambda: rows_of(pilot, "rows"))
+    await press(pilot, "slash", *"produce", "space", *"records", "enter")
+    await until(pilot, lambda: rows_of(pilot, "rows") and all("Produce v" in row[2] for row in rows_of(pilot, "rows")))
+    await press(pilot, "home", "enter")
+    await until(pilot, lambda: pilot.app.screen.query("#request Tree"))
+    await pilot.pause()
+
+
+async def test_requests_are_listed_and_follow(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await until(pilot, lambda: any("billing-1" in row[8] for row in rows_of(pilot, "rows")))
+        before = len(rows_of(pilot, "rows"))
+        KafkaProducer(bootstrap_servers=busy.bootstrap_servers, client_id="just-now").close()
+        await until(pilot, lambda: len(rows_of(pilot, "rows")) > before)
+        await press(pilot, "p")
+        await until(pilot, lambda: True)
+        shown = rows_of(pilot, "rows")
+        KafkaProducer(bootstrap_servers=busy.bootstrap_servers, client_id="later").close()
+        await pilot.app.workers.wait_for_complete()
+        assert rows_of(pilot, "rows") == shown
+        await press(pilot, "p")
+        await until(pilot, lambda: any("later" in row[8] or row[0] > shown[-1][0] for row in rows_of(pilot, "rows")))
+
+
+async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await open_produce(pilot)
+        tree: Tree[Any] = pilot.app.screen.query_one("#request Tree", Tree)
+        pane = pilot.app.screen.query_one("#request HexPane", HexPane)
+        assert tree.has_focus
+        for _ in range(20):
+            await press(pilot, "down")
+            node = tree.cursor_node
+            assert node is not None
+            if str(node.label).startswith("clientId"):
+                break
+        assert pane.data[pane.marked.start : pane.marked.stop] == b"\0\4shop"
+        assert "STRING, 6 bytes from 12" in text_of(pilot, "#request .about")
+        for _ in range(60):
+            await press(pilot, "down")
+            if str(tree.cursor_node and tree.cursor_node.label).startswith("(decompressed)"):
+                break
+        assert b"order 0 " in pane.data
+        lines = [pane.render_line(each).text for each in range(3)]
+        assert lines[0].startswith("000000  ")
+
+
+async def test_values_are_text_and_no_markup(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await open_produce(pilot)
+        tree: Tree[Any] = pilot.app.screen.query_one("#request Tree", Tree)
+        tree.root.expand_all()
+        labels = [str(node.label) for node in _all(tree.root)]
+        assert any(SCRIPT in label for label in labels)
+
+
+def _all(node: Any) -> Iterator[Any]:
+    yield node
+    for child in node.children:
+        yield from _all(child)
+
+
+async def test_the_response_and_the_neighbors_are_a_key_away(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await open_produce(pilot)
+        title = text_of(pilot, ".title")
+        assert title.startswith("Produce v")
+        await press(pilot, "r")
+        await until(pilot, lambda: pilot.app.screen.query_one("#response Tree", Tree).has_focus)
+        number = int(title.split()[-1])
+        await press(pilot, "n")
+        await until(pilot, lambda: text_of(pilot, ".title").endswith(f"request {number + 1}"))
+        await press(pilot, "escape")
+        await until(pilot, lambda: rows_of(pilot, "rows"))
+
+
+async def test_a_log_its_steps_and_a_batch(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await press(pilot, "2")
+        await until(pilot, lambda: rows_of(pilot, "partitions"))
+        names = [row[0] for row in rows_of(pilot, "partitions")]
+        await press(pilot, *["down"] * names.index("orders-0"), "enter")
+        await until(pilot, lambda: rows_of(pilot, "batches"))
+        assert "log end offset 20" in text_of(pilot, "#marks")
+        await press(pilot, "o", *"3", "enter")
+        await until(pilot, lambda: "so 3 is in it" in text_of(pilot, "#steps"))
+        await press(pilot, "o", *"x", "enter")
+        await until(pilot, lambda: "“x” is no offset" in text_of(pilot, "#steps"))
+        await press(pilot, "end", "enter")
+        await until(pilot, lambda: pilot.app.screen.query(Tree))
+        assert pilot.app.screen.query_one(HexPane).data[16] == 2
+        await press(pilot, "escape", "escape")
+        await until(pilot, lambda: rows_of(pilot, "partitions"))
+
+
+async def test_a_group_in_the_state(busy: Broker) -> None:
+    async with opened(busy.page_url) as pilot:
+        await press(pilot, "3")
+        await until(pilot, lambda: rows_of(pilot, "groups"))
+        assert rows_of(pilot, "groups")[0][:3] == ["billing/a", "classic", "Empty"]
+        await press(pilot, "enter")
+        await until(pilot, lambda: rows_of(pilot, "offsets"))
+        assert ["orders-0", "20", "20", "0"] in rows_of(pilot, "offsets")
+        assert "[Empty]" in text_of(pilot, ".facts")
+
+
+async def test_problems_are_shown_in_a_line(busy: Broker) -> None:
+    async with opened(busy.page_url, token=None) as pilot:
+        await until(pilot, lambda: "a token is needed" in text_of(pilot, ".problem"))
+    with Broker(page=True) as broker:
+        url = broker.page_url
+    async with opened(url) as pilot:
+        await until(pilot, lambda: "The broker does not answer." in text_of(pilot, ".problem"))
+        await press(pilot, "2")
+        await until(pilot, lambda: "The broker does not answer." in text_of(pilot, ".problem"))
+        await press(pilot, "q")

@@ -1,0 +1,160 @@
+"""The pages on tests in languages other than Python: their files run as they stand, with minibroker on the PATH.
+
+The first line of a block names its file.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.clients import control_client_programs as programs
+from tests.clients import go_programs, toolchains
+from tests.clients.broker_process import ROOT
+from tests.documented import blocks, code
+from tests.test_documented_blocks import CODE
+
+TIMEOUT = 600  # a hang; they take seconds
+CHECKOUT = "/path/to/minibroker"
+NOT_RUN = {"docs/test-dotnet.md"}  # takes the .NET SDK; the page says that it is not run
+PAGES = sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("test-*.md")} - NOT_RUN)
+
+
+def write_files(page: str, folder: Path) -> list[Path]:
+    """Write the blocks of a page that name their file."""
+    files: list[Path] = []
+    for block in blocks(page):
+        if named := re.match(r"// (\S+)\n", block.text):
+            path = folder / named[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+            files.append(path)
+    assert files
+    return files
+
+
+def run(command: Sequence[str], folder: Path) -> str:
+    """Run tests in a folder, with `minibroker` on the PATH. AssertionError unless they pass; what they print."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "CI": "true", "NO_COLOR": "1", "TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(folder.glob("minibroker-*")), "the broker was stopped, and has removed its data"
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_goes_from_the_dependency_to_its_use_in_files_that_are_run(page: str) -> None:
+    found = [block for block in blocks(page) if block.language in CODE | {"xml"}]
+    assert [block.heading for block in found if not block.text.startswith("// ")] in (
+        [],
+        ["Dependency"],
+        ["Dependency"] * 2,
+    )
+    headings = re.findall(r"^## (.*)$", (ROOT / page).read_text(), re.MULTILINE)
+    assert headings == ["Dependency", "Start", "Use"]
+
+
+def test_go(tmp_path: Path) -> None:
+    go = toolchains.tool("go")
+    files = write_files("docs/test-go.md", tmp_path)
+    pins = [go_programs.FOLDER / name for name in ("go.mod", "go.sum")]
+    sources = [*files, *pins, *(ROOT / "clients/go").glob("*.go")]
+
+    def build(made: Path) -> None:
+        for path in pins:
+            shutil.copy(path, tmp_path)
+        (edit,) = code("docs/test-go.md", "Dependency", "sh")
+        for command in ([*edit.replace(CHECKOUT, str(ROOT)).split()], [go, "mod", "download"]):
+            if failure := toolchains.run(command, tmp_path):
+                toolchains.missing(failure)
+        command = [go, "test", "-c", "-trimpath", "-buildvcs=false", "-o", f"{made}/page.test", "."]
+        failure = toolchains.run(command, tmp_path, {"CGO_ENABLED": "0"})
+        assert failure is None, failure
+
+    program = toolchains.build(toolchains.place("page-go", sources), build) / "page.test"
+    output = run([str(program), "-test.v"], tmp_path)
+    assert output.count("--- PASS") == 2
+
+
+def test_jest(tmp_path: Path) -> None:
+    packages = node_folder("docs/test-jest.md", tmp_path)
+    output = run([toolchains.tool("node"), str(packages / "jest/bin/jest.js"), "--no-cache"], tmp_path)
+    assert re.search(r"Tests: +2 passed", output), output
+
+
+def test_vitest(tmp_path: Path) -> None:
+    packages = node_folder("docs/test-vitest.md", tmp_path)
+    output = run([toolchains.tool("node"), str(packages / "vitest/vitest.mjs"), "run"], tmp_path)
+    assert re.search(r"Tests +2 passed", output), output
+
+
+def node_folder(page: str, folder: Path) -> Path:
+    """Write the files of a page beside the packages. The folder of the packages."""
+    write_files(page, folder)
+    packages = programs.node_packages() / "node_modules"
+    (install,) = code(page, "Dependency", "sh")
+    assert install.split()[-1] == f"{CHECKOUT}/clients/node"  # which `node_packages` packs
+    (folder / "package.json").write_text('{"private": true}')
+    (folder / "node_modules").symlink_to(packages)
+    return packages
+
+
+def test_junit(tmp_path: Path) -> None:
+    assert "[         2 tests successful" in run_java("docs/test-junit.md", tmp_path)
+
+
+def test_spring(tmp_path: Path) -> None:
+    assert "[         1 tests successful" in run_java("docs/test-spring.md", tmp_path)
+
+
+def test_rust(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    files = write_files("docs/test-rust.md", package)
+    pins = [programs.RUNNERS / "rust" / name for name in ("Cargo.toml", "Cargo.lock")]
+    for path in pins:
+        shutil.copy(path, package)
+    (package / "lib.rs").touch()
+    cargo, variables = toolchains.cargo()
+    (add,) = code("docs/test-rust.md", "Dependency", "sh")
+    words = [cargo, *add.replace(CHECKOUT, str(ROOT)).split()[1:], "--offline"]
+    failure = toolchains.run(words, package, variables)
+    assert failure is None, failure
+    sources = [*files, *pins, *programs.rust_sources(ROOT / "clients/rust")]
+    made = programs.cargo_tests("page-rust", package, sources)
+    assert "2 passed" in run([str(made / "orders")], tmp_path)
+
+
+def run_java(page: str, folder: Path) -> str:
+    """Run the tests of a page with JUnit's console."""
+    files = write_files(page, folder)
+    ours = programs.java_classes()
+    sources = [*files, *sorted((ROOT / "clients/java/src/main").rglob("*.java"))]
+    classes = toolchains.build(
+        toolchains.place(Path(page).stem, sources), lambda made: programs.compile_java(files, made, ours)
+    )
+    return run([*programs.java_command(classes, ours), "--scan-classpath", str(classes)], folder)
+
+
+def test_the_dependency_is_the_artifact_of_the_checkout() -> None:
+    (install,) = code("docs/test-junit.md", "Dependency", "sh")
+    assert (ROOT / install.split()[3].removeprefix(f"{CHECKOUT}/") / "pom.xml").exists()
+    (dependency,) = code("docs/test-junit.md", "Dependency", "xml")
+    pom = (ROOT / "clients/java/pom.xml").read_text()
+    for name in ("groupId", "artifactId", "version"):
+        (line,) = re.findall(rf"^  (<{name}>.*)$", dependency, re.MULTILINE)
+        assert f"\n  {line}\n" in pom

@@ -1,0 +1,182 @@
+"""Kafka's share consumer (KIP-932): deliveries, acknowledgements, locks that end, wake-ups, kills of the broker."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+
+from minibroker import Broker
+from tests.clients.broker_process import BrokerProcess
+from tests.clients.java_programs import share_command
+from tests.patience import PATIENCE_S
+
+_GROUP: Final = "sharers"
+_WAIT_MS: Final = int(PATIENCE_S * 1000)
+
+
+class Sharer:
+    """A `Sharer.java`, which answers each line with an event."""
+
+    def __init__(self, bootstrap: str, topic: str, mode: str) -> None:
+        command = [*share_command("Sharer"), bootstrap, _GROUP, topic, mode]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def tell(self, line: str) -> dict[str, Any]:
+        """Have a line served; returns the event."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(line + "\n")
+        self._child.stdin.flush()
+        return self._event()
+
+    def poll(self, wait_ms: int = _WAIT_MS) -> list[tuple[int, str, int]]:
+        """Offset, value and number of deliveries of what a poll brings."""
+        return [tuple(each) for each in self.tell(f"poll {wait_ms}")["records"]]
+
+    def acknowledge(self, kind: str, *offsets: int) -> None:
+        assert self.tell(f"acknowledge {kind} {' '.join(map(str, offsets))}")["event"] == "acknowledged"
+
+    def commit(self) -> None:
+        """Commit what was acknowledged; there is no error."""
+        assert self.tell("commit") == {"event": "committed", "partitions": 1, "errors": []}
+
+    def close(self) -> None:
+        """Close the consumer, which acknowledges what is left to it."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        assert self._event() == {"event": "closed"}
+        assert self._child.wait(PATIENCE_S) == 0
+
+    def kill(self) -> None:
+        self._child.kill()
+        self._child.wait()
+        for stream in (self._child.stdin, self._child.stdout):
+            assert stream is not None
+            stream.close()
+
+    def _event(self) -> dict[str, Any]:
+        assert self._child.stdout is not None
+        event: dict[str, Any] = json.loads(self._child.stdout.readline())
+        return event
+
+
+Start = Callable[..., Sharer]
+
+
+@contextmanager
+def sharers(topic: str) -> Generator[Start]:
+    """A function that starts members of the group."""
+    with ExitStack() as ends:
+
+        def start(bootstrap: str, mode: str = "explicit") -> Sharer:
+            sharer = Sharer(bootstrap, topic, mode)
+            ends.callback(sharer.kill)
+            return sharer
+
+        yield start
+
+
+def send(bootstrap: str, topic: str, values: Iterable[str]) -> None:
+    """Produce values, each of which is acknowledged."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for each in values:
+        producer.produce(topic, each)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def from_the_start(bootstrap: str) -> None:
+    """Have the group begin with the first records."""
+    group = ("--entity-type", "groups", "--entity-name", _GROUP)
+    setting = ("--add-config", "share.auto.offset.reset=earliest")
+    command = [sys.executable, "-m", "minibroker_tools", "kafka-configs", "--bootstrap-server", bootstrap, "--alter"]
+    subprocess.run([*command, *group, *setting], check=True, capture_output=True, timeout=PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker whose clock can be moved on."""
+    with Broker() as made:
+        from_the_start(made.bootstrap_servers)
+        yield made
+
+
+def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> None:
+    broker.produce("implicit", "a", "b", "c")
+    with sharers("implicit") as start:
+        consumer = start(broker.bootstrap_servers, "implicit")
+        assert consumer.poll() == [(0, "a", 1), (1, "b", 1), (2, "c", 1)]
+        consumer.commit()
+        broker.produce("implicit", "d")
+        assert consumer.poll() == [(3, "d", 1)]
+        consumer.close()
+        after = start(broker.bootstrap_servers, "implicit")
+        broker.produce("implicit", "e")
+        assert after.poll() == [(3, "d", 2), (4, "e", 1)], "what no poll has acknowledged was given back"
+        after.close()
+
+
+def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker) -> None:
+    broker.produce("explicit", "a", "b", "c")
+    with sharers("explicit") as start:
+        consumer = start(broker.bootstrap_servers)
+        assert [value for _, value, _ in consumer.poll()] == ["a", "b", "c"]
+        consumer.acknowledge("ACCEPT", 0)
+        consumer.acknowledge("RELEASE", 1)
+        consumer.acknowledge("REJECT", 2)
+        consumer.commit()
+        assert consumer.poll() == [(1, "b", 2)], "again, and counted"
+        assert consumer.tell("wakeup") == {"event": "woken"}
+        consumer.acknowledge("ACCEPT", 1)
+        assert consumer.tell("poll 0") == {"event": "wakeup"}
+        consumer.close()
+
+
+def test_a_record_comes_again_when_its_lock_has_ended(broker: Broker) -> None:
+    broker.produce("locks", "a")
+    with sharers("locks") as start:
+        slow = start(broker.bootstrap_servers)
+        assert slow.poll() == [(0, "a", 1)]
+        broker.clock.advance(31)
+        assert start(broker.bootstrap_servers).poll() == [(0, "a", 2)]
+
+
+def test_records_of_a_member_that_has_died_go_to_another_one(broker: Broker) -> None:
+    broker.produce("deaths", "a")
+    with sharers("deaths") as start:
+        doomed = start(broker.bootstrap_servers)
+        assert doomed.poll() == [(0, "a", 1)]
+        other = start(broker.bootstrap_servers)
+        doomed.kill()
+        assert other.poll() == [(0, "a", 2)]
+
+
+def test_what_was_accepted_stays_accepted_when_the_broker_is_killed(
+    broker_process: Callable[..., BrokerProcess],
+) -> None:
+    process = broker_process()
+    from_the_start(process.bootstrap)
+    values = [str(number) for number in range(30)]
+    accepted: list[str] = []
+    with sharers("killed") as start:
+        consumer = start(process.bootstrap)
+        for turn in range(3):
+            send(process.bootstrap, "killed", values[turn * 10 : turn * 10 + 10])
+            while len(accepted) < turn * 10 + 5:
+                polled = consumer.poll()
+                consumer.acknowledge("ACCEPT", *(offset for offset, _, _ in polled[:5]))
+                consumer.acknowledge("RELEASE", *(offset for offset, _, _ in polled[5:]))
+                consumer.commit()
+                accepted += [value for _, value, _ in polled[:5]]
+            process.kill()
+            process.start()
+        while len(accepted) < len(values):
+            polled = consumer.poll()
+            consumer.acknowledge("ACCEPT", *(offset for offset, _, _ in polled))
+            consumer.commit()
+            accepted += [value for _, value, _ in polled]
+    assert sorted(accepted, key=int) == values
+    process.terminate()

@@ -1,0 +1,140 @@
+"""rpk's commands for topics and clusters."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from minibroker import AsyncBroker, Broker, Security
+from minibroker.control.vendors.ports import AdminPorts
+from tests.command_line_tools.runs import Printed, ours
+from tests.patience import PATIENCE_S
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(topics=["orders:2", "empty"]) as running:
+        yield running
+
+
+def rpk(broker: Broker, *words: str, stdin: bytes = b"") -> Printed:
+    """Run rpk for a broker."""
+    return ours("rpk", *words, "--brokers", broker.bootstrap_servers, stdin=stdin)
+
+
+def test_topics_are_created_listed_described_and_deleted(broker: Broker) -> None:
+    made = rpk(broker, "topic", "create", "a", "b", "-p3", "-c", "retention.ms=1000", "--topic-config=segment.ms=60000")
+    assert made == Printed("TOPIC  STATUS\na      OK\nb      OK\n", "", 0)
+    again = rpk(broker, "topic", "create", "a")
+    assert (again.out.splitlines()[1][:28], again.status) == ("a      TOPIC_ALREADY_EXISTS:", 1)
+    assert rpk(broker, "topic", "create", "a", "--if-not-exists").status == 0
+    listed = rpk(broker, "topic", "list", "a", "orders").out
+    assert listed == "NAME    PARTITIONS  REPLICAS\na       3           1\norders  2           1\n"
+    shown = rpk(broker, "topic", "describe", "a").out
+    assert shown.startswith("SUMMARY\n=======\nNAME        a\nPARTITIONS  3\nREPLICAS    1\n\nCONFIGS\n=======\n")
+    configs = [line.split() for line in shown.splitlines()]
+    assert ["retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG"] in configs
+    assert ["min.insync.replicas", "1", "DEFAULT_CONFIG"] in configs
+    assert rpk(broker, "topic", "delete", "a", "b").status == 0
+    gone = rpk(broker, "topic", "delete", "a")
+    assert (gone.out.splitlines()[1][:29], gone.status) == ("a      UNKNOWN_TOPIC_OR_PARTI", 1)
+
+
+def test_lines_are_produced_and_consumed(broker: Broker) -> None:
+    sent = rpk(broker, "topic", "produce", "orders", "-p", "1", "-k", "key", "-H", "h:v", stdin=b"one\ntwo\nthree\n")
+    assert [line.partition(" with timestamp ")[0] for line in sent.out.splitlines()] == [
+        f"Produced to partition 1 at offset {offset}" for offset in range(3)
+    ]
+    first = json.loads(rpk(broker, "topic", "consume", "orders", "-n", "1").out)
+    assert first.pop("timestamp") > 0
+    headers = [{"key": "h", "value": "v"}]
+    assert first == {
+        "topic": "orders", "key": "key", "value": "one", "headers": headers, "partition": 1, "offset": 0
+    }  # fmt: skip
+    form = ("-f", "%t %p %o %k=%v%%\\n")
+    places = {
+        ":end": ["0 key=one", "1 key=two", "2 key=three"],
+        "1:2": ["1 key=two"],
+        "-1:": ["2 key=three"],
+        "+1:end": ["1 key=two", "2 key=three"],
+        "end:end": [],
+    }
+    for place, lines in places.items():
+        printed = rpk(broker, "topic", "consume", "orders", "-o", place, *form)
+        assert printed == Printed("".join(f"orders 1 {line}%\n" for line in lines), "", 0), place
+    grouped = rpk(broker, "topic", "consume", "orders", "-g", "readers", "-n", "2", "-f", "%v,")
+    assert grouped == Printed("one,two,", "", 0)
+    assert rpk(broker, "topic", "consume", "orders", "-g", "readers", "-n", "1", "-f", "%v,").out == "three,"
+    partitions = rpk(broker, "topic", "describe", "orders", "-p").out.splitlines()
+    assert [line.split()[-2:] for line in partitions[3:]] == [["0", "0"], ["0", "3"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["topic", "produce", "orders", "-H", "h"], "--header h: it is not KEY:VALUE"),
+        (["topic", "consume", "orders", "-o", "x"], "--offset x: it is none of start, end, N, +N, -N, START:STOP"),
+        (["topic", "create", "c", "-c", "x"], "--topic-config x: it is not KEY=VALUE"),
+        (["topic", "list", "-X", "brokers"], "-X brokers: it is not KEY=VALUE"),
+        (["topic", "frobnicate"], "rpk topic: argument action: invalid choice: 'frobnicate'"),
+        (["redpanda", "start"], "rpk redpanda start starts a broker in minibroker's container image"),
+        (["topic", "describe", "none"], "This server does not host this topic-partition."),
+        (
+            ["cluster", "health", "--api-urls", "127.0.0.1:1"],
+            "unable to request cluster health: 127.0.0.1:1: Connection",
+        ),
+    ],
+)
+def test_what_rpk_cannot_do_is_told_in_a_line(broker: Broker, words: list[str], reason: str) -> None:
+    printed = rpk(broker, *words)
+    assert printed.status == 1
+    assert printed.err.startswith(reason)
+
+
+def test_help_is_no_error() -> None:
+    assert ours("rpk", "topic", "--help").status == 0
+
+
+def test_rpk_logs_in_with_scram(monkeypatch: pytest.MonkeyPatch) -> None:
+    security = Security("SASL_PLAINTEXT", users={"alice": "secret"}, mechanisms=["SCRAM-SHA-256"])
+    with Broker(security=security, topics=["orders"]) as broker:
+        words = ("topic", "list", "--brokers", broker.bootstrap_servers)
+        by_options = ours("rpk", *words, "--user", "alice", "--password", "secret", "--sasl-mechanism", "SCRAM-SHA-256")
+        assert by_options.out.splitlines()[1].split()[0] == "orders"
+        by_settings = ours("rpk", *words, "-X", "user=alice", "-X", "pass=secret", "-X", "sasl.mechanism=SCRAM-SHA-256")
+        assert by_settings == by_options
+        monkeypatch.setenv("RPK_BROKERS", broker.bootstrap_servers)
+        monkeypatch.setenv("RPK_USER", "alice")
+        monkeypatch.setenv("RPK_PASS", "wrong")
+        assert ours("rpk", "topic", "list").status == 1
+
+
+async def test_health_and_brokers_are_those_of_the_cluster() -> None:
+    async with AsyncBroker(brokers=2, topics=["orders:2"]) as broker:
+        ports = AdminPorts(["redpanda=127.0.0.1:0"])
+        await ports.open(broker.services)
+        words = ("cluster", "health", "-X", f"admin.hosts=127.0.0.1:{ports.ports[0]}")
+        healthy = await asyncio.to_thread(ours, "rpk", *words, "-e")
+        assert healthy.out == (
+            "CLUSTER HEALTH OVERVIEW\n"
+            "=======================\n"
+            "Healthy:                          true\n"
+            "Unhealthy reasons:                []\n"
+            "Controller ID:                    1\n"
+            "All nodes:                        [1 2]\n"
+            "Nodes down:                       []\n"
+            "Leaderless partitions (0):        []\n"
+            "Under-replicated partitions (0):  []\n"
+        )
+        await broker.brokers[2].stop()
+        ill = await asyncio.to_thread(ours, "rpk", *words)
+        assert "Healthy:                          false\n" in ill.out
+        assert "Leaderless partitions (1):        [kafka/orders/1]\n" in ill.out
+        waiting = asyncio.create_task(asyncio.to_thread(ours, "rpk", *words, "--exit-when-healthy"))
+        await broker.brokers[2].start()
+        assert (await asyncio.wait_for(waiting, PATIENCE_S)).status == 0
+        info = await asyncio.to_thread(ours, "rpk", "cluster", "info", "--brokers", broker.bootstrap_servers)
+        assert info.out.startswith(f"CLUSTER\n=======\n{broker.services.core.cluster.cluster_id}\n\nBROKERS\n=======\n")
+        assert [line.split()[0] for line in info.out.splitlines()[6:9]] == ["ID", "1*", "2"]
+        ports.close()

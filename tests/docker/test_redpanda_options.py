@@ -1,0 +1,122 @@
+"""`redpanda start`: options and files become the variables of Kafka's images."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker.container import redpanda
+
+FILE = """
+redpanda:
+  data_directory: /data
+  node_id: 3
+  kafka_api: {address: 0.0.0.0, port: 9092, name: main}
+  kafka_api_tls:
+    - {enabled: true, name: main, cert_file: CERT, key_file: KEY, truststore_file: CERT, require_client_auth: true}
+  admin: [{port: 9645}]
+  default_topic_partitions: 4
+schema_registry: {schema_registry_api: [{address: 127.0.0.1, port: 18081}]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the configuration, which is empty."""
+    monkeypatch.setattr(redpanda, "NODE_CONFIG", str(tmp_path / "redpanda.yaml"))
+    monkeypatch.setattr(redpanda, "BOOTSTRAP_CONFIG", str(tmp_path / ".bootstrap.yaml"))
+    return tmp_path
+
+
+def translated(*arguments: str, **given: str) -> dict[str, str]:
+    """Translate a command line; there is no remark."""
+    remarks: list[str] = []
+    found = redpanda.environment(arguments, given, remarks.append)
+    assert remarks == []
+    return found
+
+
+def test_without_options_the_default_ports_are_open() -> None:
+    assert translated(KAFKA_LISTENERS="unused", HOSTNAME="box") == {
+        "HOSTNAME": "box",
+        "KAFKA_LISTENERS": "REDPANDA://0.0.0.0:9092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "REDPANDA:PLAINTEXT",
+        "KAFKA_NODE_ID": "0",
+        "KAFKA_LOG_DIRS": "/var/lib/redpanda/data",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "MINIBROKER_LOG_LINES": "redpanda",
+        "MINIBROKER_ADMIN_API": "redpanda=0.0.0.0:9644 absent=0.0.0.0:8081 absent=0.0.0.0:8082",
+    }
+
+
+def test_options_have_both_forms_and_flags_take_no_value() -> None:
+    found = translated(
+        "--overprovisioned", "--kafka-addr=internal://0.0.0.0:9092,my.host://:19092", "--smp", "1", "--check=false",
+        "--advertise-kafka-addr", "internal://redpanda:9092,my.host://localhost:19092", "--mode", "dev-container",
+        "--set", "redpanda.enable_sasl=true", "--node-id", "2", "--pandaproxy-addr", "internal://0.0.0.0:18082",
+    )  # fmt: skip
+    assert found["KAFKA_LISTENERS"] == "INTERNAL://0.0.0.0:9092,MY_HOST://0.0.0.0:19092"
+    assert found["KAFKA_ADVERTISED_LISTENERS"] == "INTERNAL://redpanda:9092,MY_HOST://localhost:19092"
+    assert found["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] == "INTERNAL:SASL_PLAINTEXT,MY_HOST:SASL_PLAINTEXT"
+    assert found["KAFKA_SASL_ENABLED_MECHANISMS"] == "SCRAM-SHA-256,SCRAM-SHA-512"
+    assert found["KAFKA_AUTHORIZER_CLASS_NAME"].endswith("StandardAuthorizer")
+    assert (found["KAFKA_NODE_ID"], found["KAFKA_AUTO_CREATE_TOPICS_ENABLE"]) == ("2", "true")
+    assert found["MINIBROKER_ADMIN_API"].endswith(" absent=0.0.0.0:18082")
+
+
+def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
+    for name in ("CERT", "KEY"):
+        (folder / name).write_text(f"the {name}")
+    text = FILE.replace("CERT", str(folder / "CERT")).replace("KEY", str(folder / "KEY"))
+    (folder / "redpanda.yaml").write_text(text)
+    (folder / ".bootstrap.yaml").write_text("superusers: [alice, bob]\nlog_segment_size: 1048576\n")
+    found = translated(RP_BOOTSTRAP_USER="alice:se:cret:SCRAM-SHA-512")
+    assert found["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] == "MAIN:SSL"
+    tls = {name.removeprefix("KAFKA_LISTENER_NAME_MAIN_SSL_"): each for name, each in found.items() if "_SSL_" in name}
+    assert tls == {
+        "KEYSTORE_TYPE": "PEM",
+        "KEYSTORE_CERTIFICATE_CHAIN": "the CERT",
+        "KEYSTORE_KEY": "the KEY",
+        "TRUSTSTORE_TYPE": "PEM",
+        "TRUSTSTORE_CERTIFICATES": "the CERT",
+        "CLIENT_AUTH": "required",
+    }
+    assert (found["KAFKA_NODE_ID"], found["KAFKA_LOG_DIRS"], found["KAFKA_NUM_PARTITIONS"]) == ("3", "/data", "4")
+    assert (found["KAFKA_SUPER_USERS"], found["KAFKA_LOG_SEGMENT_BYTES"]) == ("User:alice;User:bob", "1048576")
+    assert (found["KAFKA_CLIENT_USERS"], found["KAFKA_CLIENT_PASSWORDS"]) == ("alice", "se:cret")
+    assert found["MINIBROKER_ADMIN_API"] == "redpanda=0.0.0.0:9645 absent=127.0.0.1:18081 absent=0.0.0.0:8082"
+
+
+def test_a_broker_that_is_to_join_others_says_that_it_is_alone() -> None:
+    remarks: list[str] = []
+    redpanda.environment(["--seeds", "redpanda-0:33145"], {}, remarks.append)
+    assert remarks[0].startswith("--seeds: each container is a cluster of its own here")
+
+
+def test_a_login_of_the_admin_api_is_remarked_upon(folder: Path) -> None:
+    (folder / ".bootstrap.yaml").write_text("admin_api_require_auth: true\n")
+    remarks: list[str] = []
+    redpanda.environment([], {}, remarks.append)
+    assert remarks == ["admin_api_require_auth, admin_api_tls: the admin API asks for no login here, and speaks no TLS"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file", "reason"),
+    [
+        (["--kafka-addr", "a"], "", r"--kafka-addr: 'a' is not \[NAME://\]HOST:PORT"),
+        (["--kafka-addr", "a:1,b:2"], "", "two Kafka listeners have the name ''; give each one of its own"),
+        (
+            ["--kafka-addr", "a://:1", "--advertise-kafka-addr", "b://h:1"],
+            "",
+            "the advertised 'b' is none of the Kafka listeners",
+        ),
+        (["--set", "a"], "", "--set 'a' is not KEY=VALUE"),
+        ([], "redpanda: [", "while parsing a flow "),
+        ([], "text", "it is no YAML mapping"),
+        ([], "redpanda: {kafka_api: [9092]}", "kafka_api: 9092 has no address and port"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_name(folder: Path, arguments: list[str], file: str, reason: str) -> None:
+    (folder / "redpanda.yaml").write_text(file)
+    with pytest.raises(ValueError, match=reason) as error:
+        translated(*arguments)
+    assert "\n" not in str(error.value)

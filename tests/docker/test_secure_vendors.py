@@ -1,0 +1,148 @@
+"""TLS and logins as files for Confluent's, Apache's and bitnami's images configure them, with a real client each."""
+
+from pathlib import Path
+
+import pytest
+
+from minibroker.security.tls.certificates import write_certificates
+from tests.docker.boxes import Image
+from tests.docker.composing import Project
+from tests.docker.test_compose import consume
+
+PASSWORD = "certificate-secret"
+CONFLUENT = """
+services:
+  kafka:
+    image: confluentinc/cp-kafka:7.5.0
+    environment:
+      KAFKA_BROKER_ID: 1
+      KAFKA_ZOOKEEPER_CONNECT: zookeeper:2181
+      KAFKA_ADVERTISED_LISTENERS: SSL://localhost:9092,SASL_SSL://localhost:9094
+      KAFKA_SECURITY_INTER_BROKER_PROTOCOL: SSL
+      KAFKA_SSL_KEYSTORE_TYPE: PKCS12
+      KAFKA_SSL_KEYSTORE_FILENAME: keystore.p12
+      KAFKA_SSL_KEYSTORE_CREDENTIALS: credentials
+      KAFKA_SSL_KEY_CREDENTIALS: credentials
+      KAFKA_SSL_TRUSTSTORE_TYPE: PKCS12
+      KAFKA_SSL_TRUSTSTORE_FILENAME: truststore.p12
+      KAFKA_SSL_TRUSTSTORE_CREDENTIALS: credentials
+      KAFKA_SASL_ENABLED_MECHANISMS: PLAIN
+      KAFKA_OPTS: -Djava.security.auth.login.config=/etc/kafka/secrets/jaas.conf
+      KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR: 1
+    volumes: ["secrets:/etc/kafka/secrets"]
+volumes: {secrets: }
+"""
+APACHE = """
+services:
+  kafka:
+    image: apache/kafka:4.0.0
+    environment:
+      KAFKA_NODE_ID: 1
+      KAFKA_PROCESS_ROLES: broker,controller
+      KAFKA_CONTROLLER_QUORUM_VOTERS: 1@kafka:9093
+      KAFKA_CONTROLLER_LISTENER_NAMES: CONTROLLER
+      KAFKA_LISTENERS: SSL://:9092,CONTROLLER://:9093
+      KAFKA_ADVERTISED_LISTENERS: SSL://localhost:9092
+      KAFKA_LISTENER_SECURITY_PROTOCOL_MAP: CONTROLLER:PLAINTEXT,SSL:SSL
+      KAFKA_INTER_BROKER_LISTENER_NAME: SSL
+      KAFKA_SSL_CLIENT_AUTH: required
+      KAFKA_SSL_KEYSTORE_FILENAME: keystore.p12
+      KAFKA_SSL_KEYSTORE_TYPE: PKCS12
+      KAFKA_SSL_KEYSTORE_CREDENTIALS: credentials
+      KAFKA_SSL_KEY_CREDENTIALS: credentials
+      KAFKA_SSL_TRUSTSTORE_FILENAME: truststore.p12
+      KAFKA_SSL_TRUSTSTORE_TYPE: PKCS12
+      KAFKA_SSL_TRUSTSTORE_CREDENTIALS: credentials
+    volumes: ["secrets:/etc/kafka/secrets"]
+volumes: {secrets: }
+"""
+BITNAMI = """
+services:
+  kafka:
+    image: bitnami/kafka:latest
+    environment:
+      - KAFKA_CFG_NODE_ID=0
+      - KAFKA_CFG_PROCESS_ROLES=controller,broker
+      - KAFKA_CFG_CONTROLLER_QUORUM_VOTERS=0@kafka:9093
+      - KAFKA_CFG_CONTROLLER_LISTENER_NAMES=CONTROLLER
+      - KAFKA_CFG_LISTENERS=SASL_SSL://:9092,CONTROLLER://:9093
+      - KAFKA_CFG_ADVERTISED_LISTENERS=SASL_SSL://localhost:9092
+      - KAFKA_CFG_LISTENER_SECURITY_PROTOCOL_MAP=CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL
+      - KAFKA_CFG_SASL_MECHANISM_INTER_BROKER_PROTOCOL=PLAIN
+      - KAFKA_CLIENT_USERS=alice,bob
+      - KAFKA_CLIENT_PASSWORDS=alice-secret,bob-secret
+      - KAFKA_TLS_TYPE=PEM
+      - KAFKA_TLS_CLIENT_AUTH=none
+    volumes: ["secrets:/opt/bitnami/kafka/config/certs"]
+volumes: {secrets: }
+"""
+JAAS = (
+    'KafkaServer {\n  org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";\n};\n'
+)
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """Return the folder of the volume `secrets`, with certificates under the names of all three images."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    paths = write_certificates(str(folder), ["localhost"], client="alice", password=PASSWORD)
+    (folder / "keystore.p12").write_bytes(Path(paths.server_keystore_p12).read_bytes())
+    (folder / "truststore.p12").write_bytes(Path(paths.truststore_p12).read_bytes())
+    (folder / "credentials").write_text(f"{PASSWORD}\n")
+    (folder / "jaas.conf").write_text(JAAS)
+    (folder / "kafka.keystore.pem").write_bytes(Path(paths.server_certificate).read_bytes())
+    (folder / "kafka.keystore.key").write_bytes(Path(paths.server_key).read_bytes())
+    (folder / "kafka.truststore.pem").write_bytes(Path(paths.ca).read_bytes())
+    for each in folder.iterdir():
+        each.chmod(0o644)
+    return folder
+
+
+def started(image: Image, tmp_path: Path, text: str) -> Project:
+    """Return the project of a file."""
+    path = tmp_path / "compose.yaml"
+    path.write_text(text)
+    names = ("confluentinc/cp-kafka:7.5.0", "apache/kafka:4.0.0", "bitnami/kafka:latest")
+    return Project(image, path, tmp_path, names)
+
+
+def login(mechanism: str, user: str) -> list[str]:
+    """Return a client's settings for a user."""
+    return [
+        "security.protocol=SASL_SSL",
+        f"sasl.mechanism={mechanism}",
+        f"sasl.username={user}",
+        f"sasl.password={user}-secret",
+    ]
+
+
+def test_confluents_variables_serve_tls_and_plain_logins(image: Image, tmp_path: Path, secrets: Path) -> None:
+    authority = f"ssl.ca.location={secrets / 'ca.pem'}"
+    with started(image, tmp_path, CONFLUENT) as project:
+        plain = ["bootstrap.servers=localhost:9092", "security.protocol=SSL", authority]
+        assert consume(project, "kafka", *plain) == ["localhost:9092/1", "consumed a new order"]
+        logged_in = ["bootstrap.servers=localhost:9094", authority, *login("PLAIN", "alice")]
+        assert consume(project, "kafka", *logged_in)[0] == "localhost:9094/1"
+
+
+def test_apaches_variables_serve_tls_with_certificates_of_clients(image: Image, tmp_path: Path, secrets: Path) -> None:
+    mutual = [
+        "bootstrap.servers=localhost:9092",
+        "security.protocol=SSL",
+        f"ssl.ca.location={secrets / 'ca.pem'}",
+        f"ssl.keystore.location={secrets / 'client.keystore.p12'}",
+        f"ssl.keystore.password={PASSWORD}",
+    ]
+    with started(image, tmp_path, APACHE) as project:
+        assert consume(project, "kafka", *mutual) == ["localhost:9092/1", "consumed a new order"]
+
+
+@pytest.mark.parametrize(("mechanism", "user"), [("PLAIN", "alice"), ("SCRAM-SHA-512", "bob")])
+def test_bitnamis_variables_serve_tls_in_pem_and_its_users(
+    image: Image, tmp_path: Path, secrets: Path, mechanism: str, user: str
+) -> None:
+    authority = f"ssl.ca.location={secrets / 'ca.pem'}"
+    with started(image, tmp_path, BITNAMI) as project:
+        lines = consume(project, "kafka", "bootstrap.servers=localhost:9092", authority, *login(mechanism, user))
+        assert lines == ["localhost:9092/0", "consumed a new order"]

@@ -1,0 +1,6 @@
+"""Writes the drawings into docs/images."""
+
+from tests.drawings.catalogue import DRAWINGS, FOLDER
+
+for name, draw in DRAWINGS.items():
+    (FOLDER / name).write_text(draw().source())

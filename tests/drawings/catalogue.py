@@ -1,0 +1,18 @@
+"""The drawings by the names of their files."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.drawings import lives, logs, messages
+from tests.drawings.svg import Drawing
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "images"
+DRAWINGS: Final[Mapping[str, Callable[[], Drawing]]] = {
+    "produce-versions.svg": messages.produce_versions,
+    "message-formats.svg": messages.message_formats,
+    "index-entries.svg": logs.index_entries,
+    "life-of-a-transaction.svg": lives.transaction,
+    "rebalance-classic.svg": lives.classic_rebalance,
+    "rebalance-consumer.svg": lives.consumer_rebalance,
+}

@@ -1,0 +1,95 @@
+"""The sentences about fields: each is about a field that exists, and the fields that everybody meets have one."""
+
+import re
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.fields.frames import request_fields
+from minibroker_protocol.fields.meanings import MESSAGES, NAMES, RARE, RECORDS, meaning_of, meanings_json
+from minibroker_protocol.fields.structures import place_of
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
+from minibroker_protocol.schema import fields_of
+from minibroker_protocol.steps import drain
+from tests.protocol.fields.test_frames import request_frame
+from tests.protocol.message_strategies import all_classes
+from tests.storage.helpers import marker
+
+
+def places(cls: type) -> set[str]:
+    """The places of all fields of a message and of the structures in it."""
+    found: set[str] = set()
+    for field in fields_of(cls):
+        found.add(f"{place_of(cls)}.{field.name}")
+        if not isinstance(field.kind, p.WireType):
+            found |= places(field.kind)
+    return found
+
+
+def all_places() -> set[str]:
+    """The places of all fields of all messages and stored records, and of their versions."""
+    classes = all_classes()
+    return {f"{place_of(cls)}.version" for cls in classes}.union(*map(places, classes))
+
+
+def test_each_sentence_is_about_a_field_that_exists() -> None:
+    ends = {".".join(place.split(".")[begin:]) for place in all_places() for begin in range(3)}
+    for each in (MESSAGES, NAMES, RARE):
+        assert sorted(set(each) - ends) == []
+
+
+def test_no_name_has_two_sentences() -> None:
+    assert NAMES.keys() & RARE.keys() == set()
+
+
+def test_each_field_of_each_api_has_a_sentence() -> None:
+    apis = [cls for cls in all_classes() if ".messages." in cls.__module__]
+    assert sorted(place for cls in apis for place in places(cls) if meaning_of(place) is None) == []
+
+
+def test_a_sentence_is_short_and_ends() -> None:
+    for key, meaning in {**RARE, **NAMES, **MESSAGES, **RECORDS}.items():
+        assert re.fullmatch(r"[A-Z0-9].{5,117}[.]", meaning.text), (key, meaning.text)
+        assert meaning.kip is None or 30 < meaning.kip < 1400, key
+
+
+def produce(records: bytes) -> bytes:
+    partition = PartitionProduceData(index=0, records=records)
+    topics = [TopicProduceData(name="t", partition_data=[partition])]
+    return request_frame(0, 9, ProduceRequest(acks=-1, timeout_ms=5, topic_data=topics))
+
+
+def test_each_field_of_headers_batches_and_messages_has_a_sentence() -> None:
+    records = [NewRecord(b"k", b"v", 1000, (("h", b"x"),))]
+    sets = [
+        *(bytes(build_batch(records, codec=codec)) for codec in (CompressionCodec.NONE, CompressionCodec.GZIP)),
+        bytes(marker().view),
+        *(
+            bytes(build_message_set([NewRecord(b"k", b"v", 1000)], magic=magic, codec=codec))
+            for magic in (0, 1)
+            for codec in (CompressionCodec.NONE, CompressionCodec.GZIP)
+        ),
+    ]
+    seen: set[str] = set()
+    for each in sets:
+        root = drain(request_fields(produce(each)))
+        for node in root.all_nodes():
+            seen.add(node.about)
+            if node.type not in {"STRUCT", "TEXT"} and node.name != "(content)":
+                assert meaning_of(node.about or node.name), node
+    assert {key for key in RECORDS if not key.startswith(("(", "ResponseHeader"))} - seen == set()
+
+
+def test_the_meanings_of_a_tree_are_those_of_its_fields() -> None:
+    found = meanings_json(drain(request_fields(produce(b""))))
+    assert found["produce.ProduceRequest.acks"]["text"].startswith("0 wants no response")
+    assert found["produce.ProduceRequest.transactional_id"]["kip"] == 98
+    assert "(length)" in found
+    assert "fetch.FetchRequest.max_bytes" not in found
+
+
+def test_the_same_name_may_mean_something_else_in_another_message() -> None:
+    fetched, asked = meaning_of("fetch.PartitionData.high_watermark"), meaning_of("fetch.FetchPartition.high_watermark")
+    assert fetched is not None
+    assert asked is not None
+    assert (fetched.kip, asked.kip) == (None, 1166)
+    assert meaning_of("fetch.PartitionData.no_such_field") is None

@@ -1,0 +1,79 @@
+"""Words that the pages avoid, each with what to write instead, and sentences that are too long to read once."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.documented import ROOT
+
+PAGES: Final = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md")]
+    if path.name != "CHANGELOG.md"  # it is a history
+)
+
+AVOIDED: Final = {
+    r"anew": "again, or new",
+    r"who(m)?ever": "you, or the client",
+    r"(is|are|was|were) told": "gets, receives, prints",
+    r"what there is|what cannot be": "the thing itself, by its name",
+    r"(?<!to )tells?": "prints, returns, says",
+    r"dialled": "connected to",
+    r"recogni[s]\w*|initiali[s]\w*|seriali[s]\w*|behaviou\w*|colou\w*|honou\w*": "American spelling",
+}
+
+LONGEST: Final = 30
+"""The words of a sentence; what stands between backquotes is one."""
+_BLOCKS: Final = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_PARAGRAPHS: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) ?)")
+_SENTENCES: Final = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9\"'(`*])|[:;]\s")
+
+
+def findings(text: str) -> list[str]:
+    """The words of a page that it should not have, each with its line number and what to write instead."""
+    return [
+        f"line {number}: {match[0]!r}; write {instead}"
+        for number, line in enumerate(re.sub(r"`[^`\n]*`", "``", text).splitlines(), 1)
+        for pattern, instead in AVOIDED.items()
+        for match in re.finditer(rf"\b({pattern})\b", line, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_word_that_readers_stumble_over(page: str) -> None:
+    assert findings((ROOT / page).read_text()) == []
+
+
+def long_sentences(text: str) -> Iterator[str]:
+    """The sentences of a page, outside of code and tables, that have too many words."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "``", _BLOCKS.sub("", text)))
+    for paragraph in _PARAGRAPHS.split(plain):
+        words = " ".join(paragraph.split())
+        if not words.startswith(("|", "#")):
+            yield from (each for each in _SENTENCES.split(words) if len(each.split()) > LONGEST)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_sentence_of_a_page_can_be_read_once(page: str) -> None:
+    assert list(long_sentences((ROOT / page).read_text())) == []
+
+
+def test_long_sentences_are_found() -> None:
+    long = "word " * LONGEST + "end."
+    assert list(long_sentences(f"# {long}\n\n| {long} |\n\n```\n{long}\n```\n\nShort. {long.title()} Short.")) == [
+        long.title()
+    ]
+    assert not list(long_sentences(f"{'word ' * 20}`{long}`."))
+
+
+@pytest.mark.parametrize(
+    "text", ["It is made anew.", "Whoever asks is served.", "It tells the address.", "the behaviour", "is told so"]
+)
+def test_words_to_avoid_are_found(text: str) -> None:
+    assert findings(text)
+
+
+def test_names_in_code_may_have_any_word() -> None:
+    assert not findings("`honoured` is a field, and `whoever()` a function.")
