@@ -1,5 +1,6 @@
 """Connection quotas: the number of connections, their rate, and the ones that have to go (KIP-402, KIP-612)."""
 
+import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterator
@@ -55,6 +56,13 @@ def counted(broker: Broker) -> int:
         return sum(map(len, quotas_of(broker)))
 
     return broker.wait(count())
+
+
+async def looked_up(broker: Broker, host: str) -> None:
+    """Wait for the addresses of a host, after all that asked for them before."""
+    found: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    broker.twin.services.host_names.look_up(host, found.set_result)
+    await found
 
 
 # A broker that is full
@@ -232,6 +240,7 @@ def test_a_place_of_an_address_is_free_again_once_a_connection_is_closed(start: 
 
 def test_addresses_may_have_limits_of_their_own(start: Start) -> None:
     visitors = start({PER_IP: 0, OVERRIDES: "localhost:1, nowhere.invalid:7"})
+    visitors.broker.wait(looked_up(visitors.broker, "localhost"))
     visitors.served()
     assert visitors.come().is_closed()
     visitors.broker.configure({OVERRIDES: "127.0.0.1:2"})
