@@ -14,6 +14,7 @@ import pytest
 
 import minibroker
 from minibroker.page.lessons.catalogue import LESSONS
+from minibroker.page.lessons.texts import ANSWERS
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -134,7 +135,7 @@ def test_all_that_the_lab_loads_is_in_the_wheel(unpacked: Path) -> None:
 
 def test_the_texts_of_the_lessons_are_in_the_wheel(unpacked: Path) -> None:
     texts = {path.name: path.read_bytes() for path in (ROOT / "docs" / "lessons").iterdir()}
-    assert {f"{lesson.slug}.md" for lesson in LESSONS} | {"answers.md"} <= set(texts)
+    assert {f"{lesson.slug}.md" for lesson in LESSONS} | set(ANSWERS.values()) <= set(texts)
     assert {path.name: path.read_bytes() for path in (unpacked / "minibroker/page/lessons/texts").iterdir()} == texts
 
 

@@ -28,7 +28,7 @@ FIXTURES: Final = frozenset({"browser", "kafka_libs", "kafka_4", "kafkas", "re2"
 ELSEWHERE: Final = re.compile(
     r"""
     tests/clients/.*\[([\w.\ -]*-)?(java|kafkajs|franz-go|node|go|rust|[34]\.\d\.\d)(-[\w.\ ]+)?\]
-    | tests/clients/test_(control_clients|language_pages)\.py::.*
+    | tests/clients/test_(control_clients|language_pages|lessons)\.py::.*
     | tests/clients/matrix/test_matrix\.py::test_(what_a|a)_.*
     | tests/clients/matrix/test_programs\.py::test_connectors_.*
     | tests/clients/test_(java|share_consumers|streams)\.py::.*

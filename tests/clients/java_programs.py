@@ -77,6 +77,20 @@ def _class_options(folder: Path, version: str) -> Sequence[str]:
     return [f"-XX:SharedArchiveFile={archive / _ARCHIVE}", *options]
 
 
+def documented_command(sources: Iterable[Path], program: str) -> Sequence[str]:
+    """The command that starts a class of these sources, compiled all at once, with the newest clients."""
+    command = client_command(program, VERSIONS[-1])
+    libs = [str(jar) for jar in client_libs(VERSIONS[-1]).glob("*.jar")]
+    compiled = toolchains.build(
+        toolchains.place("java-documented-programs", sources), lambda made: _compile(sources, libs, made)
+    )
+    # Behind all others: an archive is of use where the class path begins as its own.
+    return [
+        f"{each}{os.pathsep}{compiled / 'programs.jar'}" if before == "-cp" else each
+        for before, each in zip(["", *command], command, strict=False)
+    ]
+
+
 def client_libs(version: str) -> Path:
     """The folder of kafka-clients of a version, and of the jars that it needs. NoJarsError."""
     return _libs(f"java-clients-{version}", _CLIENTS / "pom.xml", version)

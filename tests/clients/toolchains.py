@@ -66,11 +66,13 @@ def missing(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-def place(name: str, inputs: Iterable[Path]) -> Path:
-    """The folder for what is built from these files; it changes with their names and contents."""
+def place(name: str, inputs: Iterable[Path], texts: Iterable[str] = ()) -> Path:
+    """The folder for what is built from these files and texts; it changes with the files' names and all contents."""
     digest = hashlib.sha256()
     for path in sorted(inputs):
         digest.update(f"{path.name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    for text in texts:
+        digest.update(f"{len(text)}\0{text}".encode())
     return jars.cache_dir().parent / f"{name}-{digest.hexdigest()[:16]}"
 
 

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 _BESIDE: Final = Path(__file__).with_name("texts")
 _CHECKOUT: Final = Path(__file__).parents[3] / "docs" / "lessons"
-_ANSWERS: Final = "answers.md"
+ANSWERS: Final = {
+    "Python": "answers.md",
+    "Java": "answers-java.md",
+    "Go": "answers-go.md",
+    "JavaScript": "answers-node.md",
+}
+"""The pages with the answers for teachers, by language."""
 _GOALS: Final = re.compile(r"^## Goals\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINK: Final = "](http://127.0.0.1:8090"
 """Links of the documentation lead to a lab at its usual address; those of the page stay on it."""
@@ -31,11 +37,11 @@ Element = str | list[Any]
 
 
 class Text(NamedTuple):
-    """The text of a lesson: what stands before its goals, behind them, and the answer for teachers."""
+    """The text of a lesson: what stands before its goals, behind them, and the answers for teachers by language."""
 
     before: list[Element]
     behind: list[Element]
-    answer: list[Element]
+    answers: dict[str, list[Element]]
 
 
 @cache
@@ -43,15 +49,16 @@ def text_of(lesson: Lesson) -> Text:
     """The text of a lesson. `OSError` when its page is not there."""
     source = _read(f"{lesson.slug}.md").partition("\n")[2]  # the view shows the title
     before, behind = _GOALS.split(source, maxsplit=1)
-    return Text(_elements(before), _elements(behind), _elements(_answer(lesson)))
+    answers = {language: _elements(_answer(lesson, page)) for language, page in ANSWERS.items()}
+    return Text(_elements(before), _elements(behind), answers)
 
 
-def _answer(lesson: Lesson) -> str:
-    for section in re.split(r"^## ", _read(_ANSWERS), flags=re.MULTILINE)[1:]:
+def _answer(lesson: Lesson, page: str) -> str:
+    for section in re.split(r"^## ", _read(page), flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
         if title == f"{lesson.number}. {lesson.title}":
             return body
-    raise LookupError(f"{_ANSWERS} has no section for lesson {lesson.number}")
+    raise LookupError(f"{page} has no section for lesson {lesson.number}")
 
 
 def _read(name: str) -> str:

@@ -47,7 +47,7 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
         "title": lesson.title,
         "before": found.before,
         "behind": found.behind,
-        "answer": found.answer if answers else None,
+        "answers": found.answers if answers else None,
         "goals": [{"name": goal.name, "task": goal.task, "hint": goal.hint} for goal in lesson.goals],
     }
 

@@ -29,7 +29,7 @@ export function LessonView({ number, query }) {
       <${Goals} goals=${data.goals} reached=${reached} onAgain=${() => again(number, state.reload)} />
       ${state.error && html`<${Notice} kind="error">${state.error}<//>`}
       <${Prose} source=${data.behind} servers=${servers} />
-      ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2><${Prose} source=${data.answer ?? []} servers=${servers} /></section>`}
+      ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2>${Object.entries(data.answers ?? {}).map(([language, source], index) => html`<details key=${language} open=${index === 0}><summary>${language}</summary><${Prose} source=${source} servers=${servers} /></details>`)}</section>`}
       <p class="turn">${number > 1 && html`<a href=${`/lessons/${number - 1}${answers}`} rel="prev">← Lesson ${number - 1}</a>`} ${number < 10 && html`<a href=${`/lessons/${number + 1}${answers}`} rel="next">Lesson ${number + 1} →</a>`}</p>
     </article>`}
   </main>`;

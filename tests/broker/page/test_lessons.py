@@ -14,35 +14,14 @@ from minibroker.page.lessons.catalogue import LESSONS
 from minibroker.page.lessons.lesson import Lesson
 from minibroker_storage.data_directory.names import LESSONS_FILE
 from tests.broker.control.http import Control
-from tests.documented import ROOT
+from tests.broker.page.lesson_answers import FOLDER, PAGE, SERVER, answer_to, lab_for, reached, server_of
 from tests.patience import PATIENCE_S
 
-FOLDER = ROOT / "docs" / "lessons"
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
-TOPICS = {
-    3: ["orders:1:segment.bytes=10000,index.interval.bytes=2000"],
-    5: ["orders:4"],
-    9: ["orders:1:retention.ms=60000", "prices:1:cleanup.policy=compact,min.cleanable.dirty.ratio=0"],
-    10: [],
-}
-"""The topics of a lab that is started as a lesson says; the others have one."""
-
-
-def answer_to(lesson: Lesson) -> str:
-    (program,) = re.findall(
-        rf"^## {lesson.number}\. {lesson.title}\n\n```python\n(.*?)^```",
-        (FOLDER / "answers.md").read_text(),
-        re.MULTILINE | re.DOTALL,
-    )
-    return str(program)
 
 
 def run(program: str, broker: Broker) -> None:
-    for documented, real in (
-        ("127.0.0.1:9092", broker.bootstrap_servers.split(",")[0]),
-        ("http://127.0.0.1:8090", broker.page_url),
-    ):
-        program = program.replace(documented, real)
+    program = program.replace(SERVER, server_of(broker)).replace(PAGE, broker.page_url)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
@@ -51,28 +30,25 @@ def run(program: str, broker: Broker) -> None:
 
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
-    lesson: Lesson = request.getfixturevalue("lesson")
-    with Broker(
-        page=True, topics=TOPICS.get(lesson.number, ["orders"]), brokers=3 if lesson.number == LESSONS[-1].number else 1
-    ) as broker:
+    with lab_for(request.getfixturevalue("lesson")) as broker:
         yield broker
 
 
 @each_lesson
 def test_the_answer_reaches_all_goals(lesson: Lesson, lab: Broker) -> None:
-    page = Control(lab.page_url)
-    path = f"/data/lessons/{lesson.number}/reached"
-    assert page.get(path) == {"reached": {}}
-    run(answer_to(lesson), lab)
-    reached = page.get(path)["reached"]
-    assert set(reached) == {goal.name for goal in lesson.goals}
+    assert reached(lesson, lab) == {}
+    run(answer_to(lesson, "python"), lab)
+    sentences = reached(lesson, lab)
+    assert set(sentences) == {goal.name for goal in lesson.goals}
     kept = json.loads((Path(lab.data_dir) / LESSONS_FILE).read_text())
-    assert kept["reached"] == {f"{lesson.number}/{name}": sentence for name, sentence in reached.items()}
+    assert kept["reached"] == {f"{lesson.number}/{name}": sentence for name, sentence in sentences.items()}
 
 
 def test_an_answer_comes_to_those_alone_who_ask_for_it(page: Control) -> None:
-    assert page.get("/data/lessons/1")["answer"] is None
-    assert "by-hand" in json.dumps(page.get("/data/lessons/1?answers=true")["answer"])
+    assert page.get("/data/lessons/1")["answers"] is None
+    answers = page.get("/data/lessons/1?answers=true")["answers"]
+    assert list(answers) == ["Python", "Java", "Go", "JavaScript"]
+    assert all("by-hand" in json.dumps(answer) for answer in answers.values())
 
 
 @each_lesson

@@ -8,7 +8,8 @@ from playwright.sync_api import Browser, expect
 from minibroker import Broker
 from minibroker.page.lessons.catalogue import LESSONS
 from tests.broker.page.browser import Window, launched
-from tests.broker.page.test_lessons import answer_to, run
+from tests.broker.page.lesson_answers import answer_to
+from tests.broker.page.test_lessons import run
 from tests.patience import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1000)
@@ -36,7 +37,7 @@ def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, s
     expect(goals.get_by_role("status")).to_have_text("0 of 3 goals are reached.")
     goals.get_by_role("button", name="Hint").first.press("Enter")
     expect(goals).to_contain_text("It sends ApiVersions before anything else.")
-    run(answer_to(FIRST), lab)
+    run(answer_to(FIRST, "python"), lab)
     expect(goals.get_by_role("status")).to_have_text("All goals are reached.")
     if scheme == "light":
         window.picture("lab-lesson")
@@ -53,7 +54,11 @@ def test_answers_are_shown_to_teachers_alone(browser: Browser, lab: Broker) -> N
     window.open("/lessons/1")
     expect(answer).to_have_count(0)
     window.open("/lessons/1?answers=1")
-    expect(answer).to_contain_text("by-hand")
+    expect(answer.get_by_text("import socket")).to_be_visible()
+    expect(answer.get_by_text("public class Lesson1")).to_be_hidden()
+    answer.get_by_text("Java", exact=True).click()
+    expect(answer.get_by_text("public class Lesson1")).to_be_visible()
+    window.check_accessibility()
     window.close()
 
 
