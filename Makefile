@@ -69,7 +69,7 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, chec
 	check "ruff format" $(VENV)/bin/ruff format --check --quiet --output-format concise; \
 	check mypy $(VENV)/bin/mypy; \
 	check import-linter $(VENV)/bin/lint-imports; \
-	check proselint $(VENV)/bin/proselint check --config .proselintrc.json $(filter-out CHANGELOG.md,$(wildcard *.md)) docs/*.md docs/lessons/*.md; \
+	check proselint $(VENV)/bin/proselint check --config .proselintrc.json $(wildcard *.md) docs/*.md docs/lessons/*.md; \
 	subjects() { [ ! -e .git ] || git log --no-merges -n 50 --format=%s 2>/dev/null | \
 	  awk 'length > 72 { print "more than 72 characters: " $$0; long = 1 } END { exit long }'; }; \
 	check "commit subjects" subjects; \

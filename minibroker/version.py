@@ -1,3 +1,3 @@
 """The version of minibroker, which the wheel is built with."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

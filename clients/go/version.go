@@ -1,4 +1,4 @@
 package control
 
 // Version is the version of minibroker that this client belongs to.
-const Version = "0.1.0"
+const Version = "1.0.0"

@@ -19,7 +19,7 @@ from tests.pipeline.standalone import Cluster
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
-WHEEL: Final = "minibroker-0.1.0-py3-none-any.whl"
+WHEEL: Final = "minibroker-1.0.0-py3-none-any.whl"
 RECORDS: Final = 400
 COMPARE: Final = """
 import sys
