@@ -87,8 +87,7 @@ def _target(options: argparse.Namespace) -> "Generator[Target]":
     with contextlib.ExitStack() as ends:
         directory = options.data_dir or ends.enter_context(tempfile.TemporaryDirectory(prefix="minibroker-grade-"))
         process = BrokerProcess(options.start, address, directory)
-        ends.callback(process.stop)
-        process.start()
+        ends.enter_context(process.running())
         yield Target(address, directory, process)
 
 

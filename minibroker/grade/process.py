@@ -6,7 +6,10 @@ import shlex
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Generator
+from types import FrameType
 from typing import Final
 
 from minibroker.grade.wire import Address, BrokenAnswerError, Wire
@@ -14,6 +17,8 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 
 _PAUSE_S: Final = 0.05
 START_LIMIT_S: Final = 120.0
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the grader; the broker that it has started ends with it."""
 
 
 class BrokerProcess:
@@ -33,12 +38,38 @@ class BrokerProcess:
             word.replace("{port}", str(address[1])).replace("{dir}", directory) for word in shlex.split(command)
         ]
         self._child: subprocess.Popen[bytes] | None = None
+        self._is_forking = False
+        self._is_leaving = False
+        self._asked_to_end = 0
+
+    @contextlib.contextmanager
+    def running(self) -> Generator[None]:
+        """Start it, and stop it at the end of the block, which a signal brings about, too.
+
+        SystemExit for SIGINT, SIGTERM and SIGHUP; a second one of them ends the broker with SIGKILL. Errors as `start`.
+        """
+        in_main = threading.current_thread() is threading.main_thread()  # no other thread may have handlers
+        before = {number: signal.signal(number, self._on_signal) for number in _ENDING} if in_main else {}
+        try:
+            self.start()
+            yield
+        finally:
+            self._is_leaving = True
+            self.stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def start(self) -> None:
         """Start it and wait until it answers ApiVersions. OSError; ValueError when it does not get so far."""
-        self._child = subprocess.Popen(  # noqa: S603 - the command that the user gave for this
-            self._words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
-        )
+        self._is_forking = True
+        try:
+            self._child = subprocess.Popen(  # noqa: S603 - the command that the user gave for this
+                self._words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            )
+        finally:
+            self._is_forking = False
+        if self._asked_to_end:
+            raise SystemExit(128 + self._asked_to_end)
         end = time.monotonic() + START_LIMIT_S
         while not self._answers():
             if self._child.poll() is not None:
@@ -56,17 +87,36 @@ class BrokerProcess:
         """End it with SIGKILL."""
         self._end(signal.SIGKILL)
 
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        is_leaving = self._is_leaving or self._asked_to_end
+        self._asked_to_end = number
+        if is_leaving:
+            self._send(signal.SIGKILL)
+        elif not self._is_forking:  # `start` raises it once the child is known
+            raise SystemExit(128 + number)
+
     def _end(self, number: signal.Signals) -> None:
-        child, self._child = self._child, None
-        if child is None:
+        if self._child is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            _signal_group(child.pid, number)
+        end = time.monotonic() + START_LIMIT_S
+        self._send(number)
+        while self._child.poll() is None or self._send(0):  # a script may end before the broker that it runs
+            if time.monotonic() > end:
+                self._send(signal.SIGKILL)
+                self._child.wait()
+                break
+            time.sleep(_PAUSE_S)
+        self._child = None  # not before: a signal may interrupt the wait
+
+    def _send(self, number: int) -> bool:
+        """Send a signal to the process group; false where it has no process any more."""
+        if self._child is None:
+            return False
         try:
-            child.wait(START_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            _signal_group(child.pid, signal.SIGKILL)
-            child.wait()
+            os.killpg(self._child.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     def _answers(self) -> bool:
         try:
@@ -81,10 +131,6 @@ class BrokerProcess:
         finally:
             wire.close()
         return True
-
-
-def _signal_group(number: int, signal_number: signal.Signals) -> None:
-    os.killpg(number, signal_number)
 
 
 def free_port() -> int:

@@ -1,0 +1,85 @@
+"""The broker that `minibroker grade --start` begins: whatever ends the grader ends it, too."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+_PATIENCE_S = 300
+_SILENT = """
+import os, signal, socket, sys
+port, pipe, kind = sys.argv[1:]
+if kind == "deaf":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if kind == "script" and os.fork():
+    signal.pause()
+listener = socket.create_server(("127.0.0.1", int(port)))
+with open(pipe, "w") as alive:
+    print("listening", file=alive, flush=True)
+    while True:
+        signal.pause()
+"""
+"""A broker that answers nothing, so that the grader waits for it; it holds a pipe open as long as it lives."""
+
+Start = Callable[[str], subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[int]:
+    """The end of a pipe that tells of the broker: a line when it listens, and the end of file when it has ended."""
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    yield reading
+    os.close(reading)
+
+
+@pytest.fixture
+def grader(tmp_path: Path, pipe: int) -> Iterator[Start]:
+    """Starts a grader, and returns when the broker of this kind listens."""
+    started: list[subprocess.Popen[bytes]] = []
+    (tmp_path / "broker.py").write_text(_SILENT)
+
+    def start(kind: str) -> subprocess.Popen[bytes]:
+        command = f"{sys.executable} {tmp_path}/broker.py {{port}} {tmp_path}/pipe {kind}"
+        started.append(subprocess.Popen([sys.executable, "-m", "minibroker", "grade", "--start", command]))
+        assert _next(pipe) == b"listening\n"
+        return started[0]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.wait()
+
+
+def _next(pipe: int) -> bytes:
+    assert select.select([pipe], [], [], _PATIENCE_S)[0]
+    return os.read(pipe, 100)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_broker_with_the_grader(number: signal.Signals, grader: Start, pipe: int) -> None:
+    running = grader("usual")
+    running.send_signal(number)
+    assert _next(pipe) == b""
+    assert running.wait(_PATIENCE_S) == 128 + number
+
+
+def test_the_broker_that_a_script_has_started_ends_with_the_script(grader: Start, pipe: int) -> None:
+    running = grader("script")
+    running.terminate()
+    assert _next(pipe) == b""
+    assert running.wait(_PATIENCE_S) == 128 + signal.SIGTERM
+
+
+def test_a_second_signal_kills_a_broker_that_does_not_end(grader: Start, pipe: int) -> None:
+    running = grader("deaf")
+    running.terminate()
+    while not select.select([pipe], [], [], 0.1)[0]:  # one that comes before the first was handled is the same one
+        running.terminate()
+    assert _next(pipe) == b""
+    assert running.wait(_PATIENCE_S) == 128 + signal.SIGTERM
