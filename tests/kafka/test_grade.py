@@ -1,6 +1,8 @@
 """The checks of `minibroker grade` against Kafka itself: one that Kafka fails is wrong."""
 
 import os
+import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -45,3 +47,39 @@ def test_kafka_4_passes_all_checks_but_those_of_old_formats(
 ) -> None:
     monkeypatch.setenv("KAFKA_LIBS", os.fspath(kafka_libs))
     assert _skipped(kafka_4) == _BEFORE_KIP_896
+
+
+_A_CLASS = re.compile(r"[A-Z]\w+[a-z]\w*(\.\w+)?")
+_OTHERS = re.compile(r"KIP-\d+|KAFKA-\d+|[a-z_]+(\.[a-z]+)+|__consumer_offsets|librdkafka|kafka-python")
+
+_CONFIGURATIONS = ("TopicConfig", "GroupCoordinatorConfig", "TransactionStateManagerConfigs", "SocketServerConfigs")
+
+
+def _classes(libs: Path) -> dict[str, bytes]:
+    """The class files of Kafka's own jars by the names of the classes, with those inside of them."""
+    found: dict[str, bytes] = {}
+    for path in libs.glob("kafka*.jar"):
+        with zipfile.ZipFile(path) as jar:
+            for name in jar.namelist():
+                if name.endswith(".class"):
+                    data = jar.read(name)
+                    for simple in name.removesuffix(".class").rpartition("/")[2].split("$"):
+                        found[simple] = found.get(simple, b"") + data
+    return found
+
+
+def test_the_sources_that_checks_name_are_classes_methods_and_keys_of_kafka(kafka_libs: Path) -> None:
+    classes = _classes(kafka_libs)
+    text = b"".join(classes[name] for name in _CONFIGURATIONS)
+    wrong: list[str] = []
+    for check in chosen():
+        for source in check.source.split(", "):
+            if _A_CLASS.fullmatch(source):
+                name, _, member = source.partition(".")
+                constant = len(member).to_bytes(2) + member.encode()  # as a class file has it
+                right = name in classes and (not member or constant in classes[name])
+            else:
+                right = _OTHERS.fullmatch(source) is not None and ("." not in source or source.encode() in text)
+            if not right:
+                wrong.append(f"{check.name}: {source}")
+    assert wrong == []

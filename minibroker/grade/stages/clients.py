@@ -160,13 +160,13 @@ def kafka_python_produces_and_consumes(b: Subject) -> None:
     _python(b, "kafka", "kafka-python", _KAFKA_PYTHON)
 
 
-@STAGE.check("org.apache.kafka.clients", look=_LOOK, limit=_LIMIT_S)
+@STAGE.check("KafkaProducer, KafkaConsumer", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_produces_and_consumes(b: Subject) -> None:
     """Kafka's own client: an idempotent producer, a group, and a commit."""
     _java(b, transactional=False)
 
 
-@STAGE.check("org.apache.kafka.clients", look=_LOOK, limit=_LIMIT_S)
+@STAGE.check("KafkaProducer.commitTransaction", look=_LOOK, limit=_LIMIT_S)
 def the_java_client_runs_a_transaction(b: Subject) -> None:
     """Kafka's own client with a transactional id, and a consumer with read_committed."""
     _java(b, transactional=True)

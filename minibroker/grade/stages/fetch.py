@@ -79,7 +79,7 @@ def checksums_of_batches_fit(b: Subject) -> None:
         b.attempt(batch.check_crc, "a checksum that fits", answer, f"{FETCHED}.records")
 
 
-@STAGE.check("KIP-320, UnifiedLog.append", look="Write the leader's epoch into each batch.")
+@STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader's epoch into each batch.")
 def batches_have_the_leaders_epoch(b: Subject) -> None:
     """The broker puts the epoch of its leadership into the batch, where the producer has left -1."""
     topic = b.topic()
@@ -88,7 +88,10 @@ def batches_have_the_leaders_epoch(b: Subject) -> None:
     b.equal([batch.header.partition_leader_epoch for batch in batches_in(answer)], [0], "the epochs", answer)
 
 
-@STAGE.check(_SOURCE, look="Tell the high watermark: with one replica it is the end of the log.")
+@STAGE.check(
+    "Partition.fetchRecords, UnifiedLog.highWatermark",
+    look="Tell the high watermark: with one replica it is the end of the log.",
+)
 def the_high_watermark_is_told(b: Subject) -> None:
     """The high watermark is behind the last record that all in-sync replicas have."""
     topic = b.topic()
@@ -99,7 +102,7 @@ def the_high_watermark_is_told(b: Subject) -> None:
     b.same(answer, f"{FETCHED}.log_start_offset", 0)
 
 
-@STAGE.check(_SOURCE, look="Begin with the batch that holds the offset.")
+@STAGE.check("LogSegment.translateOffset", look="Begin with the batch that holds the offset.")
 def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
     """Batches are not taken apart: the consumer skips the records before its offset."""
     topic = b.topic()
@@ -109,7 +112,7 @@ def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
     b.equal([record.offset for record in records_in(answer)], [0, 1, 2, 3], "the offsets", answer, f"{FETCHED}.records")
 
 
-@STAGE.check(_SOURCE, look="Return no records and no error at the end of the log.")
+@STAGE.check("UnifiedLog.read", look="Return no records and no error at the end of the log.")
 def at_the_end_there_is_nothing(b: Subject) -> None:
     """The end of the log is a valid offset: no records, no error."""
     topic = b.topic()
@@ -119,7 +122,7 @@ def at_the_end_there_is_nothing(b: Subject) -> None:
     b.equal(records_in(answer), [], "the records", answer, f"{FETCHED}.records")
 
 
-@STAGE.check(_SOURCE, look="Compare the offset with start and end, and refuse what is outside.")
+@STAGE.check("LocalLog.read", look="Compare the offset with start and end, and refuse what is outside.")
 def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
     """OFFSET_OUT_OF_RANGE makes the consumer reset its position."""
     topic = b.topic()
@@ -127,7 +130,7 @@ def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
     b.same(fetch(b, topic, 2), _ERROR, 1)
 
 
-@STAGE.check(_SOURCE, look="Answer UNKNOWN_TOPIC_OR_PARTITION for the partition.")
+@STAGE.check("KafkaApis.handleFetchRequest", look="Answer UNKNOWN_TOPIC_OR_PARTITION for the partition.")
 def an_unknown_partition_has_error_3(b: Subject) -> None:
     """A partition that does not exist has an error of its own."""
     b.same(fetch(b, b.topic(), partition=5), _ERROR, 3)
@@ -191,7 +194,7 @@ def an_error_does_not_wait(b: Subject) -> None:
     b.holds(time.monotonic() - start < _LONG / 1000 * 0.9, "an answer at once", answer)
 
 
-@STAGE.check("KIP-74", look="Return the first batch whole, however small max_bytes is.")
+@STAGE.check("KIP-74, LogSegment.read", look="Return the first batch whole, however small max_bytes is.")
 def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
     """Limits would stop a consumer at a large batch for ever: the first one comes whole."""
     topic = b.topic()
@@ -202,7 +205,7 @@ def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
     )
 
 
-@STAGE.check("KIP-74", look="Stop before a batch that would exceed partition_max_bytes.")
+@STAGE.check("KIP-74, LogSegment.read", look="Stop before a batch that would exceed partition_max_bytes.")
 def partition_max_bytes_limits_the_answer(b: Subject) -> None:
     """Behind the first batch the limit of the partition counts."""
     topic = b.topic()
@@ -213,7 +216,7 @@ def partition_max_bytes_limits_the_answer(b: Subject) -> None:
     b.holds(0 < size <= _FOR_TWO, f"at most {_FOR_TWO} bytes, and not {size}", answer, f"{FETCHED}.records")
 
 
-@STAGE.check("KIP-74", look="Count the bytes of all partitions against max_bytes.")
+@STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
 def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     """The second partition gets what the first one has left."""
     topic = b.topic(2)
@@ -229,7 +232,10 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     )
 
 
-@STAGE.check("KIP-320", look="Compare current_leader_epoch with yours: 74 for an older one, 75 for a newer one.")
+@STAGE.check(
+    "KIP-320, Partition.checkCurrentLeaderEpoch",
+    look="Compare current_leader_epoch with yours: 74 for an older one, 75 for a newer one.",
+)
 def a_future_leader_epoch_has_error_75(b: Subject) -> None:
     """A client with newer metadata than the broker waits: UNKNOWN_LEADER_EPOCH."""
     asked = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
@@ -240,7 +246,7 @@ def a_future_leader_epoch_has_error_75(b: Subject) -> None:
     b.same(b.ask(request, version), _ERROR, 75)
 
 
-@STAGE.check("FetchRequest.json", look="Go through the versions of Fetch: each adds fields.")
+@STAGE.check("FetchRequest, KafkaApis.handleFetchRequest", look="Go through the versions of Fetch: each adds fields.")
 def all_versions_are_served(b: Subject) -> None:
     """Versions 4 to 12 return the same batches."""
     topic = b.topic()
@@ -273,7 +279,7 @@ def an_unknown_id_has_error_100(b: Subject) -> None:
     b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13), _ERROR, 100)
 
 
-@STAGE.check(_SESSIONS, look="Make a session for epoch 0, and answer with its id.")
+@STAGE.check("KIP-227, FetchManager.newContext", look="Make a session for epoch 0, and answer with its id.")
 def epoch_0_makes_a_session(b: Subject) -> None:
     """A full fetch with epoch 0 asks for a session; the answer has its id, and all partitions."""
     answer = _session(b, _asked(b.topic(2), 0, 1), 0, 0)
@@ -282,7 +288,7 @@ def epoch_0_makes_a_session(b: Subject) -> None:
     b.equal(_answered(answer), [0, 1], "the partitions", answer, "responses")
 
 
-@STAGE.check(_SESSIONS, look="Leave out what has not changed since the last answer.")
+@STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out what has not changed since the last answer.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
     """An incremental fetch names no partitions, and its answer has those alone that have news."""
     topic = b.topic(2)
@@ -295,7 +301,7 @@ def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
     b.equal(_answered(answer), [0], "the partitions", answer, "responses")
 
 
-@STAGE.check(_SESSIONS, look="Add the partitions of a request to those of its session.")
+@STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to those of its session.")
 def a_session_takes_more_partitions(b: Subject) -> None:
     """A request of a session names what is new or has moved."""
     topic = b.topic(2)
@@ -305,7 +311,7 @@ def a_session_takes_more_partitions(b: Subject) -> None:
     b.equal(_answered(answer), [1], "the partitions", answer, "responses")
 
 
-@STAGE.check(_SESSIONS, look="Take forgotten_topics_data out of the session.")
+@STAGE.check("KIP-227, FetchSession.update", look="Take forgotten_topics_data out of the session.")
 def a_session_forgets_partitions(b: Subject) -> None:
     """Partitions that a request forgets are not answered any more, even when they have news."""
     topic = b.topic(2)
@@ -315,20 +321,25 @@ def a_session_forgets_partitions(b: Subject) -> None:
     b.equal(_answered(answer), [], "the partitions", answer, "responses")
 
 
-@STAGE.check(_SESSIONS, look="Count the requests of a session, and refuse an epoch that is not the next one.")
+@STAGE.check(
+    "KIP-227, FetchManager.newContext",
+    look="Count the requests of a session, and refuse an epoch that is not the next one.",
+)
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
     """A lost or repeated request shows in the epoch: INVALID_FETCH_SESSION_EPOCH, and the client begins anew."""
     session = _session(b, _asked(b.topic(), 0), 0, 0).session_id
     b.same(_session(b, [], session, 5), "error_code", 71)
 
 
-@STAGE.check(_SESSIONS, look="Refuse ids that you have not given.")
+@STAGE.check("KIP-227, FetchManager.newContext", look="Refuse ids that you have not given.")
 def an_unknown_session_has_error_70(b: Subject) -> None:
     """A broker may drop a session: FETCH_SESSION_ID_NOT_FOUND makes the client begin a new one."""
     b.same(_session(b, [], 12345, 1), "error_code", 70)
 
 
-@STAGE.check(_SESSIONS, look="End the session of a request with epoch -1, and answer it in full.")
+@STAGE.check(
+    "KIP-227, FetchManager.newContext", look="End the session of a request with epoch -1, and answer it in full."
+)
 def epoch_minus_1_ends_a_session(b: Subject) -> None:
     """With its id and epoch -1 a client ends its session: the id is unknown afterwards."""
     topic = b.topic()
@@ -337,7 +348,10 @@ def epoch_minus_1_ends_a_session(b: Subject) -> None:
     b.same(_session(b, [], session, 1), "error_code", 70)
 
 
-@STAGE.check("FetchRequest", look="Keep the times of records as they were sent.")
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
+    look="Keep the times of records as they were sent.",
+)
 def timestamps_come_back(b: Subject) -> None:
     """Under CreateTime a record keeps the time that the producer gave it."""
     topic = b.topic()

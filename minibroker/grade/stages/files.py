@@ -86,7 +86,9 @@ def _entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
         yield entry
 
 
-@STAGE.check("LocalLog, Topic-Partition directories", look="Make a directory named topic, minus, partition.")
+@STAGE.check(
+    "LocalLog.logDirName, LogFileUtils.filenamePrefixFromOffset", look="Make a directory named topic, minus, partition."
+)
 def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
     """The log of partition 0 of topic t is in t-0, and its first segment is 00000000000000000000.log."""
     topic = b.topic()
@@ -109,7 +111,7 @@ def a_segment_is_its_batches(b: Subject) -> None:
     b.equal(os.path.getsize(path), sum(len(batch.buffer) for batch in batches), "the size of the file")
 
 
-@STAGE.check("FileChannel, sendfile", look="Send what is in the file: Kafka copies it from the file to the socket.")
+@STAGE.check("FileRecords.writeTo", look="Send what is in the file: Kafka copies it from the file to the socket.")
 def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
     """The batches of a response are byte for byte those of the segment."""
     topic = b.topic()
@@ -271,7 +273,9 @@ def topics_outlive_a_kill(b: Subject) -> None:
 
 
 @STAGE.check(
-    "GroupMetadataManager, __consumer_offsets", look="Write commits to a log before you answer.", limit=_RESTART_S
+    "OffsetMetadataManager.replay, __consumer_offsets",
+    look="Write commits to a log before you answer.",
+    limit=_RESTART_S,
 )
 def committed_offsets_outlive_a_kill(b: Subject) -> None:
     """A committed offset is there after a kill."""

@@ -14,12 +14,14 @@ from minibroker_protocol.messages.list_groups import ListGroupsRequest
 from minibroker_protocol.messages.sync_group import SyncGroupRequest
 
 STAGE: Final = Stage("groups", "9 Groups", "Members join, get assignments, and commit offsets.")
-_SOURCE: Final = "GroupCoordinator, GroupMetadataManager"
 _COMMITTED: Final = "topics[0].partitions[0].committed_offset"
 _COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
 
 
-@STAGE.check("KIP-394", look="Answer the first JoinGroup of an unknown member with an id and MEMBER_ID_REQUIRED.")
+@STAGE.check(
+    "KIP-394, GroupMetadataManager.classicGroupJoinNewDynamicMember",
+    look="Answer the first JoinGroup of an unknown member with an id and MEMBER_ID_REQUIRED.",
+)
 def a_new_member_gets_its_id_first(b: Subject) -> None:
     """From version 4 on a member without an id gets one with error 79, and joins again with it."""
     member = Member(b, new_group(b))
@@ -30,7 +32,10 @@ def a_new_member_gets_its_id_first(b: Subject) -> None:
     b.holds(answer.member_id, "an id", answer, "member_id")
 
 
-@STAGE.check(_SOURCE, look="End the join when all members have come, and make the first one the leader.")
+@STAGE.check(
+    "GroupMetadataManager.classicGroupJoin, ClassicGroup",
+    look="End the join when all members have come, and make the first one the leader.",
+)
 def a_member_alone_leads(b: Subject) -> None:
     """The only member is the leader, learns of all members, and the generation is 1."""
     member = Member(b, new_group(b))
@@ -42,7 +47,7 @@ def a_member_alone_leads(b: Subject) -> None:
     b.equal(bytes(answer.members[0].metadata), b"range", "the metadata", answer, "members[0].metadata")
 
 
-@STAGE.check(_SOURCE, look="Hand out what the leader has sent, byte for byte.")
+@STAGE.check("GroupMetadataManager.classicGroupSync", look="Hand out what the leader has sent, byte for byte.")
 def the_leader_gets_its_own_assignment(b: Subject) -> None:
     """The leader sends assignments in SyncGroup, and gets its own back."""
     member = Member(b, new_group(b))
@@ -66,7 +71,10 @@ def _two(b: Subject) -> tuple[Member, Member]:
     return leader, follower
 
 
-@STAGE.check(_SOURCE, look="Answer the heartbeats of the others with REBALANCE_IN_PROGRESS while one joins.")
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat",
+    look="Answer the heartbeats of the others with REBALANCE_IN_PROGRESS while one joins.",
+)
 def a_second_member_starts_a_rebalance(b: Subject) -> None:
     """When a member comes, the heartbeats of the others are answered with error 27, and all of them join again."""
     leader, follower = _two(b)
@@ -74,7 +82,10 @@ def a_second_member_starts_a_rebalance(b: Subject) -> None:
     b.equal(leader.generation, 2, "the second generation")
 
 
-@STAGE.check(_SOURCE, look="Hold the join until the other members have come, or their rebalance time-out is over.")
+@STAGE.check(
+    "GroupMetadataManager.completeClassicGroupJoin",
+    look="Hold the join until the other members have come, or their rebalance time-out is over.",
+)
 def a_join_waits_for_the_other_members(b: Subject) -> None:
     """The answer to JoinGroup comes when all have joined: until then nobody knows the members."""
     leader = Member(b, new_group(b)).settle()
@@ -88,7 +99,7 @@ def a_join_waits_for_the_other_members(b: Subject) -> None:
         b.same(follower.joined(), "error_code", 0)
 
 
-@STAGE.check(_SOURCE, look="Tell the members to the leader alone.")
+@STAGE.check("GroupMetadataManager.completeClassicGroupJoin", look="Tell the members to the leader alone.")
 def followers_do_not_learn_the_members(b: Subject) -> None:
     """Only the leader assigns, so only the leader gets the list."""
     _two(b)
@@ -98,7 +109,10 @@ def followers_do_not_learn_the_members(b: Subject) -> None:
     b.equal(len(mine[False].members), 0, "the number that a follower learns of", mine[False], "members")
 
 
-@STAGE.check(_SOURCE, look="Hold SyncGroup of followers until the leader has sent the assignments.")
+@STAGE.check(
+    "GroupMetadataManager.classicGroupSync",
+    look="Hold SyncGroup of followers until the leader has sent the assignments.",
+)
 def a_follower_waits_for_its_assignment(b: Subject) -> None:
     """SyncGroup of a follower is answered once the leader has synced."""
     leader, follower = _two(b)
@@ -109,7 +123,10 @@ def a_follower_waits_for_its_assignment(b: Subject) -> None:
     b.equal(bytes(answer.assignment), b"two", "the assignment", answer, "assignment")
 
 
-@STAGE.check(_SOURCE, look="Choose a protocol that all members have; refuse who shares none with the group.")
+@STAGE.check(
+    "ClassicGroup.supportsProtocols",
+    look="Choose a protocol that all members have; refuse who shares none with the group.",
+)
 def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
     """INCONSISTENT_GROUP_PROTOCOL for a member that cannot work with the others."""
     first = Member(b, new_group(b)).settle()
@@ -118,7 +135,10 @@ def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
     b.same(other.joined(), "error_code", 23)
 
 
-@STAGE.check(_SOURCE, look="Compare the session timeout with group.min.session.timeout.ms and the maximum.")
+@STAGE.check(
+    "GroupCoordinatorService.joinGroup, group.max.session.timeout.ms",
+    look="Compare the session timeout with group.min.session.timeout.ms and the maximum.",
+)
 def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     """INVALID_SESSION_TIMEOUT for a session of a day."""
     member = Member(b, new_group(b), session=86400000)
@@ -126,14 +146,18 @@ def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     b.same(member.joined(), "error_code", 26)
 
 
-@STAGE.check(_SOURCE, look="Refuse ids that are not in the group with UNKNOWN_MEMBER_ID.")
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat", look="Refuse ids that are not in the group with UNKNOWN_MEMBER_ID."
+)
 def an_unknown_member_has_error_25(b: Subject) -> None:
     """A member that the group does not know has to join anew."""
     stable = Member(b, new_group(b)).settle()
     b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
 
 
-@STAGE.check(_SOURCE, look="Compare the generation of heartbeats with the group's.")
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat", look="Compare the generation of heartbeats with the group's."
+)
 def an_old_generation_has_error_22(b: Subject) -> None:
     """A member that missed a rebalance learns it by ILLEGAL_GENERATION."""
     stable = Member(b, new_group(b)).settle()
@@ -141,7 +165,7 @@ def an_old_generation_has_error_22(b: Subject) -> None:
     b.same(stable.heartbeat(generation=stable.generation - 1), "error_code", 22)
 
 
-@STAGE.check(_SOURCE, look="Take the member out at once.")
+@STAGE.check("GroupMetadataManager.classicGroupLeave", look="Take the member out at once.")
 def who_leaves_is_gone(b: Subject) -> None:
     """After LeaveGroup the member is unknown."""
     member = Member(b, new_group(b)).settle()
@@ -149,7 +173,10 @@ def who_leaves_is_gone(b: Subject) -> None:
     b.same(member.heartbeat(), "error_code", 25)
 
 
-@STAGE.check("KIP-345", look="Keep the member id by group.instance.id, and fence the one before.")
+@STAGE.check(
+    "KIP-345, GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin",
+    look="Keep the member id by group.instance.id, and fence the one before.",
+)
 def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
     """A member with an instance id that joins again takes its place: the generation stays as it is."""
     first = Member(b, new_group(b), instance="i1").settle()
@@ -183,7 +210,9 @@ def a_group_is_listed(b: Subject) -> None:
     b.equal(found.get(member.group), "consumer", "the protocol type of the group", answer, "groups")
 
 
-@STAGE.check("KIP-229", look="Refuse groups with members, and drop the offsets of others.")
+@STAGE.check(
+    "KIP-229, ClassicGroup.validateDeleteGroup", look="Refuse groups with members, and drop the offsets of others."
+)
 def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     """NON_EMPTY_GROUP while it has members; afterwards its offsets are gone with it."""
     topic = b.topic()
@@ -197,7 +226,7 @@ def only_an_empty_group_can_be_deleted(b: Subject) -> None:
     b.same(committed(b, member.group, topic), _COMMITTED, -1)
 
 
-@STAGE.check("GroupMetadataManager, OffsetMetadataManager", look="Keep the last commit for each group and partition.")
+@STAGE.check("OffsetMetadataManager.commitOffset", look="Keep the last commit for each group and partition.")
 def a_committed_offset_comes_back(b: Subject) -> None:
     """OffsetFetch returns offset and metadata of the last commit."""
     topic, group = b.topic(), new_group(b)
@@ -208,7 +237,7 @@ def a_committed_offset_comes_back(b: Subject) -> None:
     b.same(answer, "topics[0].partitions[0].metadata", "note")
 
 
-@STAGE.check("OffsetMetadataManager", look="Answer -1 and no error where nothing was committed.")
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Answer -1 and no error where nothing was committed.")
 def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
     """A group that has committed nothing has offset -1, and the consumer goes by auto.offset.reset."""
     answer = committed(b, new_group(b), b.topic())
@@ -216,7 +245,9 @@ def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
     b.same(answer, _COMMIT_ERROR, 0)
 
 
-@STAGE.check("KIP-88", look="Null instead of topics asks for all partitions of the group.")
+@STAGE.check(
+    "KIP-88, OffsetMetadataManager.fetchAllOffsets", look="Null instead of topics asks for all partitions of the group."
+)
 def null_asks_for_all_offsets(b: Subject) -> None:
     """From version 2 on a request without topics returns all that the group has committed."""
     topic, group = b.topic(), new_group(b)
@@ -226,7 +257,7 @@ def null_asks_for_all_offsets(b: Subject) -> None:
     b.same(answer, _COMMITTED, 7)
 
 
-@STAGE.check(_SOURCE, look="Keep the offsets of each group apart.")
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Keep the offsets of each group apart.")
 def groups_do_not_share_offsets(b: Subject) -> None:
     """A commit of one group is none of another."""
     topic = b.topic()
@@ -234,7 +265,9 @@ def groups_do_not_share_offsets(b: Subject) -> None:
     b.same(committed(b, new_group(b), topic), _COMMITTED, -1)
 
 
-@STAGE.check(_SOURCE, look="Check member id and generation of a commit while the group has members.")
+@STAGE.check(
+    "ClassicGroup.validateOffsetCommit", look="Check member id and generation of a commit while the group has members."
+)
 def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
     """A member that lost its partitions must not overwrite the offsets of their new owner."""
     topic = b.topic()
@@ -244,7 +277,9 @@ def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
     b.same(committed(b, member.group, topic), _COMMITTED, 1)
 
 
-@STAGE.check("offset.metadata.max.bytes", look="Refuse metadata above 4096 bytes.")
+@STAGE.check(
+    "OffsetMetadataManager.isMetadataInvalid, offset.metadata.max.bytes", look="Refuse metadata above 4096 bytes."
+)
 def too_much_metadata_has_error_12(b: Subject) -> None:
     """OFFSET_METADATA_TOO_LARGE, and the offset is not committed."""
     topic, group = b.topic(), new_group(b)

@@ -138,7 +138,9 @@ def deleterecords_behind_the_end_has_error_1(b: Subject) -> None:
     b.same(_delete(b, topic, 5), _ERROR, 1)
 
 
-@STAGE.check("KIP-320", look="Tell the end offset of the current epoch: the log's end.")
+@STAGE.check(
+    "KIP-320, LeaderEpochFileCache.endOffsetFor", look="Tell the end offset of the current epoch: the log's end."
+)
 def the_current_epoch_ends_at_the_end(b: Subject) -> None:
     """OffsetForLeaderEpoch says where an epoch ends, which is how a client finds out that a log was truncated."""
     topic = b.topic()

@@ -87,7 +87,7 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
     b.equal(len(answer.topics[0].partitions), 0, "the number of partitions", answer, "topics[0].partitions")
 
 
-@STAGE.check("KIP-204, allow_auto_topic_creation", look="Create nothing when the request forbids it.")
+@STAGE.check("KIP-361, MetadataRequest.allowAutoTopicCreation", look="Create nothing when the request forbids it.")
 def asking_creates_nothing_when_that_is_forbidden(b: Subject) -> None:
     """A consumer that only looks must not create the topic that it looks for."""
     name = b.name()
@@ -187,9 +187,7 @@ def describecluster_knows_the_same_cluster(b: Subject) -> None:
     b.equal(found, brokers, "the brokers", answer, "brokers")
 
 
-@STAGE.check(
-    "KafkaApis.handleFindCoordinatorRequest", look="Choose a broker of the list by the hash of the group's id."
-)
+@STAGE.check("KafkaApis.getCoordinator", look="Choose a broker of the list by the hash of the group's id.")
 def the_coordinator_is_one_of_the_brokers(b: Subject) -> None:
     """FindCoordinator names the broker that keeps a group; its id and address are those of Metadata."""
     answer = b.until(

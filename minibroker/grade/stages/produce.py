@@ -26,13 +26,14 @@ from minibroker_protocol.records.legacy import build_message_set
 from minibroker_protocol.records.record import NewRecord
 
 STAGE: Final = Stage("produce", "5 Produce", "Batches of records get offsets; what is damaged or too large is refused.")
-_SOURCE: Final = "UnifiedLog.append, LogValidator"
 _CRC_AT: Final = 17
 _ERROR: Final = f"{PRODUCED}.error_code"
 _BASE: Final = f"{PRODUCED}.base_offset"
 
 
-@STAGE.check(_SOURCE, look="Give the first record of an empty partition offset 0.")
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets", look="Give the first record of an empty partition offset 0."
+)
 def offsets_begin_at_0(b: Subject) -> None:
     """The first batch of a partition gets base offset 0."""
     answer = produce(b, b.topic(), "a")
@@ -40,7 +41,7 @@ def offsets_begin_at_0(b: Subject) -> None:
     b.same(answer, _BASE, 0)
 
 
-@STAGE.check(_SOURCE, look="Count records, not batches.")
+@STAGE.check("LogValidator.validateMessagesAndAssignOffsets", look="Count records, not batches.")
 def the_next_batch_follows_the_last_record(b: Subject) -> None:
     """After a batch of three records the next base offset is 3."""
     topic = b.topic()
@@ -48,7 +49,7 @@ def the_next_batch_follows_the_last_record(b: Subject) -> None:
     b.same(produce(b, topic, "d"), _BASE, 3)
 
 
-@STAGE.check(_SOURCE, look="Keep a next offset for each partition.")
+@STAGE.check("UnifiedLog.append", look="Keep a next offset for each partition.")
 def partitions_count_for_themselves(b: Subject) -> None:
     """Each partition has offsets of its own."""
     topic = b.topic(2)
@@ -57,7 +58,7 @@ def partitions_count_for_themselves(b: Subject) -> None:
     b.same(b.ask(request, b.newest(ProduceRequest, 9)), _BASE, 0)
 
 
-@STAGE.check(_SOURCE, look="Answer each partition with its own outcome.")
+@STAGE.check("KafkaApis.handleProduceRequest", look="Answer each partition with its own outcome.")
 def several_partitions_of_a_request_are_answered(b: Subject) -> None:
     """A request may have batches for many partitions, and one that does not exist spoils no other."""
     topic = b.topic(2)
@@ -74,7 +75,7 @@ def an_unknown_topic_has_error_3(b: Subject) -> None:
     b.same(produce(b, b.name(), "a"), _ERROR, 3)
 
 
-@STAGE.check("KafkaApis.sendNoOpResponse", look="Send nothing for acks=0.")
+@STAGE.check("KafkaApis.handleProduceRequest", look="Send nothing for acks=0.")
 def acks_0_has_no_answer(b: Subject) -> None:
     """With acks=0 the producer does not wait: the next response belongs to the next request."""
     topic = b.topic()
@@ -87,7 +88,7 @@ def acks_0_has_no_answer(b: Subject) -> None:
     )
 
 
-@STAGE.check("ProduceRequest, ReplicaManager.isValidRequiredAcks", look="Accept -1, 0 and 1 alone.")
+@STAGE.check("ReplicaManager.isValidRequiredAcks", look="Accept -1, 0 and 1 alone.")
 def acks_2_has_error_21(b: Subject) -> None:
     """Only -1, 0 and 1 are allowed: INVALID_REQUIRED_ACKS."""
     request = produce_request(b.topic(), build_batch(new_records("a")), acks=2)
@@ -148,7 +149,10 @@ def a_compacted_topic_wants_keys(b: Subject) -> None:
         b.same(answer, f"{PRODUCED}.record_errors[0].batch_index", 0)
 
 
-@STAGE.check("LogValidator, message.timestamp.type", look="Stamp the batch, and answer with that time.")
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
+    look="Stamp the batch, and answer with that time.",
+)
 def log_append_time_is_told(b: Subject) -> None:
     """Where the broker stamps records, the answer has the time; with CreateTime it is -1."""
     answer = produce(b, b.topic(), "a")
@@ -162,7 +166,7 @@ def log_append_time_is_told(b: Subject) -> None:
     )
 
 
-@STAGE.check("KIP-207, ProduceResponse", look="Tell the log's start from version 5 on.")
+@STAGE.check("ProduceResponse.logStartOffset", look="Tell the log's start from version 5 on.")
 def the_log_start_offset_is_told(b: Subject) -> None:
     """The answer has the first offset of the log, which is 0 in a new one."""
     b.same(produce(b, b.topic(), "a", version=b.newest(ProduceRequest, 9)), f"{PRODUCED}.log_start_offset", 0)
@@ -178,7 +182,9 @@ def _all_versions(b: Subject, first: int, last: int) -> list[int]:
     return versions
 
 
-@STAGE.check("ProduceRequest.json", look="Go through the versions of Produce: each adds fields to the response.")
+@STAGE.check(
+    "ProduceRequest.validateRecords", look="Go through the versions of Produce: each adds fields to the response."
+)
 def all_versions_with_format_2_are_served(b: Subject) -> None:
     """Versions 3 to 12 name topics and carry batches of format v2."""
     topic = b.topic()

@@ -36,7 +36,6 @@ STAGE: Final = Stage(
     "transactions", "10 Transactions", "Retries make no duplicates, and records count all together or not at all."
 )
 _IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
-_SOURCE: Final = "KIP-98, TransactionCoordinator"
 _ERROR: Final = f"{PRODUCED}.error_code"
 _BASE: Final = f"{PRODUCED}.base_offset"
 _BUSY: Final = {
@@ -129,7 +128,7 @@ def _added(answer: Any) -> int:
     return code
 
 
-@STAGE.check("KIP-98, ProducerIdManager", look="Give each producer an id of its own, with epoch 0.")
+@STAGE.check("KIP-98, ProducerIdManager.generateProducerId", look="Give each producer an id of its own, with epoch 0.")
 def producers_get_ids(b: Subject) -> None:
     """InitProducerId without a transactional id gives a new id each time."""
     one, two = _init(b), _init(b)
@@ -139,7 +138,10 @@ def producers_get_ids(b: Subject) -> None:
     b.holds(two.producer_id != one.producer_id, f"another id than {one.producer_id}", two, "producer_id")
 
 
-@STAGE.check(_IDEMPOTENCE, look="Keep the last five batches of each producer, and answer a repeated one from them.")
+@STAGE.check(
+    "KIP-98, ProducerStateEntry.findDuplicateBatch",
+    look="Keep the last five batches of each producer, and answer a repeated one from them.",
+)
 def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
     """A producer whose answer was lost sends the batch again: the same offset, and one copy in the log."""
     topic, producer = b.topic(), _init(b).producer_id
@@ -150,7 +152,10 @@ def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
     b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 2)
 
 
-@STAGE.check(_IDEMPOTENCE, look="Remember five batches, as a producer has five requests on their way.")
+@STAGE.check(
+    "KIP-98, ProducerStateEntry.findDuplicateBatch",
+    look="Remember five batches, as a producer has five requests on their way.",
+)
 def the_fifth_batch_before_is_remembered(b: Subject) -> None:
     """Five batches may be on their way, so the oldest of five is still known."""
     topic, producer = b.topic(), _init(b).producer_id
@@ -162,7 +167,7 @@ def the_fifth_batch_before_is_remembered(b: Subject) -> None:
     b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 5)
 
 
-@STAGE.check(_IDEMPOTENCE, look="Compare the sequence with the last one plus one.")
+@STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Compare the sequence with the last one plus one.")
 def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
     """A missing batch must not be passed over: OUT_OF_ORDER_SEQUENCE_NUMBER."""
     topic, producer = b.topic(), _init(b).producer_id
@@ -171,7 +176,9 @@ def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
     b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 1)
 
 
-@STAGE.check(_IDEMPOTENCE, look="Refuse an epoch below that of the producer's last batch.")
+@STAGE.check(
+    "KIP-98, ProducerAppendInfo.checkProducerEpoch", look="Refuse an epoch below that of the producer's last batch."
+)
 def an_old_epoch_has_error_47(b: Subject) -> None:
     """INVALID_PRODUCER_EPOCH fences a producer that another one has replaced."""
     topic, producer = b.topic(), _init(b).producer_id
@@ -179,7 +186,7 @@ def an_old_epoch_has_error_47(b: Subject) -> None:
     b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), _ERROR, 47)
 
 
-@STAGE.check(_IDEMPOTENCE, look="Keep sequences by partition.")
+@STAGE.check("KIP-98, ProducerStateManager", look="Keep sequences by partition.")
 def sequences_count_for_each_partition(b: Subject) -> None:
     """Each partition of a producer has sequences of its own, from 0 on."""
     topic, producer = b.topic(2), _init(b).producer_id
@@ -190,7 +197,10 @@ def sequences_count_for_each_partition(b: Subject) -> None:
         b.same(answer, _BASE, 0)
 
 
-@STAGE.check(_SOURCE, look="Raise the epoch with each InitProducerId of the same transactional id.")
+@STAGE.check(
+    "KIP-98, TransactionCoordinator.prepareInitProducerIdTransit",
+    look="Raise the epoch with each InitProducerId of the same transactional id.",
+)
 def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
     """The same transactional id keeps its producer id and gets the next epoch, which fences the one before."""
     first = _Transaction(b, b.topic())
@@ -199,7 +209,9 @@ def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
     b.holds(answer.producer_epoch > first.epoch, f"more than {first.epoch}", answer, "producer_epoch")
 
 
-@STAGE.check(_SOURCE, look="Refuse requests with the epoch of the producer before.")
+@STAGE.check(
+    "KIP-98, TransactionCoordinator.endTransaction", look="Refuse requests with the epoch of the producer before."
+)
 def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
     """After another InitProducerId the old producer is answered with INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
     first = _Transaction(b, b.topic())
@@ -209,7 +221,10 @@ def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
     b.holds(answer.error_code in {47, 90}, "47 INVALID_PRODUCER_EPOCH or 90 PRODUCER_FENCED", answer, "error_code")
 
 
-@STAGE.check("KIP-98, transaction.max.timeout.ms", look="Refuse a timeout above transaction.max.timeout.ms.")
+@STAGE.check(
+    "TransactionStateManager.validateTransactionTimeoutMs, transaction.max.timeout.ms",
+    look="Refuse a timeout above transaction.max.timeout.ms.",
+)
 def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
     """INVALID_TRANSACTION_TIMEOUT for a transaction of a month."""
     name = b.name("tx")
@@ -217,7 +232,9 @@ def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
     b.same(_init(b, name, timeout=2_000_000_000), "error_code", 50)
 
 
-@STAGE.check(_SOURCE, look="Answer read_committed up to the last stable offset.")
+@STAGE.check(
+    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata", look="Answer read_committed up to the last stable offset."
+)
 def open_transactions_are_hidden(b: Subject) -> None:
     """A consumer with read_committed gets nothing of an open transaction, and nothing behind its start."""
     topic = b.topic()
@@ -230,7 +247,10 @@ def open_transactions_are_hidden(b: Subject) -> None:
     b.equal(values_of(records_in(answer)), ["before", "open"], "the values uncommitted", answer, f"{FETCHED}.records")
 
 
-@STAGE.check(_SOURCE, look="Write a commit marker to each partition, and move the last stable offset.")
+@STAGE.check(
+    "KIP-98, TransactionMarkerChannelManager",
+    look="Write a commit marker to each partition, and move the last stable offset.",
+)
 def a_commit_shows_the_records(b: Subject) -> None:
     """After the commit the records are visible, and a marker takes the next offset."""
     topic = b.topic()
@@ -260,7 +280,10 @@ def a_marker_is_a_control_batch(b: Subject) -> None:
     b.equal(marker.header.producer_id, transaction.producer, "the producer's id", answer, f"{FETCHED}.records")
 
 
-@STAGE.check("KIP-98, AbortedTxn", look="Keep an index of aborted transactions, and tell it to read_committed.")
+@STAGE.check(
+    "KIP-98, UnifiedLog.collectAbortedTransactions",
+    look="Keep an index of aborted transactions, and tell it to read_committed.",
+)
 def an_abort_is_told_to_consumers(b: Subject) -> None:
     """Aborted records stay in the log: Fetch names producer and first offset, and the consumer skips them."""
     topic = b.topic()
@@ -274,7 +297,10 @@ def an_abort_is_told_to_consumers(b: Subject) -> None:
     b.equal(found, [(transaction.producer, 1)], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
 
 
-@STAGE.check("KIP-98, AbortedTxn", look="Name aborted transactions only; leave those out that were committed.")
+@STAGE.check(
+    "KIP-98, UnifiedLog.collectAbortedTransactions",
+    look="Name aborted transactions only; leave those out that were committed.",
+)
 def a_commit_is_not_told_as_aborted(b: Subject) -> None:
     """A committed transaction is not among the aborted ones."""
     topic = b.topic()
@@ -286,7 +312,10 @@ def a_commit_is_not_told_as_aborted(b: Subject) -> None:
     b.equal(aborted, [], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
 
 
-@STAGE.check(_SOURCE, look="Answer ListOffsets of read_committed with the last stable offset.")
+@STAGE.check(
+    "KIP-98, Partition.fetchOffsetForTimestamp",
+    look="Answer ListOffsets of read_committed with the last stable offset.",
+)
 def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
     """For read_committed the end is where the first open transaction begins."""
     topic = b.topic()
@@ -340,7 +369,7 @@ def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: in
 
 
 @STAGE.check(
-    "KIP-98, GroupMetadataManager.completePendingTxnOffsetCommit", look="Keep the offsets aside until the marker."
+    "KIP-98, OffsetMetadataManager.replayEndTransactionMarker", look="Keep the offsets aside until the marker."
 )
 def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     """Offsets that are sent in a transaction are invisible until it is committed."""
@@ -357,7 +386,10 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
     )
 
 
-@STAGE.check("KIP-447", look="Answer UNSTABLE_OFFSET_COMMIT to require_stable while offsets are pending.")
+@STAGE.check(
+    "KIP-447, OffsetMetadataManager.hasPendingTransactionalOffsets",
+    look="Answer UNSTABLE_OFFSET_COMMIT to require_stable while offsets are pending.",
+)
 def pending_offsets_are_unstable(b: Subject) -> None:
     """A consumer that asks for stable offsets waits until the transaction with newer ones has ended."""
     topic, group = b.topic(), new_group(b)
@@ -367,7 +399,10 @@ def pending_offsets_are_unstable(b: Subject) -> None:
     b.same(committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
 
 
-@STAGE.check("KIP-98, GroupMetadataManager", look="Drop the pending offsets of an aborted transaction.")
+@STAGE.check(
+    "KIP-98, OffsetMetadataManager.replayEndTransactionMarker",
+    look="Drop the pending offsets of an aborted transaction.",
+)
 def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
     """After an abort the group has what it had before."""
     topic, group = b.topic(), new_group(b)

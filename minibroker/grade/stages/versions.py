@@ -37,7 +37,7 @@ def the_table_has_what_clients_need(b: Subject) -> None:
     b.holds(not missing, f"{', '.join(missing)} in the table", answer, "api_keys")
 
 
-@STAGE.check("ApiVersionsResponse.apiVersions", look="Write one entry for each API.")
+@STAGE.check("ApiVersionsResponse.collectApis", look="Write one entry for each API.")
 def each_api_is_listed_once(b: Subject) -> None:
     """A client makes a map of the table; of an API with two rows it would know one by chance."""
     answer = b.ask(ApiVersionsRequest(), 0)
@@ -104,7 +104,7 @@ def correlation_ids_come_back(b: Subject) -> None:
         b.same(b.wire.receive(), "error_code", 0)
 
 
-@STAGE.check("SocketServer.Processor", look="Answer the requests of a connection one after the other.")
+@STAGE.check("Processor.processCompletedReceives", look="Answer the requests of a connection one after the other.")
 def requests_of_a_connection_are_answered_in_order(b: Subject) -> None:
     """Several requests may be on their way at once; their answers come in the order of the requests."""
     for _ in range(5):
