@@ -12,10 +12,10 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Final
 
-from minibroker.grade.wire import Address, BrokenAnswerError, Wire
-from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker.grade.wire import Address, answers
 
 _PAUSE_S: Final = 0.05
+_ANSWER_S: Final = 5.0
 START_LIMIT_S: Final = 120.0
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the grader; the broker that it has started ends with it."""
@@ -71,7 +71,7 @@ class BrokerProcess:
         if self._asked_to_end:
             raise SystemExit(128 + self._asked_to_end)
         end = time.monotonic() + START_LIMIT_S
-        while not self._answers():
+        while not answers(self.address, _ANSWER_S):
             if self._child.poll() is not None:
                 raise ValueError(f"--start: the broker has ended with status {self._child.returncode}")
             if time.monotonic() > end:
@@ -114,22 +114,8 @@ class BrokerProcess:
             return False
         try:
             os.killpg(self._child.pid, number)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # macOS refuses where only ended processes are left
             return False
-        return True
-
-    def _answers(self) -> bool:
-        try:
-            wire = Wire(self.address, [], time.monotonic() + 5)
-        except OSError:
-            return False
-        try:
-            wire.send(ApiVersionsRequest(), 0)
-            wire.receive()
-        except BrokenAnswerError:
-            return False
-        finally:
-            wire.close()
         return True
 
 

@@ -11,10 +11,10 @@ from minibroker.grade.explaining import explain
 from minibroker.grade.failures import CheckFailedError, SkippedError
 from minibroker.grade.process import BrokerProcess
 from minibroker.grade.subject import Subject
-from minibroker.grade.wire import Address, BrokenAnswerError
+from minibroker.grade.wire import Address, BrokenAnswerError, answers
 from minibroker_protocol.errors import ProtocolError
 
-_CONNECT_S: Final = 5.0
+_ANSWER_S: Final = 5.0
 
 _LACKING: Final = (LookupError, AttributeError, TypeError, ValueError)
 """Errors of a check that reads an element which the broker has left out."""
@@ -83,11 +83,8 @@ def run_check(target: Target, check: Check) -> Result:
             error = CheckFailedError("all elements that were asked for", "a response that lacks some of them")
         outcome, reason = "failed", str(error)
         failure = explain(check, error, subject.exchanges)
-        if not is_alive(target.address):
-            outcome, reason = (
-                "died",
-                f"the broker at {target.address[0]}:{target.address[1]} accepts no connection any more",
-            )
+        if gone := _gone(target.address, subject.deadline, min(check.limit, _ANSWER_S)):
+            outcome, reason = "died", f"the broker at {target.address[0]}:{target.address[1]} {gone}"
     finally:
         subject.close()
     return Result(check, outcome, reason, failure, time.monotonic() - start)
@@ -96,10 +93,22 @@ def run_check(target: Target, check: Check) -> Result:
 def is_alive(address: Address) -> bool:
     """Does it accept a connection?"""
     try:
-        socket.create_connection(address, timeout=_CONNECT_S).close()
+        socket.create_connection(address, timeout=_ANSWER_S).close()
     except OSError:
         return False
     return True
+
+
+def _gone(address: Address, deadline: float, patience: float) -> str:
+    """The words for a broker that cannot be asked any more; empty if it can be.
+
+    It is asked only when a check has waited up to its limit: one that is silent would have each of them wait.
+    """
+    if not is_alive(address):
+        return "accepts no connection any more"
+    if time.monotonic() > deadline and not answers(address, patience):
+        return f"accepts connections, but has not answered ApiVersions for {patience:g} seconds"
+    return ""
 
 
 def _restarted(target: Target) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 
@@ -96,7 +97,8 @@ class Wire:
         head = self._receive(4, exchange)
         (length,) = _LENGTH.unpack(head)
         if not 0 <= length <= _LARGEST:
-            raise BrokenAnswerError(f"the length of the response is {length}")
+            note = f": that is the text {head.decode()!r}" if head.isascii() and head.decode().isprintable() else ""
+            raise BrokenAnswerError(f"the length of the response is {length}{note}")
         return head + self._receive(length, exchange)
 
     def is_silent(self, seconds: float) -> bool:
@@ -143,6 +145,22 @@ class Wire:
 
     def _left(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
+
+
+def answers(address: Address, seconds: float) -> bool:
+    """Does a broker there answer ApiVersions within so many seconds?"""
+    try:
+        wire = Wire(address, [], time.monotonic() + seconds)
+    except OSError:
+        return False
+    try:
+        wire.send(ApiVersionsRequest(), 0)
+        wire.receive()
+    except BrokenAnswerError:
+        return False
+    finally:
+        wire.close()
+    return True
 
 
 def _decoded(exchange: Exchange, request: object) -> Any:

@@ -1,0 +1,163 @@
+"""Brokers that die, are silent, talk nonsense or are slow: the grader ends, and names what it saw."""
+
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from minibroker.grade.catalogue import chosen
+from minibroker.grade.runner import Result, Target, run
+from minibroker.grade.wire import Address
+
+_PATIENCE_S = 300.0
+_SHORT_S = 0.3
+"""For brokers that never answer: a slow machine changes nothing for them."""
+_CHECKS = [check for check in chosen() if check.stage != "clients"]
+
+Answer = Callable[[socket.socket, bytes], bool]
+"""Sends what a broker answers to a request; false to close the connection."""
+
+
+def _silent(client: socket.socket, request: bytes) -> bool:
+    return True
+
+
+def _closing(client: socket.socket, request: bytes) -> bool:
+    return False
+
+
+def _huge(client: socket.socket, request: bytes) -> bool:
+    client.sendall(struct.pack(">i", 0x7FFFFFFF))
+    return True
+
+
+def _large_and_late(client: socket.socket, request: bytes) -> bool:
+    client.sendall(struct.pack(">i", 0x0FFFFFFF) + request[8:12])
+    return True
+
+
+def _trickle(client: socket.socket, request: bytes) -> bool:
+    client.sendall(struct.pack(">i", 1000) + request[8:12])
+    while not threading.Event().wait(_SHORT_S / 10):
+        client.sendall(b"\0")
+    return True
+
+
+def _text(client: socket.socket, request: bytes) -> bool:
+    client.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    return False
+
+
+def _noise(client: socket.socket, request: bytes) -> bool:
+    noise = random.Random(request[4:8]).randbytes(len(request) * 3)
+    client.sendall(struct.pack(">i", len(noise) + 4) + request[8:12] + noise)
+    return True
+
+
+def _noise_behind_versions(client: socket.socket, request: bytes) -> bool:
+    """Every API in every version, and noise for all but ApiVersions."""
+    if request[4:6] != b"\0\x12":
+        return _noise(client, request)
+    rows = b"".join(struct.pack(">hhh", key, 0, 20) for key in range(93))
+    client.sendall(struct.pack(">i", len(rows) + 10) + request[8:12] + b"\0\0" + struct.pack(">i", 93) + rows)
+    return True
+
+
+def _request(client: socket.socket) -> bytes:
+    head = client.recv(4, socket.MSG_WAITALL)
+    if len(head) < 4:
+        raise ConnectionError
+    return head + client.recv(max(struct.unpack(">i", head)[0], 0), socket.MSG_WAITALL)
+
+
+@contextmanager
+def _broker(answer: Answer, *, requests: int | None = None) -> Iterator[Address]:
+    """A broker that answers so; it ends after so many requests."""
+    sockets = [socket.create_server(("127.0.0.1", 0))]
+    left = iter(range(requests)) if requests is not None else None
+
+    def close() -> None:
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def serve(client: socket.socket) -> None:
+        with suppress(OSError):
+            while answer(client, _request(client)):
+                if left is not None and next(left, None) is None:
+                    close()
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+        client.close()
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = sockets[0].accept()
+                sockets.append(client)
+                threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield sockets[0].getsockname()[:2]
+    finally:
+        close()
+
+
+def _graded(address: Address, limit: float = _PATIENCE_S) -> list[Result]:
+    checks = [replace(check, limit=limit) for check in _CHECKS]
+    results = run(Target(address), checks, lambda _: None)
+    assert [result.check for result in results] == checks
+    return results
+
+
+@pytest.mark.parametrize("answer", [_silent, _large_and_late, _trickle])
+def test_a_broker_without_whole_answers_is_left_after_one_check(answer: Answer) -> None:
+    with _broker(answer) as address:
+        first, *rest = _graded(address, _SHORT_S)
+    assert first.outcome == "died"
+    assert "accepts connections, but has not answered ApiVersions" in first.reason
+    assert {result.outcome for result in rest} == {"skipped"}
+    assert rest[0].reason == f"the broker is gone since {first.check.name}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (_closing, "closed the connection"),
+        (_huge, "the length of the response is 2147483647"),
+        (_text, "the length of the response is 1213486160: that is the text 'HTTP'"),
+        (_noise, "the response cannot be read"),
+    ],
+)
+def test_nonsense_fails_each_check_with_its_own_report(answer: Answer, words: str) -> None:
+    with _broker(answer) as address:
+        results = _graded(address)
+    failed = [result for result in results if result.outcome == "failed"]
+    assert len(failed) > len(_CHECKS) / 2
+    assert words in failed[0].reason
+    for result in failed:
+        assert list(result.failure) == ["sent", "came", "expected", "why", "byte", "look"]
+        assert all(result.failure.values())
+
+
+def test_noise_in_all_responses_but_the_first_fails_checks_of_all_stages() -> None:
+    with _broker(_noise_behind_versions) as address:
+        results = _graded(address)
+    assert {result.outcome for result in results} <= {"passed", "failed", "skipped"}
+    failed = {result.check.stage for result in results if result.outcome == "failed"}
+    assert failed == {check.stage for check in _CHECKS}
+
+
+def test_a_broker_that_ends_in_the_middle_is_told_as_such() -> None:
+    with _broker(_noise_behind_versions, requests=20) as address:
+        results = _graded(address)
+    at = next(place for place, result in enumerate(results) if result.outcome == "died")
+    assert "accepts no connection any more" in results[at].reason
+    assert {result.outcome for result in results[at + 1 :]} == {"skipped"}
