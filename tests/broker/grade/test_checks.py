@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +12,34 @@ import pytest
 from minibroker.grade.catalogue import STAGES, chosen
 from minibroker.grade.check import Check
 from minibroker.grade.process import BrokerProcess, free_port
-from minibroker.grade.runner import Target, run_check
+from minibroker.grade.runner import Result, Target, run_check
 from tests.broker.grade.file_mutants import FORGETFUL
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Mutant, Relay
+from tests.patience import PATIENCE_S
 
 SERVE = f"{sys.executable} -m minibroker serve --listen 127.0.0.1:{{port}} --data-dir {{dir}}"
 CHECKS = {check.name: check for check in chosen()}
 _RESTART_LIMIT_S = 10.0
-_LIMIT_S = 2.0
-"""For a mutant that never answers."""
+_LIMIT_S = 5.0
+"""For the mutants that wait."""
+WAITING = frozenset(
+    {
+        "CreateTopics answers and does nothing",
+        "added partitions are not made",
+        "an endless wait",
+        "deleted topics stay",
+        "incremental changes do nothing",
+        "min_bytes 0 taken for 1",
+        "new offsets after a cleaning",
+        "no compaction",
+        "no wake-up by new records",
+        "no word of a rebalance",
+        "offsets of a transaction lost",
+        "one partition, whatever is asked",
+    }
+)
+"""Mutants under which a check waits until its limit for what never comes. All others are caught by what they answer."""
 
 
 @pytest.mark.parametrize(
@@ -33,17 +52,43 @@ def test_this_broker_passes(check: Check, graded: Target) -> None:
         assert re.search(r"--start", result.reason), result.reason
 
 
+@pytest.fixture(scope="module")
+def waited(graded: Target) -> Mapping[str, Result]:
+    """The results under the mutants that wait, which do so at the same time, since each takes its whole limit."""
+    mutants = [mutant for mutant in MUTANTS if mutant.name in WAITING]
+    with ThreadPoolExecutor(len(WAITING)) as pool:
+        futures = {mutant.name: pool.submit(_graded_with, mutant, graded, limit=_LIMIT_S) for mutant in mutants}
+        return {name: future.result() for name, future in futures.items()}
+
+
+@pytest.mark.parametrize("name", sorted(WAITING))
+def test_a_broker_that_lets_wait_is_caught_by_the_check_about_its_fault(
+    name: str, waited: Mapping[str, Result]
+) -> None:
+    _assert_caught(waited[name])
+
+
 @pytest.mark.parametrize(
-    "mutant", [mutant for mutant in MUTANTS if mutant.restart is None], ids=lambda mutant: mutant.name
+    "mutant",
+    [mutant for mutant in MUTANTS if mutant.restart is None and mutant.name not in WAITING],
+    ids=lambda mutant: mutant.name,
 )
 def test_a_broken_broker_is_caught_by_the_check_about_its_fault(mutant: Mutant, graded: Target) -> None:
+    result = _graded_with(mutant, graded, limit=PATIENCE_S)
+    assert "limit" not in result.reason
+    _assert_caught(result)
+
+
+def _graded_with(mutant: Mutant, graded: Target, *, limit: float) -> Result:
     check = CHECKS[mutant.caught_by]
     with Relay(graded.address, mutant, graded.data_dir) as relay:
-        result = run_check(Target(relay.address, graded.data_dir), replace(check, limit=_LIMIT_S))
+        return run_check(Target(relay.address, graded.data_dir), replace(check, limit=limit))
+
+
+def _assert_caught(result: Result) -> None:
     assert result.outcome == "failed", result.reason
-    failure = result.failure
-    assert list(failure) == ["sent", "came", "expected", "why", "byte", "look"]
-    assert all(failure.values())
+    assert list(result.failure) == ["sent", "came", "expected", "why", "byte", "look"]
+    assert all(result.failure.values())
 
 
 class _Forgetful(BrokerProcess):
