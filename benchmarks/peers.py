@@ -51,7 +51,9 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.segment.delete.delay.ms=1000
-group.coordinator.rebalance.protocols=classic,consumer
+group.coordinator.rebalance.protocols={protocols}
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
 """
 
 _LOG4J_PROPERTIES = """\
@@ -281,7 +283,13 @@ class KafkaPeer(Peer):
 
     def prepare(self) -> None:
         super().prepare()
-        properties = _SERVER_PROPERTIES.format(listeners=self._listeners, controller=free_port(), data=self.data)
+        is_newer = not (self.libs / f"kafka_2.13-{jars.VERSION}.jar").exists()
+        properties = _SERVER_PROPERTIES.format(
+            listeners=self._listeners,
+            controller=free_port(),
+            data=self.data,
+            protocols="classic,consumer,share" if is_newer else "classic,consumer",
+        )
         if self.settings.is_secured:
             properties += "".join(f"{key}={value}\n" for key, value in _SECURITY.items())
         (self.dir / "server.properties").write_text(properties)

@@ -13,6 +13,7 @@ from benchmarks.measures import (
     produce,
     restart,
     sessions,
+    share,
     start,
 )
 from benchmarks.model import Measure
@@ -30,5 +31,6 @@ MEASURES: tuple[Measure, ...] = (
     *lookups.MEASURES,
     *compaction.MEASURES,
     *groups.MEASURES,
+    *share.MEASURES,
     *fairness.MEASURES,
 )

@@ -118,6 +118,11 @@ class PartitionLoader(Generic[R]):
         self.look_at_topic()
         return ErrorCode.NONE if key in known else self._load(self._log.partition_of(key))
 
+    def has_loaded(self, partition: int) -> bool:
+        """Whether all is known about a partition of the topic that there is now."""
+        self.look_at_topic()
+        return self._topic is not None and partition in self._loaded
+
     def _load(self, partition: int) -> ErrorCode:
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE

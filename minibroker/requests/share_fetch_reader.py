@@ -1,5 +1,6 @@
 """The log reads of a ShareFetch request: records to acquire, and the partitions of its response."""
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -167,6 +168,8 @@ class ShareReader:
         readable = 0
         for each in found:
             if each.data.size:
+                if each.data.size >= least:  # there is no need to know how much more there is
+                    return True
                 end = each.log.last_stable_offset if self._committed else None
                 size = each.log.readable_size(each.data, end_offset=end)
                 if size is None:
@@ -178,13 +181,13 @@ class ShareReader:
         """Acquire records of a range; their batches, and their number."""
         request = self._request
         index = found.key[1]
+        share_partition = found.share_partition
         try:
-            batches = _batches(found.data, found.offset + max_records)
+            batches = _batches(found.data, found.offset, min(max_records, share_partition.room_at(found.offset)))
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT
         wish = Wish(request.member_id or "", max_records, request.batch_size, is_strict)
-        share_partition = found.share_partition
         acquired = share_partition.acquire(wish, found.offset, [Span(each.first, each.last) for each in batches])
         if acquired and self._committed:
             acquired = share_partition.archive(acquired, self._aborted(found, batches))
@@ -196,6 +199,7 @@ class ShareReader:
         kept = [each for each in batches if each.first <= last and each.last >= first]
         begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
         records = found.data._replace(position=found.data.position + begin, size=end - begin)
+        found.log.resume_behind(records)
         return _served(index, records, acquired), sum(each.last - each.first + 1 for each in acquired)
 
     def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
@@ -229,16 +233,17 @@ class _Batch(NamedTuple):
     header: BatchHeader
 
 
-def _batches(data: LogSlice, until: int) -> list[_Batch]:
-    """The whole batches of a range up to the one with an offset, of which the heads alone are read. OSError."""
+def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
+    """The whole batches of a range that have the first `count` offsets from one on; their heads are read. OSError."""
     found: list[_Batch] = []
     position = 0
     chunk, chunk_at = b"", 0
+    until = offset + count
     while data.size - position >= LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
         at = position - chunk_at
         if at + RECORD_BATCH_OVERHEAD > len(chunk):
             size = min(_READ_AT_ONCE, data.size - position)
-            chunk, chunk_at, at = data._replace(position=data.position + position, size=size).read(), position, 0
+            chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
         try:
             header = read_entry_header(chunk, at)
         except DecodeError:  # the range ends within a head
@@ -246,8 +251,11 @@ def _batches(data: LogSlice, until: int) -> list[_Batch]:
         end = position + LOG_OVERHEAD + header.batch_length
         if end > data.size:
             break
-        found.append(_Batch(header.base_offset, header.last_offset, position, end, header))
-        if header.last_offset >= until:
+        if not found and header.base_offset > offset:  # a compaction has taken out what lay before
+            until = header.base_offset + count
+        last = header.last_offset
+        found.append(_Batch(header.base_offset, last, position, end, header))
+        if last >= until:
             break
         position = end
     return found

@@ -219,6 +219,11 @@ class Log(LocalLog):
             data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
         )
 
+    def resume_behind(self, data: LogSlice) -> None:
+        """Remember where a reader goes on that has taken less than `read` gave; the slice ends with a whole batch."""
+        if data.handle is self._active.log:
+            self._active.resume_at(data.position + data.size)
+
     def add_append_listener(self, listener: AppendListener) -> None:
         """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
 

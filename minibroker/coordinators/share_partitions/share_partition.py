@@ -6,6 +6,7 @@ it counts.
 """
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -154,6 +155,11 @@ class SharePartition:
         """Whether a member could get records, if the log has them."""
         return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
 
+    def room_at(self, offset: int) -> int:
+        """The most offsets from one on that `acquire` has a use for."""
+        is_in_flight = offset <= self.end_offset and self._batches
+        return sys.maxsize if is_in_flight else max(self._limits().locks - self.in_flight, 0)
+
     # Acquiring
 
     def acquire(self, wish: Wish, fetch_offset: int, spans: Sequence[Span]) -> list[Acquired]:
@@ -168,8 +174,7 @@ class SharePartition:
             return []
         first = spans[0].first
         self._archive_missing(fetch_offset, first)
-        floor = self._batches.floor(first)
-        base = first
+        floor, base = self._batches.floor(first), first
         if floor is None:
             base = max(first, self.start_offset)
         elif floor.last >= first:
@@ -384,8 +389,8 @@ class SharePartition:
                 if piece.first < self.start_offset <= piece.last:
                     batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
                     batch.is_split = True
-                is_over = piece.last < self.start_offset
-                self._leave(piece, RecordState.ARCHIVED if is_over else RecordState.AVAILABLE, changes)
+                state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
+                self._leave(piece, state, changes)
         return self._finish(changes, undo)
 
     def _leave(self, piece: Piece, state: RecordState, changes: list[StateBatch]) -> None:
@@ -400,8 +405,7 @@ class SharePartition:
         self._watch_locks()
         if not changes:
             return ErrorCode.NONE
-        code = self._write(Write(self.start_offset, self.delivery_complete_count, changes))
-        if code:
+        if code := self._write(Write(self.start_offset, self.delivery_complete_count, changes)):
             roll_back(undo)
             self._watch_locks()
             return code
@@ -447,8 +451,7 @@ class SharePartition:
         def is_late(piece: Piece) -> bool:
             return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
 
-        code = self._release(is_late)
-        if code:
+        if code := self._release(is_late):
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             for piece in filter(is_late, self._batches.pieces):
                 self._leave(piece, RecordState.AVAILABLE, [])

@@ -7,7 +7,7 @@ below the oldest snapshot that still counts are deleted from time to time, as in
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.topics import SHARE_GROUP_STATE
@@ -79,6 +79,13 @@ class Kept:
         self.leader_fence = max(self.leader_fence, state.leader_epoch)
 
 
+class _Place(NamedTuple):
+    """The partition of the log that has a state, and the key of its updates: a member's every acceptance needs them."""
+
+    partition: int
+    update_key: bytes
+
+
 class ShareStateStore:
     """The states; ask for `readiness` before anything else."""
 
@@ -103,14 +110,29 @@ class ShareStateStore:
         self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
         self._known: dict[int, dict[SharePartitionKey, Kept]] = {}
         self._ends: dict[int, int] = {}  # the offset of the latest record of each partition
+        self._places: dict[SharePartitionKey, _Place] = {}  # of states that have changed
 
     def readiness(self, key: SharePartitionKey, node: Node | None = None) -> ErrorCode:
         """Can a request for this share-partition be served? See `PartitionLoader.readiness`."""
+        place = self._places.get(key)
+        if place is not None and self._core.cluster.is_single and self._loader.has_loaded(place.partition):
+            return ErrorCode.NONE
         return self._loader.readiness(key.text, node)
 
     def get(self, key: SharePartitionKey) -> Kept | None:
         """The state of a share-partition, if it has one."""
-        return self._known.get(self.log.partition_of(key.text), {}).get(key)
+        return self._known.get(self._partition_of(key), {}).get(key)
+
+    def _partition_of(self, key: SharePartitionKey) -> int:
+        place = self._places.get(key)
+        return self.log.partition_of(key.text) if place is None else place.partition
+
+    def _place_of(self, key: SharePartitionKey) -> "_Place":
+        """The place of a share-partition that has a state."""
+        place = self._places.get(key)
+        if place is None:
+            place = self._places[key] = _Place(self.log.partition_of(key.text), update_key(key))
+        return place
 
     # Changes: each counts once it is in the log
 
@@ -129,8 +151,8 @@ class ShareStateStore:
             return self._write_snapshot(key, state)
         try:
             value = update_value(state.snapshot_epoch, change)
-            partition = self.log.partition_of(key.text)
-            self._ends[partition] = self._append(partition, [NewRecord(update_key(key), value, self._now())])
+            partition, record_key = self._place_of(key)
+            self._ends[partition] = self._append(partition, [NewRecord(record_key, value, self._now())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
         kept.put(state)
@@ -139,16 +161,17 @@ class ShareStateStore:
 
     def remove(self, key: SharePartitionKey) -> ErrorCode:
         """Write a tombstone."""
-        partition = self.log.partition_of(key.text)
+        partition = self._partition_of(key)
         try:
             self._ends[partition] = self._append(partition, [NewRecord(snapshot_key(key), None, self._now())])
         except (CoordinatorLogError, EncodeError) as error:
             return _refusal(key, error)
         self._known.get(partition, {}).pop(key, None)
+        self._places.pop(key, None)
         return ErrorCode.NONE
 
     def _write_snapshot(self, key: SharePartitionKey, state: ShareState) -> ErrorCode:
-        partition = self.log.partition_of(key.text)
+        partition = self._partition_of(key)
         try:
             record = NewRecord(snapshot_key(key), snapshot_value(state), self._now())
             offset = self._append(partition, [record])
@@ -191,6 +214,7 @@ class ShareStateStore:
                     break
                 for key in batch:
                     known.pop(by_key[key], None)
+                    self._places.pop(by_key[key], None)
                 yield
             yield
 
@@ -238,7 +262,8 @@ class ShareStateStore:
 
     def leader_moved(self, partition: int) -> None:
         """Another node coordinates what is in a partition: it reads the log."""
-        self._known.pop(partition, None)
+        for key in self._known.pop(partition, {}):
+            self._places.pop(key, None)
         self._loader.reload(partition)
 
     def close(self) -> None:
@@ -248,6 +273,7 @@ class ShareStateStore:
     def _on_topic_lost(self) -> None:
         self._known.clear()
         self._ends.clear()
+        self._places.clear()
 
     def _on_replayed(self, partition: int, loading: "_Loading") -> None:
         self._known[partition] = loading.states

@@ -47,6 +47,23 @@ def code_of(member: ShareMember, *partitions: tuple[str, int], **fields: Any) ->
     return response.error_code
 
 
+def test_a_group_holds_whole_batches_up_to_its_limit_and_gets_released_ones_again(
+    harness: Harness, member: ShareMember
+) -> None:
+    configure_group(harness, share_partition_max_record_locks="100")
+    for _ in range(30):
+        harness.produce(batch(*[b"v"] * 9))
+    assert acquired(member.one(T0)) == [(0, 107, 1)]
+    other = ShareMember(harness, "n")
+    assert other.fetch(T0).responses == []
+    assert member.acknowledged([(45, 53, RELEASE)]) == 0
+    data = other.one()
+    assert (acquired(data), len(values(data))) == ([(45, 53, 2)], 9)
+    assert member.acknowledged([(0, 44, ACCEPT)]) == 0
+    data = other.one()
+    assert (acquired(data), len(values(data))) == ([(108, 152, 1)], 45)
+
+
 def test_members_share_the_records_of_a_partition(harness: Harness, member: ShareMember) -> None:
     harness.produce(batch(b"a", b"b"))
     harness.produce(batch(b"c"))

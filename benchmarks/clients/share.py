@@ -1,0 +1,181 @@
+"""A member of a share group on a raw socket: what acquiring and acknowledging records costs beside a plain fetch.
+
+ShareGroupHeartbeat v1 and ShareFetch v1 (KIP-932), as Kafka 4.1 and later serve them.
+"""
+
+import struct
+import time
+import uuid
+from typing import Final, NamedTuple
+
+from benchmarks import wire
+from benchmarks.clients import groups, raw
+
+_HEARTBEAT, _SHARE_FETCH, _ALTER_CONFIGS, _VERSION = 76, 78, 44, 1
+_GROUP, _SET = 32, 0
+_TIMEOUT = 60.0
+_NO_TAGS: Final = b"\x00"
+_MAX_BYTES = 50 * 1024 * 1024
+_MAX_RECORDS = 500
+"""What the Java client asks for: `max.poll.records`."""
+_CONFIGS = {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": "2000"}
+"""Of the group. Kafka 4 lets one have so many records in hand by default."""
+_NOT_READY = {14, 15, 16}
+"""The coordinator is loading, is not there, or is elsewhere: Kafka says so for a while after it has been found."""
+
+
+class _Acquired(NamedTuple):
+    """A run of offsets that the member has, the last one included."""
+
+    first: int
+    last: int
+
+
+class _Reader(wire.Reader):
+    """Reads the compact types, too."""
+
+    def varint(self) -> int:
+        value = shift = 0
+        while (byte := self.int8() & 0xFF) & 0x80:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        return value | byte << shift
+
+    def compact_count(self) -> int:
+        """The length of an array, of a string or of bytes; null has none."""
+        return max(self.varint() - 1, 0)
+
+    def skip_compact(self) -> None:
+        self.skip(self.compact_count())
+
+
+class _Member:
+    """A member that is alone in a new group, with one partition."""
+
+    def __init__(self, connection: wire.Connection, topic: str) -> None:
+        self._connection = connection
+        self._group = f"share-{uuid.uuid4().hex}"
+        self._member = str(uuid.uuid4())
+        self._epoch = 0
+        groups.await_coordinator(connection, self._group)
+        self._configure()
+        self._topic_id = self._join(topic)
+
+    def _exchange(self, api_key: int, body: bytes) -> _Reader:
+        """Send a request with the header of flexible versions, and read the answer behind its first fields."""
+        deadline = time.monotonic() + _TIMEOUT
+        while (found := self._once(api_key, body))[0] in _NOT_READY and time.monotonic() < deadline:
+            time.sleep(0.05)
+        error, reader = found
+        if error:
+            raise wire.WireError(f"API {api_key} was answered with error code {error}")
+        reader.skip_compact()  # error message
+        return reader
+
+    def _once(self, api_key: int, body: bytes) -> tuple[int, _Reader]:
+        header = struct.pack(">hhi", api_key, _VERSION, 0) + wire.string("bench") + _NO_TAGS
+        self._connection.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        reader = _Reader(self._connection.receive())
+        reader.skip(5)  # correlation id, no tagged fields
+        reader.int32()  # throttle time
+        if api_key == _ALTER_CONFIGS:
+            reader.compact_count()
+        return reader.int16(), reader
+
+    def _configure(self) -> None:
+        configs = b"".join(
+            _compact(name) + bytes((_SET,)) + _compact(value) + _NO_TAGS for name, value in _CONFIGS.items()
+        )
+        resource = bytes((_GROUP,)) + _compact(self._group) + _unsigned(len(_CONFIGS) + 1) + configs + _NO_TAGS
+        self._exchange(_ALTER_CONFIGS, _unsigned(2) + resource + b"\x00" + _NO_TAGS)
+
+    def _join(self, topic: str) -> bytes:
+        """Send heartbeats until there is an assignment; the id of its topic."""
+        deadline = time.monotonic() + _TIMEOUT
+        epoch, topics = 0, _unsigned(2) + _compact(topic)
+        while time.monotonic() < deadline:
+            body = _compact(self._group) + _compact(self._member) + struct.pack(">i", epoch) + b"\x00"
+            reader = self._exchange(_HEARTBEAT, body + topics + _NO_TAGS)
+            reader.skip_compact()  # member id
+            epoch, topics = reader.int32(), b"\x00"
+            reader.int32()  # heartbeat interval
+            if reader.int8() == 1 and reader.compact_count():
+                return bytes(reader.data[reader.position : reader.position + 16])
+            time.sleep(0.05)
+        raise wire.WireError("the member got no partition")
+
+    def fetch(self, held: list[_Acquired], max_wait_ms: int) -> tuple[list[_Acquired], int]:
+        """Accept what is held, and acquire more: its offsets, and the size of its batches."""
+        body = _compact(self._group) + _compact(self._member)
+        body += struct.pack(">iiiiii", self._epoch, max_wait_ms, 1, _MAX_BYTES, _MAX_RECORDS, _MAX_RECORDS)
+        if held or not self._epoch:
+            acknowledged = b"".join(struct.pack(">qqbbb", each.first, each.last, 2, 1, 0) for each in held)
+            body += _unsigned(2) + self._topic_id + _unsigned(2) + struct.pack(">i", 0)
+            body += _unsigned(len(held) + 1) + acknowledged + 2 * _NO_TAGS
+        else:
+            body += _unsigned(1)
+        reader = self._exchange(_SHARE_FETCH, body + _unsigned(1) + _NO_TAGS)
+        self._epoch += 1
+        reader.int32()  # acquisition lock timeout
+        acquired: list[_Acquired] = []
+        size = 0
+        for _ in range(reader.compact_count()):
+            reader.skip(16)
+            for _ in range(reader.compact_count()):
+                more, bytes_of = _partition(reader)
+                acquired += more
+                size += bytes_of
+            reader.skip(1)
+        return acquired, size
+
+
+def _partition(reader: _Reader) -> tuple[list[_Acquired], int]:
+    reader.int32()  # partition
+    for place in ("partition", "acknowledgements"):
+        if error := reader.int16():
+            raise wire.WireError(f"the {place} of ShareFetch got error code {error}")
+        reader.skip_compact()  # error message
+    reader.skip(9)  # leader
+    size = reader.compact_count()
+    first = wire.batch_header(reader.data, reader.position).base_offset if size else -1
+    reader.skip(size)
+    acquired: list[_Acquired] = []
+    for _ in range(reader.compact_count()):
+        acquired.append(_Acquired(reader.int64(), reader.int64()))
+        if reader.int16() != 1:
+            raise wire.WireError("a record is not delivered for the first time")
+        reader.skip(1)
+    reader.skip(1)
+    if acquired and acquired[0].first != first:
+        raise wire.WireError(f"offset {acquired[0].first} was acquired, and the batches begin at {first}")
+    return acquired, size
+
+
+def _unsigned(value: int) -> bytes:
+    assert value < 0x80
+    return bytes((value,))
+
+
+def _compact(value: str) -> bytes:
+    return _unsigned(len(value) + 1) + value.encode()
+
+
+def fetch(
+    address: raw.Address, pid: int, topic: str, *, record_size: int, batch_bytes: int, total_bytes: int
+) -> dict[str, float]:
+    """A member acquires all records of partition 0 in order, and accepts each with its next request."""
+    produced = int(raw.produce(address, pid, topic, record_size, total_bytes, batch_bytes=batch_bytes)["records"])
+    with wire.Connection(address) as connection:
+        member = _Member(connection, topic)
+        held, size = member.fetch([], 500)
+        records = sum(each.last - each.first + 1 for each in held)
+        watch = raw.Stopwatch(pid)
+        while records < produced:
+            held, got = member.fetch(held, 500)
+            if held and held[0].first != records:
+                raise wire.WireError(f"offset {held[0].first} was acquired, {records} was next")
+            records += sum(each.last - each.first + 1 for each in held)
+            size += got
+        member.fetch(held, 0)
+        result = watch.read()
+    return {**result, "bytes": size, "records": records}

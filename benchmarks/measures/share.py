@@ -1,0 +1,49 @@
+"""Share groups: broker CPU of the records that a member acquires and accepts, beside that of a plain fetch.
+
+One member, alone in its group, takes 1 KB records in batches of 64 KB, asks for 500 at a time as the Java client does,
+and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The same records are then
+fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB. Kafka has share groups from 4.1 on,
+so run it with its jars: `--kafka-libs`.
+"""
+
+from benchmarks.model import Bench, Figure, Measure, Numbers
+
+_SHARE_FETCH = 78
+_RECORD_SIZE, _BATCH_BYTES, _PLAIN = 1_024, 64_000, {"512 KB": 512 * 1024, "1 MB": 1024 * 1024}
+
+
+def _share_fetch(bench: Bench) -> Numbers:
+    bench.require(_SHARE_FETCH)
+    topic = bench.topic()
+    total = bench.scale.bulk_bytes
+    shared = bench.client(
+        "share.fetch", topic=topic, record_size=_RECORD_SIZE, batch_bytes=_BATCH_BYTES, total_bytes=total
+    )
+    numbers = {"share-fetch.cpu": shared["cpu"] / shared["records"] * 1e9}
+    for label, size in _PLAIN.items():
+        plain = bench.client("raw.fetch", topic=topic, max_bytes=size, total_bytes=int(shared["bytes"]))
+        numbers[f"share-fetch.{label}"] = plain["cpu"] / plain["bytes"] * shared["bytes"] / shared["cpu"]
+    return numbers
+
+
+MEASURES = (
+    Measure(
+        name="share-fetch",
+        figures=(
+            Figure("share-fetch.cpu", "share fetch, 1 KB records", "CPU ns/record", ratio=1, decimals=0),
+            *(
+                Figure(
+                    f"share-fetch.{label}",
+                    f"records per CPU s, share fetch / fetch by {label}",
+                    "x",
+                    value=0.5 if label == "512 KB" else None,
+                    higher_is_better=True,
+                    decimals=2,
+                )
+                for label in _PLAIN
+            ),
+        ),
+        run=_share_fetch,
+        when="round",
+    ),
+)
