@@ -97,7 +97,7 @@ class CheckedOptions:
 def _topics(options: BrokerOptions) -> list[TopicSpec]:
     given = options.get("topics", ())
     if isinstance(given, Mapping):
-        raise TypeError(f"topics: {given!r} is a dict where a list belongs, such as ['orders:4']")
+        raise TypeError(f"topics: {given!r} is a dict; give a list, such as ['orders:4']")
     topics = [_topic(each) for each in given]
     for name, count in Counter(spec.name for spec in topics).items():
         if count > 1:
@@ -114,7 +114,7 @@ def _topic(given: object) -> TopicSpec:
 def _number_of_brokers(options: BrokerOptions) -> int:
     brokers = options.get("brokers", 1)
     if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
-        raise TypeError(f"brokers: {brokers!r} is no number of brokers")
+        raise TypeError(f"brokers: {brokers!r} is not a number of brokers")
     if brokers < 1:
         raise ValueError(f"brokers: {brokers} is not at least 1")
     return brokers

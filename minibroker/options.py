@@ -192,7 +192,7 @@ def _check_class(kind: str, name: str, value: object) -> None:
         if not isinstance(value, Clock):
             raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_EXAMPLES[name]})")
     elif name in ("topics", "also_listen") and isinstance(value, str):
-        raise TypeError(f"{name}: {value!r} is one string where a list belongs, such as [{value!r}]")
+        raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
     elif name in _CLASSES and not isinstance(value, _CLASSES[name]):
         given = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)
         raise TypeError(f"{name}: {given} is not possible; write {kind}({name}={_EXAMPLES[name]})")

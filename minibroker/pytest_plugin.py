@@ -41,16 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
-        help="there is this topic when a test begins; again for more (ini: kafka_topics)",
+        help="a topic that exists when a test begins (repeatable; ini: kafka_topics)",
     )
     group.addoption(
         "--kafka-set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a broker configuration; again for more (ini: kafka_config)",
+        help="a broker setting (repeatable; ini: kafka_config)",
     )
-    group.addoption("--kafka-brokers", type=int, metavar="N", help="how many brokers there are (ini: kafka_brokers)")
+    group.addoption("--kafka-brokers", type=int, metavar="N", help="the number of brokers (ini: kafka_brokers)")
     group.addoption(
         "--kafka-timeout",
         type=float,
@@ -67,14 +67,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="NAME:PASSWORD",
-        help="who may log in; again for more (ini: kafka_users)",
+        help="a user who may log in (repeatable; ini: kafka_users)",
     )
     parser.addini("kafka_security", "security protocol: SSL, SASL_PLAINTEXT or SASL_SSL", default="")
-    parser.addini("kafka_users", "who may log in, NAME:PASSWORD, one a line", type="linelist", default=[])
-    parser.addini("kafka_topics", "topics that there are when a test begins, one a line", type="linelist", default=[])
-    parser.addini("kafka_config", "broker configurations, KEY=VALUE, one a line", type="linelist", default=[])
-    parser.addini("kafka_timeout", "seconds that methods wait which are given no timeout", default="10")
-    parser.addini("kafka_brokers", "how many brokers there are", default="1")
+    parser.addini("kafka_users", "users who may log in, NAME:PASSWORD, one per line", type="linelist", default=[])
+    parser.addini("kafka_topics", "topics that exist when a test begins, one per line", type="linelist", default=[])
+    parser.addini("kafka_config", "broker settings, KEY=VALUE, one per line", type="linelist", default=[])
+    parser.addini("kafka_timeout", "seconds that methods wait when you give them no timeout", default="10")
+    parser.addini("kafka_brokers", "the number of brokers", default="1")
     parser.addini(
         "kafka_keep_topics",
         "keep topics between tests: records go, offsets go on, so that readers with a checkpoint miss nothing",
@@ -196,7 +196,7 @@ def _options(config: pytest.Config) -> BrokerOptions:
             settings[key.strip()] = value.strip()
     number = config.getini("kafka_brokers") if config.option.kafka_brokers is None else config.option.kafka_brokers
     if not str(number).isdigit() or not int(number):
-        raise pytest.UsageError(f"kafka_brokers: {number!r} is no number of brokers")
+        raise pytest.UsageError(f"kafka_brokers: {number!r} is not a number of brokers")
     topics = [*config.getini("kafka_topics"), *config.option.kafka_topic]
     security = _security(config)
     return {
@@ -233,7 +233,7 @@ def _security(config: pytest.Config) -> Security | None:
     protocol = config.option.kafka_security or config.getini("kafka_security")
     if not protocol:
         if users:
-            raise pytest.UsageError("kafka_users: nobody has to log in without kafka_security")
+            raise pytest.UsageError("kafka_users: users log in only with kafka_security; set it, too")
         return None
     from minibroker.security.setup import Security  # noqa: PLC0415 - most brokers let everybody in
 

@@ -23,7 +23,9 @@ Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .inde
 and the checkpoints beside them. A directory stands for all such files in it, - for a log on standard input.
 The files may be in use: they are only read.
 """
-_EPILOG: Final = "Exit status: 0 when everything was read and is sound, 1 when something is wrong, which is then said."
+_EPILOG: Final = (
+    "Exit status: 0 when everything was read and is sound, 1 when something is wrong; the output says what."
+)
 
 
 def add_parser(subparsers: Any) -> None:

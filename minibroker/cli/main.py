@@ -86,9 +86,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "--lesson", type=int, choices=range(1, 11), metavar="N", help="open lesson N of the course, 1 to 10"
         )
         lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
-        lab.add_argument(
-            "--terminal", action="store_true", help="show it in this terminal, with keys, and in no browser"
-        )
+        lab.add_argument("--terminal", action="store_true", help="show it in this terminal instead of a browser")
     lab.set_defaults(run=_run_serve, parser=lab)
     add_dump_parser(commands)
     add_trace_parser(commands)

@@ -335,7 +335,7 @@ class Cluster:
             self.topics.save()
             self._is_noted = True
         except OSError as error:  # it counts for this run all the same
-            _logger.error("Who leads what cannot be noted: %s", error)  # noqa: TRY400 - the disk's fault, not ours
+            _logger.error("The leaders of partitions cannot be written down: %s", error)  # noqa: TRY400 - the disk's fault, not ours
         return self._is_noted
 
     def _tell(self) -> None:

@@ -105,7 +105,7 @@ def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
     if protocol not in PROTOCOLS:
         raise ListenerError(
             f"{source}: no security protocol is defined for the listener {name} in listener.security.protocol.map; "
-            f"it has to be one of {', '.join(PROTOCOLS)}"
+            f"it must be one of {', '.join(PROTOCOLS)}"
         )
     return protocol
 

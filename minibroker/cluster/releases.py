@@ -86,7 +86,7 @@ def release(text: str) -> Release:
     """The release that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line). ReleaseError."""
     name = _name(text.strip())
     if name is None:
-        raise ReleaseError(f"emulate: {text!r} is no release of Kafka that is known; those are {', '.join(RELEASES)}")
+        raise ReleaseError(f"emulate: {text!r} is not a known release of Kafka; known are {', '.join(RELEASES)}")
     at = RELEASES.index(name)
     served = {
         int(route.key): versions

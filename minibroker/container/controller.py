@@ -13,7 +13,7 @@ from minibroker.server.silent import SilentPorts
 def hold(node: str, addresses: Sequence[str]) -> int:
     """Keep the ports open until SIGTERM or SIGINT; returns the exit status. ValueError for an address or a node id."""
     if not node.strip().isdigit():
-        raise ValueError(f"KAFKA_NODE_ID: {node!r} is no id of a node; give a number from 0 on")
+        raise ValueError(f"KAFKA_NODE_ID: {node!r} is not a node id; give a number from 0 on")
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_hold(int(node), addresses))
     return 0

@@ -103,7 +103,7 @@ def _read(path: str) -> dict[str, Any]:
             raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
     found = _mapping(content)
     if found is None:
-        raise ValueError(f"{path}: it is no YAML mapping")
+        raise ValueError(f"{path}: it is not a YAML mapping")
     return found
 
 

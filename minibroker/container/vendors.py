@@ -181,7 +181,7 @@ def _port(found: dict[str, str], name: str) -> str:
     if "://" in text or not text:
         return ""
     if not _PORT.fullmatch(text):
-        raise ValueError(f"{name}: {text!r} is no port; give a number from 1 to 65535")
+        raise ValueError(f"{name}: {text!r} is not a port; give a number from 1 to 65535")
     del found[name]
     return text
 

@@ -90,7 +90,7 @@ def _complaint(complaint: dict[str, Any]) -> str:
     place = ".".join(map(str, complaint["loc"][1:]))  # behind "body", "query" or "path"
     message = complaint.get("ctx", {}).get("error", "") if complaint["type"] == "json_invalid" else complaint["msg"]
     if complaint["type"] == "json_invalid":
-        return f"the body is no JSON: {message} at character {place}"
+        return f"the body is not valid JSON: {message} at character {place}"
     given = complaint.get("input")
     if isinstance(given, bytes):
         return "the body: JSON is needed, with the header Content-Type: application/json"
@@ -105,7 +105,7 @@ async def _http(request: Request, error: Exception) -> Response:
     found = cast("HTTPException", error)
     message = str(found.detail)
     if found.status_code in {404, 405}:
-        message = f"there is no {request.method} {request.url.path}; GET /openapi.json tells what there is"
+        message = f"there is no {request.method} {request.url.path}; GET /openapi.json lists all paths"
     return problem(found.status_code, message, headers=dict(found.headers or {}))
 
 
@@ -114,7 +114,7 @@ async def _unavailable(_: Request, error: Exception) -> Response:  # noqa: ARG00
 
 
 async def _no_text(_: Request, error: Exception) -> Response:
-    return problem(400, f"a text that is no Unicode: {cast('UnicodeEncodeError', error).reason}")
+    return problem(400, f"the text is not valid Unicode: {cast('UnicodeEncodeError', error).reason}")
 
 
 async def _storage(_: Request, error: Exception) -> Response:

@@ -40,7 +40,7 @@ class Guard:
     def _refusal(self, headers: Headers, path: str) -> Response | None:
         host = headers.get("host", "")
         if self._expected is None and not self._is_ours(host):
-            return problem(403, f"the Host header names {host!r}, which is no name of the loopback interface")
+            return problem(403, f"the Host header names {host!r}, which is not a name of the loopback interface")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             return problem(403, f"requests of web pages elsewhere ({origin!r}) are not served")

@@ -164,7 +164,7 @@ class Fault:
             except ValueError as error:
                 raise FaultError(str(error)) from None
             if self.error is ErrorCode.NONE:
-                raise FaultError("error: NONE is no error")
+                raise FaultError("error: NONE is not an error")
 
     # What it hits
 

@@ -71,7 +71,7 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
     elif not request.member_id and (epoch != JOINING or version >= _FIRST_WITH_OWN_MEMBER_IDS):
         wrong = "The member id is empty."
     elif epoch < AWAY:
-        wrong = f"{epoch} is no member epoch."
+        wrong = f"{epoch} is not a valid member epoch."
     elif epoch == AWAY and request.instance_id is None:
         wrong = "Only a static member can leave for a while."
     elif epoch == JOINING:
@@ -87,11 +87,11 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
 
 def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == _NOT_SAID:
-        return "Who joins has to say its rebalance timeout."
+        return "A member that joins must give a rebalance timeout."
     if request.topic_partitions is None or request.topic_partitions:
-        return "Who joins has to read nothing, and to say so with an empty list of partitions."
+        return "A member that joins must own no partitions, and send an empty list of them."
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "Who joins has to say what it subscribes to."
+        return "A member that joins must name its subscriptions."
     return None
 
 

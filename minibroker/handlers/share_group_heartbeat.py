@@ -64,9 +64,9 @@ def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
     if request.rack_id == "":
         return "A rack may be null, but not empty."
     if request.member_epoch < LEAVING:
-        return f"{request.member_epoch} is no member epoch."
+        return f"{request.member_epoch} is not a valid member epoch."
     if request.member_epoch == JOINING and not request.subscribed_topic_names:
-        return "Who joins has to say what it subscribes to."
+        return "A member that joins must name its subscriptions."
     return None
 
 

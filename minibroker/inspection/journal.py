@@ -379,7 +379,7 @@ def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
     known = [route.message for route in ROUTES]
     if not any(map(is_api, known)):
         hint = suggestion(pattern, known) or f"; there are {', '.join(known)}"
-        raise OperationError(f"api: {pattern!r} is no API of Kafka's{hint}")
+        raise OperationError(f"api: {pattern!r} is not an API of Kafka{hint}")
     return is_api
 
 

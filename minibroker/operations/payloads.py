@@ -65,4 +65,4 @@ def _decoded(text: Any, subject: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error) as error:
-        raise OperationError(f"{subject}: {text!r} is no base64: {error}") from None
+        raise OperationError(f"{subject}: {text!r} is not valid base64: {error}") from None

@@ -142,7 +142,7 @@ def _record(message: Message, now_ms: int, magic: int) -> NewRecord:
         raise OperationError(f"headers: format v{magic} does not have any")
     timestamp = now_ms if message.timestamp is None else message.timestamp
     if not _is_integer(timestamp):
-        raise OperationError(f"timestamp: {timestamp!r} is no whole number of milliseconds")
+        raise OperationError(f"timestamp: {timestamp!r} is not a whole number of milliseconds")
     if timestamp < NO_TIMESTAMP:
         raise OperationError(f"timestamp: {timestamp} is negative")
     return NewRecord(key, value, timestamp, headers)
@@ -155,10 +155,10 @@ def _headers(given: object) -> tuple[tuple[str, bytes | None], ...]:
     headers: list[tuple[str, bytes | None]] = []
     for pair in cast("Sequence[object]", pairs):
         if not isinstance(pair, list | tuple) or len(cast("Sequence[object]", pair)) != 2:  # noqa: PLR2004 - name and value
-            raise OperationError(f"headers: {pair!r} is no name with a value")
+            raise OperationError(f"headers: {pair!r} is not a pair of name and value")
         name, value = cast("Sequence[Any]", pair)
         if not isinstance(name, str):
-            raise OperationError(f"headers: {name!r} is no text, as a header's name has to be")
+            raise OperationError(f"headers: {name!r} is not a str, as a header's name must be")
         headers.append((name, payload_bytes(value, f"header {name!r}")))
     return tuple(headers)
 

@@ -82,7 +82,7 @@ def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[
     """
     source = snapshot.directory if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
     if not os.path.exists(f"{source}/{TOPICS_FILE}"):
-        raise NotFoundError(f"restore: {source} is no snapshot: it has no {TOPICS_FILE}")
+        raise NotFoundError(f"restore: {source} is not a snapshot: it has no {TOPICS_FILE}")
     services.core.writes.commit()
     forget_visitors(services)
     forget_topics(services)

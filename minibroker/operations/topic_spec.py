@@ -21,7 +21,7 @@ class TopicSpec(NamedTuple):
         name, _, rest = text.partition(":")
         count, _, settings = rest.partition(":")
         if count and not (count.isascii() and count.isdigit()):
-            raise ValueError(f"{text!r}: {count!r} is no number of partitions")
+            raise ValueError(f"{text!r}: {count!r} is not a number of partitions")
         configs: dict[str, str | None] = {}
         for setting in filter(None, settings.split(",")):
             key, equals, value = setting.partition("=")

@@ -184,7 +184,7 @@ def about_pace_of_address(address: str) -> str:
 def about_needless_login(listener: str, protocol: str) -> str:
     """A client wants to log in where nobody is asked who he is."""
     return (
-        f"a client wants to log in, but the listener {listener} asks nobody who he is: give it "
+        f"a client wants to log in, but the listener {listener} has no authentication: give it "
         f"security.protocol={protocol}, or have the broker's `listeners` speak SASL"
     )
 

@@ -109,7 +109,7 @@ class LogView(View):
         self.query_one("#batches").focus()
         steps = self.query_one("#steps", Static)
         if not text.isdecimal():
-            steps.update(f"“{text}” is no offset: it is a number from 0")
+            steps.update(f"“{text}” is not an offset; give a number from 0 on")
             return
         self._offset = int(text)
         self.run_worker(self._find(self._offset))

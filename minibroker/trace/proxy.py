@@ -58,7 +58,7 @@ class Proxy:
         try:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         except socket.gaierror as error:
-            raise ValueError(f"--listen: {host} is no address of this machine: {error.strerror}") from None
+            raise ValueError(f"--listen: {host} is not an address of this machine: {error.strerror}") from None
         self._family = found[0][0]
         self._listen = str(found[0][4][0]), port
         try:

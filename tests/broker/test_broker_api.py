@@ -238,12 +238,12 @@ def test_arguments_that_it_does_not_take_are_answered_with_those_that_were_meant
         ("seed_data", {"topics": []}, r"seed_data: .* write \w+\(seed_data='seeds\.json'\)"),
         ("journal", "yes", r"journal: 'yes' is not possible; write \w+\(journal=1000\)"),
         ("timeout", "3", r"timeout: '3' is not possible; write \w+\(timeout=10\)"),
-        ("brokers", "3", "brokers: '3' is no number of brokers"),
+        ("brokers", "3", "brokers: '3' is not a number of brokers"),
         ("topics", None, r"topics: None is not possible; write \w+\(topics=\['orders'\]\)"),
-        ("topics", "orders", r"topics: 'orders' is one string where a list belongs, such as \['orders'\]"),
-        ("topics", {"orders": 4}, r"topics: \{'orders': 4\} is a dict where a list belongs, such as \['orders:4'\]"),
+        ("topics", "orders", r"topics: 'orders' is a string; give a list, such as \['orders'\]"),
+        ("topics", {"orders": 4}, r"topics: \{'orders': 4\} is a dict; give a list, such as \['orders:4'\]"),
         ("topics", [3], "topics: 3 is not a text such as 'orders' or 'orders:4'"),
-        ("also_listen", "127.0.0.1:0", r"is one string where a list belongs, such as \['127\.0\.0\.1:0'\]"),
+        ("also_listen", "127.0.0.1:0", r"is a string; give a list, such as \['127\.0\.0\.1:0'\]"),
     ],
 )
 def test_an_option_of_another_class_is_refused_with_an_example(
@@ -330,12 +330,12 @@ def test_a_setting_that_no_file_could_hold_is_refused_by_name_and_value(value: A
 
 
 def test_a_number_of_brokers_that_is_none_is_refused_by_name_and_value() -> None:
-    with pytest.raises(TypeError, match=r"brokers: '3' is no number"):
+    with pytest.raises(TypeError, match=r"brokers: '3' is not a number"):
         Broker(brokers="3")  # type: ignore[arg-type] # what a caller without a type checker may write
 
 
 def test_one_string_in_place_of_a_list_of_topics_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"topics: 'orders' is one string .* such as \['orders'\]"):
+    with pytest.raises(TypeError, match=r"topics: 'orders' is a string; give a list, such as \['orders'\]"):
         Broker(topics="orders")
 
 

@@ -111,7 +111,7 @@ def test_a_login_of_the_admin_api_is_remarked_upon(folder: Path) -> None:
         ),
         (["--set", "a"], "", "--set 'a' is not KEY=VALUE"),
         ([], "redpanda: [", "while parsing a flow "),
-        ([], "text", "it is no YAML mapping"),
+        ([], "text", "it is not a YAML mapping"),
         ([], "redpanda: {kafka_api: [9092]}", "kafka_api: 9092 has no address and port"),
     ],
 )

@@ -89,7 +89,7 @@ def test_topics_to_create_become_topics(text: str, topics: list[str]) -> None:
     ("environment", "reason"),
     [
         ({"KAFKA_CREATE_TOPICS": "a:b:1"}, "KAFKA_CREATE_TOPICS: 'a:b:1' is not NAME[:PARTITIONS"),
-        ({"KAFKA_ADVERTISED_PORT": "x", "KAFKA_ADVERTISED_HOST_NAME": "h"}, "KAFKA_ADVERTISED_PORT: 'x' is no port"),
+        ({"KAFKA_ADVERTISED_PORT": "x", "KAFKA_ADVERTISED_HOST_NAME": "h"}, "KAFKA_ADVERTISED_PORT: 'x' is not a port"),
         (
             {"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_ADVERTISED_LISTENERS": "OUTSIDE://localhost:9094"},
             "KAFKA_ADVERTISED_LISTENERS: OUTSIDE://localhost:9094 names a listener that KAFKA_LISTENERS",

@@ -229,8 +229,8 @@ class OrdersTest(unittest.TestCase):
     [
         (["--kafka-set", "nothing"], "", "--kafka-set: 'nothing' is not KEY=VALUE"),
         ([], "kafka_config = =5", "kafka_config: '=5' is not KEY=VALUE"),
-        ([], "kafka_brokers = many", "kafka_brokers: 'many' is no number of brokers"),
-        (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is no number of brokers"),
+        ([], "kafka_brokers = many", "kafka_brokers: 'many' is not a number of brokers"),
+        (["--kafka-brokers", "0"], "", "kafka_brokers: 0 is not a number of brokers"),
         (["--kafka-topic", "a/b"], "", "a/b"),
         ([], "kafka_timeout = soon", "kafka_timeout: 'soon' is not a number of seconds"),
         (["--kafka-timeout=-1"], "", "kafka_timeout: -1.0 is not a number of seconds"),
@@ -336,7 +336,7 @@ def test_secure(kafka):
     [
         ("kafka_security = TLS", "'TLS' is none of SSL"),
         ("kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
-        ("kafka_users = alice:secret", "nobody has to log in without kafka_security"),
+        ("kafka_users = alice:secret", "users log in only with kafka_security; set it, too"),
     ],
 )
 def test_security_that_cannot_be_is_told(run: Run, ini: str, reason: str) -> None:

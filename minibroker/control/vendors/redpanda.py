@@ -96,7 +96,7 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     try:
         given: Any = json.loads(question.body)
     except ValueError as error:
-        return refusal(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {error}")
+        return refusal(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {error}")
     fields = cast("dict[str, object]", given) if isinstance(given, dict) else {}
     user, secret = name or fields.get("username"), fields.get("password")
     mechanism = fields.get("algorithm", _DEFAULT_MECHANISM)

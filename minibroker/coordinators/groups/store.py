@@ -467,7 +467,7 @@ class GroupStore:
                 for batch in batches:
                     self._append(group_id, batch)
             except CoordinatorLogError as error:
-                _logger.error("What is gone of group %s cannot be noted: %s", group_id, error)  # noqa: TRY400 - it says all
+                _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - it says all
                 return commit_error(error.code)
             group.offsets.remove(forgotten.removed)
             if forgotten.group_keys is not None:

@@ -85,7 +85,7 @@ async def in_version(
     if exchange is None:
         raise NotFoundError(f"request {number}: it is not kept")
     if exchange.kind is not Kind.REQUEST:
-        raise OperationError(f"request {number}: it is no request, so it has no versions")
+        raise OperationError(f"request {number}: it is an event, not a request, so it has no versions")
     return version_json(exchange, version)
 
 

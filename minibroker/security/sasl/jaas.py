@@ -55,7 +55,7 @@ def parse_jaas(text: str) -> JaasLogin:
     if not module:
         raise JaasError("a login module is missing")
     if flag.lower() not in _FLAGS:
-        raise JaasError(f"after the login module there has to be one of {', '.join(_FLAGS)}")
+        raise JaasError(f"after the login module there must be one of {', '.join(_FLAGS)}")
     options: dict[str, str] = {}
     while tokens and tokens[0] != (";", True):
         (key, _), equals, (value, is_sign) = [*tokens[:3], *[("", True)] * 3][:3]
@@ -66,7 +66,7 @@ def parse_jaas(text: str) -> JaasLogin:
     if not tokens:
         raise JaasError("the semicolon at the end is missing")
     if len(tokens) > 1:
-        raise JaasError("there has to be one login module, but something follows its semicolon")
+        raise JaasError("there must be one login module, but more follows its semicolon")
     return JaasLogin(module, options)
 
 

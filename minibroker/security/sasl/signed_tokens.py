@@ -66,7 +66,7 @@ def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
 def _keys(jwt: ModuleType, url: str) -> list[Any]:
     parts = urlsplit(url)
     if parts.scheme != "file":
-        raise ValueError(f"{_URL}: {url!r} is not read: it has to be a file, such as file:///etc/kafka/jwks.json")
+        raise ValueError(f"{_URL}: {url!r} is not supported: it must be a file, such as file:///etc/kafka/jwks.json")
     with open(url2pathname(parts.path), "rb") as file:
         try:
             return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
@@ -81,7 +81,7 @@ def _claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules)
     try:
         kid = jwt.get_unverified_header(token).get("kid")
     except jwt.PyJWTError as error:
-        raise TokenError(f"the token is no JWT: {error}") from None
+        raise TokenError(f"the token is not a JWT: {error}") from None
     reason = f"there is no key {kid!r}"
     for key in keys:
         if kid is not None and key.key_id != kid:

@@ -23,7 +23,7 @@ def unsecured_validator(options: Mapping[str, str], now_ms: Callable[[], int]) -
     required = options.get(f"{_OPTION}RequiredScope", "").split()
     skew = options.get(f"{_OPTION}AllowableClockSkewMs", "").strip() or "0"
     if not re.fullmatch(r"\d{1,9}", skew, re.ASCII):
-        raise ValueError(f"{_OPTION}AllowableClockSkewMs: {skew!r} is no number of milliseconds")
+        raise ValueError(f"{_OPTION}AllowableClockSkewMs: {skew!r} is not a number of milliseconds")
     skew_ms = int(skew)
 
     def validate(token: str) -> BearerToken:

@@ -14,8 +14,8 @@ def add(jobs: Any) -> None:
     add_paths(job)
     add_local(job)
     option = job.add_argument
-    option("--to", required=True, metavar="DIR", help="the new data directory, not there yet or empty")
-    option("--from-start", action="store_true", help="also what was compacted before, as if it had not been")
+    option("--to", required=True, metavar="DIR", help="the new data directory; it must not exist, or be empty")
+    option("--from-start", action="store_true", help="compact again what was compacted before")
     option("--roll", action="store_true", help="also the active segment, as if a new one had begun")
     option(
         "--now", type=_not_negative, metavar="MS", help="the time to judge delete horizons by (default: the clock's)"

@@ -16,7 +16,7 @@ def add(jobs: Any) -> None:
     option("--format", choices=("v0", "v1", "v2"), help="of the messages (default: as they are)")
     option("--codec", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="compression.type (default: as it is)")
     option("--level", type=int, metavar="N", help="of the codec (default: its own)")
-    option("--batch-bytes", type=positive, metavar="N", help="join and split batches to so many uncompressed bytes")
+    option("--batch-bytes", type=positive, metavar="N", help="join or split batches to this size, uncompressed")
     option("--segment-bytes", type=positive, default=1 << 30, metavar="N", help="segment.bytes (default: 1 GiB)")
     option("--index-interval-bytes", type=positive, default=4096, metavar="N", help="index.interval.bytes")
     option(
@@ -24,7 +24,7 @@ def add(jobs: Any) -> None:
         action="append",
         default=[],
         choices=("headers", "timestamps", "transactions"),
-        help="leave out what the format has no place for; again for more",
+        help="leave out what the format cannot hold (repeatable)",
     )
     option(
         "--mode", choices=("failfast", "permissive"), default="failfast", help="permissive leaves out damaged entries"

@@ -14,9 +14,9 @@ def add(jobs: Any) -> None:
     add_local(job)
     add_reading(job, isolation="read_uncommitted")
     job.add_argument(
-        "--by-content", action="store_true", help="records may be at any offset and partition of their topic"
+        "--by-content", action="store_true", help="ignore offsets and partitions: compare the records of each topic"
     )
-    job.add_argument("--columns", metavar="NAMES", help="what has to be equal (default: key,value,headers,timestamp)")
+    job.add_argument("--columns", metavar="NAMES", help="columns to compare (default: key,value,headers,timestamp)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,10 +12,10 @@ def add(jobs: Any) -> None:
     add_paths(job)
     add_reading(job, isolation="read_committed")
     option = job.add_argument
-    option("--to", required=True, metavar="DIR", dest="target", help="where the folders are made")
+    option("--to", required=True, metavar="DIR", dest="target", help="directory to write the folders to")
     option("--json-schema", metavar="DDL", help='values are JSON with these columns, such as "id BIGINT, name STRING"')
     option("--keep-corrupt", action="store_true", help="values that are no such JSON go to the column corrupt")
-    option("--save", choices=("error", "append", "overwrite", "ignore"), default="error", help="if the target is there")
+    option("--save", choices=("error", "append", "overwrite", "ignore"), default="error", help="if the target exists")
 
 
 def run(options: argparse.Namespace) -> int:

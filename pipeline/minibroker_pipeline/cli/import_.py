@@ -13,15 +13,17 @@ def add(jobs: Any) -> None:
     option = job.add_argument
     option("--to", required=True, metavar="DIR", dest="target", help="the data directory")
     option("--topic", default="", metavar="NAME", help="without it the column topic says it of each row")
-    option("--save", choices=("error", "append", "overwrite"), default="error", help="if the directory is there")
+    option("--save", choices=("error", "append", "overwrite"), default="error", help="if the directory exists")
     reading = job.add_argument_group("reading")
     reading.add_argument("--format", default="parquet", metavar="NAME", help="of the files (default: parquet)")
     reading.add_argument("--schema", default="", metavar="DDL", help='of the files, such as "id BIGINT, name STRING"')
     reading.add_argument(
-        "--option", action="append", default=[], metavar="NAME=VALUE", help="of the format; again for more"
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the format (repeatable)"
     )
     making = job.add_argument_group("making records, by expressions of Spark's SQL")
-    making.add_argument("--column", action="append", default=[], metavar="EXPR", help="a value is made of it; again")
+    making.add_argument(
+        "--column", action="append", default=[], metavar="EXPR", help="include this in the value (repeatable)"
+    )
     making.add_argument("--key", default="", metavar="EXPR", help="(default: the column key)")
     making.add_argument("--value", default="", metavar="EXPR", help="(default: the column value)")
     making.add_argument("--timestamp", default="", metavar="EXPR", help="(default: the column timestamp, else now)")
@@ -30,7 +32,9 @@ def add(jobs: Any) -> None:
     values = making.add_mutually_exclusive_group()
     values.add_argument("--json", action="store_true", help="values are JSON of the columns")
     values.add_argument("--avro-schema", metavar="FILE", help="values are Avro of the columns, by this schema")
-    making.add_argument("--order-by", action="append", default=[], metavar="EXPR", help="how records lie; again")
+    making.add_argument(
+        "--order-by", action="append", default=[], metavar="EXPR", help="sort records by this (repeatable)"
+    )
     making.add_argument("--keep-offsets", action="store_true", help="the column offset says where records lie")
     writing = job.add_argument_group("writing")
     writing.add_argument("--partitions", type=positive, metavar="N", help="of new topics (default: 1)")

@@ -25,7 +25,7 @@ def add_job(
     job.set_defaults(run=run)
     if chooses_topics:
         job.add_argument(
-            "--topic", action="append", default=[], dest="topics", metavar="NAME", help="only this one; again for more"
+            "--topic", action="append", default=[], dest="topics", metavar="NAME", help="only this topic (repeatable)"
         )
     job.add_argument(
         "--master", metavar="URL", help='run as Spark tasks there, such as "local[4]" or "spark://host:7077"'
@@ -42,7 +42,12 @@ def add_paths(job: argparse.ArgumentParser) -> None:
 
 def add_local(job: argparse.ArgumentParser) -> None:
     """Of jobs that run without Spark, too."""
-    job.add_argument("--processes", type=positive, metavar="N", help="without --master; default: as many as pay")
+    job.add_argument(
+        "--processes",
+        type=positive,
+        metavar="N",
+        help="number of processes, without --master (default: by the amount of work)",
+    )
     job.add_argument(
         "--json", metavar="FILE", help="write the report as JSON; - is standard output, instead of the table"
     )

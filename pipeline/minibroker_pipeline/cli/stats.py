@@ -12,7 +12,7 @@ def add(jobs: Any) -> None:
     add_paths(job)
     add_local(job)
     job.add_argument(
-        "--by", choices=("partition", "topic"), default="partition", help="a line for each (default: partition)"
+        "--by", choices=("partition", "topic"), default="partition", help="one line for each (default: partition)"
     )
     job.add_argument("--html", metavar="FILE", help="write a page with plots")
 

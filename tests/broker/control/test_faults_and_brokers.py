@@ -58,7 +58,7 @@ def test_faults_of_python_have_ids_too_and_ids_are_not_given_twice(control: Cont
     ("fields", "complaint"),
     [
         ({"api": "Produce"}, "nothing happens: give one of "),
-        ({"api": "Prod", "delay_ms": 1}, "api: 'Prod' is no API of Kafka's"),
+        ({"api": "Prod", "delay_ms": 1}, "api: 'Prod' is not an API of Kafka"),
         ({"api": "Produce", "eror": 1}, "eror: there is no such field; did you mean error?"),
         ({"api": "Produce", "error": "OOPS"}, "error: 'OOPS' is neither the name nor the number of one of Kafka's"),
         ([], "body: Input should be a valid dictionary"),

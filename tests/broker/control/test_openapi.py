@@ -100,5 +100,5 @@ def test_the_reference_writes_methods_as_they_are_called_and_properties_as_they_
 def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:
     status, word, message = control.ask("GET", "/nope").problem
     assert (status, word) == (404, "not_found")
-    assert message == "there is no GET /nope; GET /openapi.json tells what there is"
+    assert message == "there is no GET /nope; GET /openapi.json lists all paths"
     assert control.ask("PATCH", "/topics").problem[:2] == (405, "method_not_allowed")

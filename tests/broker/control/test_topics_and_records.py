@@ -227,9 +227,9 @@ def test_null_is_expected_as_null_and_what_is_not_said_is_anything(control: Cont
             {"records": [], "codec": "brotli"},
             "codec: Input should be 'none', 'gzip', 'snappy', 'lz4' or 'zstd', not 'brotli'",
         ),
-        ({"records": [{"value": {"base64": "?"}}]}, "value: '?' is no base64: "),
-        ({"records": [{"value": {"base64": 1}}]}, "value: 1 is no base64: "),
-        ({"records": [{"value": "\ud800"}]}, "a text that is no Unicode: "),
+        ({"records": [{"value": {"base64": "?"}}]}, "value: '?' is not valid base64: "),
+        ({"records": [{"value": {"base64": 1}}]}, "value: 1 is not valid base64: "),
+        ({"records": [{"value": "\ud800"}]}, "the text is not valid Unicode: "),
         ({"records": [{"headers": {"\ud800": "1"}}]}, ""),
         ({"records": [{"value": "a", "timestamp": 2**70}]}, ""),
         ({"records": [{"value": "a", "timestamp": -5}]}, "timestamp: -5 is negative"),
@@ -248,7 +248,7 @@ def test_records_that_cannot_be_are_refused_with_the_field(control: Control, bod
 def test_a_body_that_is_no_json_is_refused_with_the_place(control: Control) -> None:
     answer = control.ask("POST", "/topics", b'{"name": ', {"Content-Type": "application/json"})
     assert answer.problem[:2] == (400, "bad_request")
-    assert "the body is no JSON" in answer.problem[2]
+    assert "the body is not valid JSON" in answer.problem[2]
 
 
 @pytest.mark.parametrize("timeout", [-1, 601, float("nan"), "1"])

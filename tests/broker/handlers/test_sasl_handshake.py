@@ -16,4 +16,4 @@ def test_where_nobody_has_to_log_in_a_handshake_is_out_of_turn(
         response = harness.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (response.error_code, response.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
     (message,) = caplog.messages
-    assert "the listener PLAINTEXT asks nobody who he is: give it security.protocol=PLAINTEXT" in message
+    assert "the listener PLAINTEXT has no authentication: give it security.protocol=PLAINTEXT" in message

@@ -43,7 +43,7 @@ def test_faults_are_added_listed_and_removed() -> None:
         broker.faults.add(api="Produce", black_hole=True)
         broker.reset()
         assert broker.faults.list() == ()
-        with pytest.raises(FaultError, match=r"api: 'Product' is no API of Kafka's; did you mean Produce\?"):
+        with pytest.raises(FaultError, match=r"api: 'Product' is not an API of Kafka; did you mean Produce\?"):
             broker.fault(api="Product", error=1)
         with pytest.raises(FaultError, match="foo: there is no such field"):
             broker.fault(foo=1)

@@ -136,7 +136,7 @@ def test_a_snapshot_is_a_data_directory(tmp_path: Path) -> None:
     with Broker() as other:
         other.restore(directory)
         assert [each.text() for each in other.records("made")] == ["a", "b", "c"]
-        with pytest.raises(OperationError, match="is no snapshot: it has no minibroker-topics"):
+        with pytest.raises(OperationError, match="is not a snapshot: it has no minibroker-topics"):
             other.restore(str(tmp_path))
 
 

@@ -37,8 +37,8 @@ def running() -> Iterator[Broker]:
             lambda broker: broker.wait_for_requests("Produce"),
             r"count: .*; wait_for_requests\(api='Produce'\) waits for",
         ),
-        (lambda broker: broker.wait_for_requests(api="Prodce"), "api: 'Prodce' is no API .*; did you mean Produce"),
-        (lambda broker: broker.requests.entries(api="Zzz"), "api: 'Zzz' is no API of Kafka's; there are Produce, "),
+        (lambda broker: broker.wait_for_requests(api="Prodce"), "api: 'Prodce' is not an API .*; did you mean Produce"),
+        (lambda broker: broker.requests.entries(api="Zzz"), "api: 'Zzz' is not an API of Kafka; there are Produce, "),
         (lambda broker: broker.create_topic("a:4"), r"Topic name is invalid: .*; write create_topic\('a', 4\)$"),
         (lambda broker: broker.create_topic("a", "4"), "partitions: '4' is not a whole number"),
         (

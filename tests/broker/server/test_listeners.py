@@ -74,7 +74,7 @@ def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> N
     ("configs", "text", "reason"),
     [
         ({}, "OTHER://:1", "no security protocol is defined for the listener OTHER"),
-        ({"listener.security.protocol.map": "OTHER:NONSENSE"}, "OTHER://:1", "it has to be one of PLAINTEXT, SSL"),
+        ({"listener.security.protocol.map": "OTHER:NONSENSE"}, "OTHER://:1", "it must be one of PLAINTEXT, SSL"),
         ({}, "SSL://:1,SSL://:2", "there are two of SSL"),
         ({}, "CONTROLLER://:1", "has no listener for clients"),
         ({}, "SSL://:65536", "has no port of 0 to 65535"),

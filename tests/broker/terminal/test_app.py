@@ -171,7 +171,7 @@ async def test_a_log_its_steps_and_a_batch(busy: Broker) -> None:
         await press(pilot, "o", *"3", "enter")
         await until(pilot, lambda: "so 3 is in it" in text_of(pilot, "#steps"))
         await press(pilot, "o", *"x", "enter")
-        await until(pilot, lambda: "“x” is no offset" in text_of(pilot, "#steps"))
+        await until(pilot, lambda: "“x” is not an offset" in text_of(pilot, "#steps"))
         await press(pilot, "end", "enter")
         await until(pilot, lambda: pilot.app.screen.query(Tree))
         assert pilot.app.screen.query_one(HexPane).data[16] == 2

@@ -255,7 +255,7 @@ class ConsumerGroups:
             return update.advance(member, updated, owned)
         except UnknownStateError:
             raise GroupRefusedError(
-                ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is not known here: it has to join anew."
+                ErrorCode.FENCED_MEMBER_EPOCH, "The member's state is unknown here: it must join again."
             ) from None
 
     def finish(
@@ -396,7 +396,8 @@ def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
     if not missed or request.owned is None or not is_subset(request.owned, member.assigned):
         raise GroupRefusedError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member is in epoch {member.epoch}, not in {request.epoch}: it has to give up all and join anew.",
+            f"The member is in epoch {member.epoch}, not in {request.epoch}: it must give up all partitions "
+            "and join again.",
         )
 
 

@@ -337,7 +337,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
         return
     raise GroupRefusedError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.epoch}, not in {epoch}: it has to give up all and join again.",
+        f"The member is in epoch {member.epoch}, not in {epoch}: it must give up all partitions and join again.",
     )
 
 

@@ -203,7 +203,7 @@ class StreamsGroups:
             moved = reconcile(updated, epoch, target, owned, group.owners)
         except UnknownTaskStateError:
             raise GroupRefusedError(
-                ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it has to join again."
+                ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it must join again."
             ) from None
         if moved != updated:
             update.changes.append(records.current_assignment(group.group_id, moved))
@@ -411,5 +411,5 @@ def _check_epoch(member: StreamsMember, request: StreamsHeartbeat) -> None:
         return
     raise GroupRefusedError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.epoch}, not in {epoch}: it has to give up all and join again.",
+        f"The member is in epoch {member.epoch}, not in {epoch}: it must give up all partitions and join again.",
     )

@@ -94,7 +94,7 @@ async def test_users_are_made_altered_listed_and_removed(broker: AsyncBroker, cl
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"{", "the body is no JSON: "),
+        (b"{", "the body is not valid JSON: "),
         (b"[]", "a user needs the texts username and password"),
         (b'{"username": 1, "password": "p"}', "a user needs the texts username and password"),
         (b'{"username": "u", "password": ""}', "a user needs the texts username and password"),

@@ -19,13 +19,13 @@ def test_a_login_module_has_a_name_and_options() -> None:
     ("text", "reason"),
     [
         ("", "a login module is missing"),
-        ("M;", "there has to be one of required"),
+        ("M;", "there must be one of required"),
         ("M required", "the semicolon at the end is missing"),
         ("M required a;", "option number 1 is not"),
         ("M required a=;", "option number 1 is not"),
         ("M required a=secret b", "option number 2 is not"),
         ('M required a="secret;', "has no counterpart"),
-        ("M required; N required;", "there has to be one login module"),
+        ("M required; N required;", "there must be one login module"),
     ],
 )
 def test_what_is_wrong_is_told_without_telling_passwords(text: str, reason: str) -> None:

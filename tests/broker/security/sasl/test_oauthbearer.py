@@ -194,7 +194,7 @@ def test_a_file_without_keys_is_named(tmp_path: Path, content: str) -> None:
 
 
 def test_keys_come_from_a_file_and_from_nowhere_else(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="it has to be a file"):
+    with pytest.raises(ValueError, match="it must be a file"):
         signed_validator(TokenRules("https://idp.test/keys"), now_ms)
     with pytest.raises(FileNotFoundError):
         signed_validator(rules(tmp_path / "missing.json"), now_ms)
