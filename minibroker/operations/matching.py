@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from minibroker.operations.records import ConsumerRecord
+from minibroker.operations.wording import counted
 
 ANY: Final = ...
 """Stands for whatever is there."""
@@ -89,7 +90,7 @@ def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
     """
     judged = sorted(((expected.mismatches(each), each) for each in records), key=lambda pair: len(pair[0]))
     lines = [_cut(f"expected {expected}", 5 * _SHOWN_BYTES)]
-    lines.append(f"found {len(judged)} records" + (", the nearest first:" if judged else ""))
+    lines.append(f"found {counted(len(judged), 'record')}" + (", the nearest first:" if judged else ""))
     for mismatches, each in judged[:_SHOWN]:
         lines.append(f"  {describe(each)}")
         lines += [f"    {mismatch}" for mismatch in mismatches[:_SHOWN]]

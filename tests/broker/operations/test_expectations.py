@@ -62,6 +62,12 @@ def test_what_is_missing_is_told_with_what_is_there(broker: Broker) -> None:
     assert issubclass(WaitTimeoutError, AssertionError)
 
 
+def test_expect_counts_a_single_record_in_the_singular(broker: Broker) -> None:
+    broker.produce("single", {"id": 1})
+    with pytest.raises(WaitTimeoutError, match="\nfound 1 record, the nearest first:"):
+        broker.expect("single", {"id": 2}, timeout=0)
+
+
 def test_expect_returns_the_record_or_compares_the_nearest_first(broker: Broker) -> None:
     broker.produce("events", {"id": 1, "tags": ["x"]}, key="one")
     broker.produce("events", {"id": 2, "tags": ["x", "y"]}, key="two", headers={"trace": "7"})
