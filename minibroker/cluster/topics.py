@@ -38,6 +38,8 @@ from minibroker_storage.layout import purge_contents
 
 _DESCRIBED_AT_ONCE: Final = 256
 _MOST_REMEMBERED: Final = 10_000
+_IN_A_SLICE: Final = 1_000
+"""Partitions that are made in a slice: a millisecond."""
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
@@ -230,16 +232,16 @@ class Topics:
     ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
-        A slice looks whether a directory's name is free. Until all are, the names are taken (`is_coming`) but the
-        topics are not there. A partition gets its directory with its first record. `placements` has the replicas of
-        each topic's partitions; None for one each.
+        A slice makes a thousand partitions, or looks whether a directory's name is free. Until all are, the names are
+        taken (`is_coming`) but the topics are not there. A partition gets its directory with its first record.
+        `placements` has the replicas of each topic's partitions; None for one each.
         """
         created = [Topic(name, new_uuid(), config) for name, _, config in specs]
         replicas = placements or [None] * len(created)
-        for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True):
-            self._begin_partitions(topic, partitions, placed)
         self._coming.update((topic.name, topic) for topic in created)
         try:
+            for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True):
+                yield from self._begin_partitions(topic, partitions, placed)
             yield from self._keeper.forget(topic.name for topic in created)
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
@@ -256,20 +258,16 @@ class Topics:
             self._add(topic)
         return created
 
-    def add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None = None) -> None:
-        """All slices of `growth` at once, for one topic."""
-        drain(self.growth([(topic, total, replicas)]))
-
     def growth(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
         """Grow topics to so many partitions; with an OSError of the disk they are as they were.
 
-        A slice looks whether a directory's name is free; clients see the partitions when all are. The replicas are
-        those of the new partitions; None for one each. A topic whose partitions are still coming may not be grown
-        again, but deleted.
+        A slice makes a thousand partitions, or looks whether a directory's name is free; clients see the partitions
+        when all are. The replicas are those of the new partitions; None for one each. A topic whose partitions are
+        still coming may not be grown again, but deleted.
         """
-        for topic, total, replicas in growths:
-            self._begin_partitions(topic, total, replicas)
         try:
+            for topic, total, replicas in growths:
+                yield from self._begin_partitions(topic, total, replicas)
             self.save()
             yield from claim_directories([partition for topic, _, _ in growths for partition in topic.coming])
         except (OSError, GeneratorExit):
@@ -386,7 +384,7 @@ class Topics:
 
         It is forced to disk soon afterwards (`Durability`), with `sync` at once.
         """
-        topics = chain(self._by_name.values(), self._coming.values())
+        topics = chain(self._by_name.values(), (topic for topic in self._coming.values() if topic.coming))
         lines = (topic.line or self._line(topic) for topic in topics)
         self._file.write(self.next_producer_id, lines, sync=sync)
         if self._markers:
@@ -419,13 +417,17 @@ class Topics:
         del self._by_id[topic.id]
         del self._folded[_folded(topic.name)][topic.name]
 
-    def _begin_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
-        """Note the partitions that a topic lacks as coming; settled, so that the file has their places."""
+    def _begin_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> Steps[None]:
+        """Note the partitions that a topic lacks as coming, all at once; settled, so that the file has their places."""
         first = len(topic.partitions)
+        made: list[Partition] = []
         for index in range(first, total):
             partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
             self._cluster.settle(partition, None if replicas is None else replicas[index - first])
-            topic.coming.append(partition)
+            made.append(partition)
+            if len(made) % _IN_A_SLICE == 0:
+                yield
+        topic.coming = made
         topic.line = None
 
     def _end_partitions(self, topic: Topic) -> None:

@@ -12,7 +12,6 @@ Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch 
 """
 
 import os
-from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -22,7 +21,7 @@ from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -65,7 +64,7 @@ def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Ste
     """Look every partition up by itself; in steps if there are many, or a look-up by time."""
     if call.api_version == 0 or sum(len(topic.partitions) for topic in request.topics) > _FEW:
         return _look_up_in_steps(request, call)
-    twice = _named_twice(request, call)
+    twice = drain(_named_twice(request, call))
     response = ListOffsetsResponse(topics=[])
     searches: list[_Search] = []
     for topic in request.topics:
@@ -77,7 +76,7 @@ def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Ste
 
 
 def _look_up_in_steps(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
-    twice = _named_twice(request, call)
+    twice = yield from _named_twice(request, call)
     response = ListOffsetsResponse(topics=[])
     searches: list[_Search] = []
     for topic in request.topics:
@@ -100,13 +99,21 @@ def _search_all(
     return response
 
 
-def _named_twice(request: ListOffsetsRequest, call: Call) -> Collection[TopicPartition]:
+def _named_twice(request: ListOffsetsRequest, call: Call) -> Steps[Collection[TopicPartition]]:
     """The partitions that are asked for more than once, which version 0 allows."""
     topics = request.topics
+    twice: set[TopicPartition] = set()
     if call.api_version == 0 or (len(topics) == 1 and len(topics[0].partitions) == 1):
-        return ()
-    asked = Counter((topic.name, partition.partition_index) for topic in topics for partition in topic.partitions)
-    return {key for key, count in asked.items() if count > 1}
+        return twice
+    asked: set[TopicPartition] = set()
+    for topic in topics:
+        for partition in topic.partitions:
+            key = (topic.name, partition.partition_index)
+            if key in asked:
+                twice.add(key)
+            asked.add(key)
+            yield
+    return twice
 
 
 def _list_offset(

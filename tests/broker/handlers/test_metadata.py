@@ -240,7 +240,7 @@ def test_new_partitions_are_told(harness: Harness) -> None:
     assert len(one(metadata(harness, "t")).partitions) == 1
     topic = harness.core.topics.get("t")
     assert topic is not None
-    harness.core.topics.add_partitions(topic, 3)
+    drain(harness.core.topics.growth([(topic, 3, None)]))
     assert [p.partition_index for p in one(metadata(harness, "t")).partitions] == [0, 1, 2]
 
 
