@@ -1,6 +1,6 @@
 """The page as an ASGI application: its files, its data, and the control plane for what it does.
 
-Before a Kafka of any make it has the requests alone.
+Before a Kafka of any make it has the requests, and the time line that they make.
 """
 
 import mimetypes
@@ -33,7 +33,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.remote = remote
     app.state.recorder = recorder
     app.state.searches = Searches(recorder)
-    app.state.time_line = TimeLine(recorder)
+    app.state.time_line = TimeLine(recorder, recorder.events)
     app.state.control = control
     app.state.needs_token = needs_token
     app.mount("/control", control)
@@ -45,11 +45,13 @@ def make_trace_page(source: Source, facts: Mapping[str, Any]) -> FastAPI:
     """The application of `minibroker trace`. `facts` are those of the proxy, for the bar above all views."""
     app = _empty()
     app.state.recorder = source
+    app.state.remote = None
+    app.state.time_line = TimeLine(source, None)
     app.state.facts = {"version": __version__, **facts}
     files = _files()
     start = bytes(files["index.html"].body)
     files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
-    _serve(app, files, proxy, requests)
+    _serve(app, files, proxy, requests, time_line)
     return app
 
 

@@ -1,6 +1,7 @@
 """The time line: requests and events in their order, and the broker as it was at one of the requests.
 
-Its axis are the numbers of the requests. An event lies behind the last request that came before it.
+Its axis are the numbers of the requests. An event lies behind the last request that came before it. Of a broker behind
+a proxy it has what requests and responses tell: rebalances, groups, marks of logs, and leaders by Metadata.
 """
 
 from __future__ import annotations
@@ -10,21 +11,28 @@ import time
 from bisect import bisect_right
 from collections import deque
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views.past import past_groups
 from minibroker.page.follow.links import told_marks
+from minibroker.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
 from minibroker.trace.exchange import Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from minibroker.control.remote import Remote
+    from minibroker.core import Core
     from minibroker.operations.asynchronous import AsyncOperations
-    from minibroker.page.recorder import Recorder
+    from minibroker.page.events import Events
+    from minibroker.page.source import Source
     from minibroker.trace.exchange import Exchange
+    from minibroker.trace.reading import Reading
 
 _BUCKETS: Final = 200
 _MOST_EVENTS: Final = 500
@@ -32,6 +40,7 @@ _MOST_REBALANCES: Final = 2_000
 _MOST_LOOKED_AT: Final = 5_000
 """Requests that are looked through backwards for what they tell of logs."""
 _MOST_PARTITIONS: Final = 200
+_MOST_LEADERS: Final = 10_000
 _AT_ONCE: Final = 500
 _MOST_BESIDE: Final = 100
 """Requests that may have come while another one was served."""
@@ -48,10 +57,10 @@ _FAMILIES: Final = {
     int(ApiKey.HEARTBEAT): "groups",
     int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "groups",
     int(ApiKey.SHARE_GROUP_HEARTBEAT): "groups",
+    int(ApiKey.STREAMS_GROUP_HEARTBEAT): "groups",
 }
 FAMILIES: Final[tuple[str, ...]] = ("produce", "fetch", "groups", "other")
-_HEARTBEATS: Final = frozenset({int(ApiKey.CONSUMER_GROUP_HEARTBEAT), int(ApiKey.SHARE_GROUP_HEARTBEAT)})
-_REBALANCING: Final = frozenset({int(ApiKey.JOIN_GROUP), *_HEARTBEATS})
+_REBALANCING: Final = frozenset({int(ApiKey.JOIN_GROUP), *HEARTBEATS})
 
 
 class _Mark(NamedTuple):
@@ -64,14 +73,20 @@ class _Mark(NamedTuple):
 
 
 class TimeLine:
-    """The time line of one recorder. It reads each exchange once, when somebody looks."""
+    """The time line of one recorder. It reads each exchange once, when somebody looks.
 
-    def __init__(self, recorder: Recorder) -> None:
+    `events` are those of the broker; None for one that can only be seen by what passes.
+    """
+
+    def __init__(self, recorder: Source, events: Events | None) -> None:
         self._recorder = recorder
+        self._events = events
+        self._read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
+        self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
         self._next = 1
         self._waiting: set[int] = set()
         self._generations: deque[tuple[str, int]] = deque(maxlen=_MOST_REBALANCES)
-        self._rebalances: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
+        self._marks: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
         self._lock = asyncio.Lock()
 
     async def view(self) -> dict[str, Any]:
@@ -92,12 +107,12 @@ class TimeLine:
             if time.perf_counter() - began > _SLICE_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
-        await self._find_rebalances(last)
+        await self._find_marks(last)
         start = last - len(times) + 1  # the ring may have forgotten some meanwhile
-        marks = [mark for mark in self._rebalances if mark.request >= first]
+        marks = [mark for mark in self._marks if mark.request >= first]
         marks += [
             _Mark(start - 1 + bisect_right(times, each.time_ms), each.time_ms, each.kind, each.text)
-            for each in recorder.events.all()
+            for each in (() if self._events is None else self._events.all())
         ]
         marks.sort(key=lambda mark: (mark.time_ms, mark.request))
         return {
@@ -108,9 +123,10 @@ class TimeLine:
             "buckets": buckets,
             "events": [mark._asdict() for mark in marks[-_MOST_EVENTS:]],
             "event_count": len(marks),
+            "sees_broker": self._events is not None,
         }
 
-    async def _find_rebalances(self, last: int) -> None:
+    async def _find_marks(self, last: int) -> None:
         async with self._lock:
             for number in sorted(self._waiting):
                 self._waiting.discard(number)
@@ -127,21 +143,26 @@ class TimeLine:
 
     def _look(self, first: int, last: int) -> None:
         for exchange in self._recorder.between(first, last):
-            if exchange.api_key not in _REBALANCING or exchange.kind is not Kind.REQUEST:
+            if exchange.api_key not in self._read_apis or exchange.kind is not Kind.REQUEST:
                 continue
             if not exchange.bytes_out and exchange.failure is None:
                 self._waiting.add(exchange.number)
                 continue
-            self._note_rebalance(exchange)
+            reading = self._recorder.rows.reading(exchange)
+            if reading.request is None or reading.response is None or getattr(reading.response, "error_code", None):
+                continue
+            ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
+            if exchange.api_key == ApiKey.METADATA:
+                self._note_leaders(exchange.number, ended, reading.response)
+            else:
+                self._note_rebalance(exchange.number, ended, reading)
 
-    def _note_rebalance(self, exchange: Exchange) -> None:
-        reading = self._recorder.rows.reading(exchange)
-        request, response = reading.request, reading.response
-        if request is None or response is None or response.error_code:
-            return
-        group: str = request.group_id
-        if exchange.api_key in _HEARTBEATS:
-            if response.assignment is None:
+    def _note_rebalance(self, number: int, ended_ms: int, reading: Reading) -> None:
+        response = reading.response
+        group: str = reading.request.group_id
+        if reading.exchange.api_key in HEARTBEATS:
+            is_streams = reading.exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT
+            if (response.active_tasks if is_streams else response.assignment) is None:
                 return
             generation = int(response.member_epoch)
             text = f"Group {group}: {reading.client_id} has a new assignment in epoch {generation}."
@@ -151,12 +172,29 @@ class TimeLine:
                 return
             self._generations.append((group, generation))
             text = f"Group {group} has come to generation {generation}."
-        ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
-        self._rebalances.append(_Mark(exchange.number, ended, "rebalance", text))
+        self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
-    async def moment(self, remote: Remote, number: int) -> dict[str, Any]:
+    def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
+        """The leaders that are others than before. Brokers that lag behind tell of earlier epochs."""
+        for topic in response.topics:
+            for part in topic.partitions:
+                place = (topic.name or "", part.partition_index)
+                told = (part.leader_epoch, part.leader_id)
+                known = self._leaders.get(place)
+                if known is not None and told[0] < known[0]:
+                    continue
+                if len(self._leaders) < _MOST_LEADERS or known is not None:
+                    self._leaders[place] = told
+                if known is None or known[1] == told[1]:
+                    continue
+                name = f"{place[0]}-{place[1]}"
+                text = f"{name} has no leader" if told[1] < 0 else f"Broker {told[1]} leads {name} now"
+                self._marks.append(_Mark(number, ended_ms, "leader", f"{text}, says Metadata."))
+
+    async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:
         """Groups, offsets and logs as they were when request `number` was answered. NotFoundError.
 
+        Without a remote broker they are what the requests before tell, and `end_now` is None.
         `was_cleaned`: compaction has removed records of groups since then, so some may be missing.
         """
         exchange = self._recorder.find(number)
@@ -165,31 +203,44 @@ class TimeLine:
         ended = exchange.began_ms if exchange.ended_ms is None else exchange.ended_ms
         at_ms = self._end_of(exchange, ended)
 
+        marked, looked_at = await self._marks_at(number, ended)
+        facts = {"number": number, "time": at_ms, "looked_at": looked_at, "was_cleaned": self._was_cleaned(at_ms)}
+        if remote is None:
+            passed = await self._groups_at(number, ended)
+            return {**facts, "groups": passed, "is_whole": True, "logs": _logs(marked, lambda _: None)}
+
         async def groups(broker: AsyncOperations) -> dict[str, Any]:
             return asdict(await past_groups(broker.services, at_ms))
 
-        marked, looked_at = await self._marks_at(number, ended)
-
         async def now(broker: AsyncOperations) -> list[dict[str, Any]]:
-            core = broker.services.core
-            shown: list[dict[str, Any]] = []
-            for (topic, partition), marks in sorted(marked.items())[:_MOST_PARTITIONS]:
-                found = core.topics.get(topic)
-                log = found.partitions[partition].log if found and partition < len(found.partitions) else None
-                end = None if log is None else log.log_end_offset
-                shown.append({"topic": topic, "partition": partition, **marks, "end_now": end})
-            return shown
+            return _logs(marked, partial(_end_of_log, broker.services.core))
 
         try:
             past, logs = await remote(groups), await remote(now)
         except (StorageError, OSError) as error:
             raise OperationError(f"__consumer_offsets: {error}") from None
-        was_cleaned = any(
-            each.kind == "cleaning" and each.topic == CONSUMER_OFFSETS and each.time_ms > at_ms
-            for each in self._recorder.events.all()
-        )
-        facts = {"number": number, "time": at_ms, "looked_at": looked_at, "was_cleaned": was_cleaned}
         return {**facts, **past, "logs": logs}
+
+    def _was_cleaned(self, at_ms: int) -> bool:
+        return self._events is not None and any(
+            each.kind == "cleaning" and each.topic == CONSUMER_OFFSETS and each.time_ms > at_ms
+            for each in self._events.all()
+        )
+
+    async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
+        """The groups of which the requests up to this moment tell."""
+        recorder = self._recorder
+        groups = PassedGroups(recorder.rows.topics)
+        began = time.perf_counter()
+        for begin in range(max(recorder.first, number - _MOST_LOOKED_AT + 1), number + 1, _AT_ONCE):
+            for exchange in recorder.between(begin, min(begin + _AT_ONCE - 1, number)):
+                if exchange.api_key not in TELLING or exchange.ended_ms is None or exchange.ended_ms > ended_ms:
+                    continue
+                groups.note(recorder.rows.reading(exchange))
+                if time.perf_counter() - began > _SLICE_S:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+        return groups.listed()
 
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
         """The last ms in which the request may have changed something, but before the one that came after it."""
@@ -216,3 +267,20 @@ class TimeLine:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
         return marked, number - lowest + 1
+
+
+def _logs(
+    marked: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
+) -> list[dict[str, Any]]:
+    """The first 200 logs with their marks, and their ends as they are now."""
+    return [
+        {"topic": place[0], "partition": place[1], **marks, "end_now": end_of(place)}
+        for place, marks in sorted(marked.items())[:_MOST_PARTITIONS]
+    ]
+
+
+def _end_of_log(core: Core, place: tuple[str, int]) -> int | None:
+    topic = core.topics.get(place[0])
+    if topic is None or place[1] >= len(topic.partitions):
+        return None
+    return topic.partitions[place[1]].log.log_end_offset

@@ -1,17 +1,21 @@
 """Real clients through `minibroker trace` in front of Apache Kafka."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
+from confluent_kafka import Consumer
 
+from tests.broker.control.http import Control
 from tests.broker.socket_client import Address
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
 from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.clients.test_groups import Group
 from tests.clients.trace_process import TraceProcess
+from tests.patience import PATIENCE_S
 
 PARTITIONS: Final = 2
 MESSAGES: Final = [Message(b"value %d" % number, partition=number % PARTITIONS) for number in range(40)]
@@ -35,6 +39,43 @@ def test_clients_work_through_it_and_everything_is_read(kafka_address: Address, 
     replaced = [entry["replaced"] for entry in entries if "replaced" in entry]
     assert replaced
     assert all(each == {to: trace.bootstrap} for each in replaced)
+
+
+def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_path: Path) -> None:
+    to = f"{kafka_address[0]}:{kafka_address[1]}"
+    with TraceProcess(to, tmp_path, ["--page", "127.0.0.1:0"]) as trace:
+        page = Control(trace.words["page"])
+        client = CLIENTS["librdkafka"](trace.bootstrap)
+        client.create_topic("paged", 1)
+        client.produce("paged", [Message(b"<script>", partition=0)])
+        consumer = Consumer(
+            {"bootstrap.servers": trace.bootstrap, "group.id": "pager", "client.id": "reader"}
+            | {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        consumer.subscribe(["paged"])
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None
+        consumer.commit(message=message, asynchronous=False)
+        rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
+        newest = {each["api"]: each for each in rows if each["state"] == "ok"}
+        produced = page.get(f"/data/requests/{newest['Produce']['number']}")
+        assert b"<script>".hex() in produced["request"]["hex"]
+        fields = json.dumps(produced["request"]["tree"])
+        assert "base_sequence" in fields
+        assert '"ERROR"' not in fields
+        commit = newest["OffsetCommit"]["number"]
+        moment = page.get(f"/data/timeline/{commit}")
+        (group,) = moment["groups"]
+        assert (group["group_id"], group["members"]) == ("pager", ["reader"])
+        assert group["offsets"] == [{"topic": "paged", "partition": 0, "offset": 1}]
+        logs = {each["topic"]: each for each in moment["logs"]}
+        assert (logs["paged"]["end"], logs["paged"]["high_watermark"]) == (1, 1)
+        kinds = {each["kind"] for each in page.get("/data/timeline")["events"]}
+        assert "rebalance" in kinds
+        for path in ("/data/logs", "/data/state", "/data/actions", "/data/follow/paged/0/0"):
+            assert page.ask("GET", path).status == 404
+        consumer.close()
 
 
 @pytest.mark.parametrize("name", ["kafka-python", "librdkafka", "java-3.9.1", "franz-go"])

@@ -17,6 +17,8 @@ MOST: Final = 200
 """Groups, and members and offsets of each."""
 _MOST_BYTES: Final = 1 << 26
 """Bytes of the logs that are read."""
+_KINDS: Final = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}
+"""The types of groups by the beginnings of their keys' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class PastGroup:
     """A group as it was.
 
     Attributes:
-        type: "classic", "consumer" or "share".
+        type: "classic", "consumer", "share" or "streams".
         generation: or the group's epoch; None for a group that only has offsets.
         members: their client ids, at most 200; `offsets` are the first 200 of `offset_count`.
     """
@@ -115,10 +117,10 @@ def _modern(changes: Sequence[Any]) -> tuple[str, int | None, list[str]]:
     members: list[str] = []
     for each in changes:
         name = type(each.key).__name__
-        if name.startswith("ShareGroup"):
-            kind = "share"
-        if name in {"ConsumerGroupMetadataKey", "ShareGroupMetadataKey"}:
+        of_type = next((prefix for prefix in _KINDS if name.startswith(prefix)), "")
+        kind = _KINDS.get(of_type, kind)
+        if name == f"{of_type}MetadataKey":
             epoch = each.value.epoch
-        elif name in {"ConsumerGroupMemberMetadataKey", "ShareGroupMemberMetadataKey"}:
+        elif name == f"{of_type}MemberMetadataKey":
             members.append(each.value.client_id)
     return kind, epoch, sorted(members)

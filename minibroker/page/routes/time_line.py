@@ -4,7 +4,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
-from minibroker.control.remote import OnBroker
 from minibroker.page.time_line import TimeLine
 
 router = APIRouter(prefix="/timeline")
@@ -18,7 +17,7 @@ async def view(request: Request) -> dict[str, Any]:
 
 
 @router.get("/{number}")
-async def moment(request: Request, on_broker: OnBroker, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+async def moment(request: Request, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
     """Groups, offsets and logs as they were when a request was answered."""
     time_line: TimeLine = request.app.state.time_line
-    return await time_line.moment(on_broker, number)
+    return await time_line.moment(request.app.state.remote, number)

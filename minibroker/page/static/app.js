@@ -12,10 +12,12 @@ import { TimeLine } from "./time_line.js";
 
 const IS_PROXY = document.documentElement.dataset.mode === "trace"; // what `minibroker trace` shows has no broker
 const VIEWS = [["/requests", "Requests"], ["/logs", "Logs"], ["/state", "State"], ["/follow", "Follow"], ["/timeline", "Time line"], ["/do", "Do"], ["/lessons", "Lessons"]];
+const OF_PROXY = new Set(["/requests", "/timeline"]);
+const isHere = (to) => !IS_PROXY || OF_PROXY.has(to);
 
 function viewOf(path, query) {
   const [, view, ...rest] = path.split("/").map(decodeURIComponent);
-  if (IS_PROXY && view && view !== "requests") return [html`<${NotHere} path=${path} />`, "Not here"];
+  if (view && !isHere(`/${view}`)) return [html`<${NotHere} path=${path} />`, "Not here"];
   if (!view || (view === "requests" && !rest.length)) return [html`<${RequestList} query=${query} />`, "Requests"];
   if (view === "requests" && /^[1-9]\d*$/.test(rest[0])) {
     return [html`<${RequestView} key=${rest[0]} number=${Number(rest[0])} query=${query} />`, `Request ${rest[0]}`];
@@ -66,12 +68,12 @@ function App() {
     <header class="top">
       <a class="brand" href="/requests"><img src="/files/icon.svg" alt="" width="24" height="24" /> minibroker lab</a>
       <nav aria-label="Views">
-        ${(IS_PROXY ? VIEWS.slice(0, 1) : VIEWS).map(([to, name]) => {
-          const isHere = path === to || path.startsWith(`${to}/`) || (path === "/" && to === "/requests") || (to === "/state" && path.startsWith("/groups/"));
-          return html`<a href=${to} aria-current=${isHere ? "page" : null}>${name}</a>`;
+        ${VIEWS.filter(([to]) => isHere(to)).map(([to, name]) => {
+          const isShown = path === to || path.startsWith(`${to}/`) || (path === "/" && to === "/requests") || (to === "/state" && path.startsWith("/groups/"));
+          return html`<a href=${to} aria-current=${isShown ? "page" : null}>${name}</a>`;
         })}
       </nav>
-      ${IS_PROXY && html`<p class="absent">${VIEWS.slice(1).map(([, name]) => name).join(", ")}: only with <code>minibroker lab</code></p>`}
+      ${IS_PROXY && html`<p class="absent">${VIEWS.filter(([to]) => !isHere(to)).map(([, name]) => name).join(", ")}: only with <code>minibroker lab</code></p>`}
       <p class="broker">
         <span class=${`dot ${error ? "off" : "on"}`} aria-hidden="true"></span>
         ${error ? "no connection" : data && html`<code>${data.bootstrap_servers}</code>${data.to && html`<span>before <code>${data.to}</code></span>`}`}

@@ -34,7 +34,7 @@ export function TimeLine({ query }) {
       <label class="scrubber"><span>Request ${number(at)}</span>
         <input type="range" min=${data.first} max=${data.last} value=${at} onInput=${(event) => setMoving(Number(event.target.value))} /></label>
       ${data.first > 1 && html`<p class="muted">Requests 1 to ${number(data.first - 1)} are no longer kept.</p>`}
-      ${asked === null && moving === null ? html`<p class="muted">Move the scrubber, or choose an event, and see groups, offsets and logs as they were.</p>` : html`<${Moment} at=${asked} />`}
+      ${asked === null && moving === null ? html`<p class="muted">Move the scrubber, or choose an event, and see groups, offsets and logs as they were.</p>` : html`<${Moment} at=${asked} seesBroker=${data.sees_broker} />`}
       <${Events} data=${data} at=${at} />`}
   </main>`;
 }
@@ -75,7 +75,7 @@ function Events({ data, at }) {
 }
 
 /** The broker as it was when a request was answered. */
-function Moment({ at }) {
+function Moment({ at, seesBroker }) {
   const { data, error } = useData(at === null ? null : `/data/timeline/${at}`);
   if (error) return html`<${Notice} kind="error">${error}<//>`;
   if (!data) return html`<p class="muted">The lab reads the logs …</p>`;
@@ -85,19 +85,21 @@ function Moment({ at }) {
       ? html`<div class="scroll" tabindex="0" role="group" aria-label="Groups at that time"><table class="data">
         <thead><tr><th scope="col">Group</th><th scope="col">Protocol</th><th scope="col" class="num">Generation</th><th scope="col">Members</th><th scope="col">Committed offsets</th></tr></thead>
         <tbody>${data.groups.map((each) => html`<tr key=${each.group_id}><th scope="row">${each.group_id || "(empty name)"}</th><td>${each.type}</td><td class="num">${each.generation ?? ""}</td><td>${each.members.join(", ") || "none"}</td>
-          <td>${each.offsets.length ? each.offsets.slice(0, 20).map((part, index) => html`${index ? ", " : ""}${part.topic}-${part.partition} at ${part.offset > 0 ? html`<a href=${lifeAddress(part.topic, part.partition, part.offset - 1)} title="Follow the last record that was committed">${number(part.offset)}</a>` : number(part.offset)}`) : "none"}${each.offset_count > 20 && ` and ${number(each.offset_count - 20)} more`}</td></tr>`)}</tbody>
+          <td>${each.offsets.length ? each.offsets.slice(0, 20).map((part, index) => html`${index ? ", " : ""}${part.topic}-${part.partition} at ${seesBroker && part.offset > 0 ? html`<a href=${lifeAddress(part.topic, part.partition, part.offset - 1)} title="Follow the last record that was committed">${number(part.offset)}</a>` : number(part.offset)}`) : "none"}${each.offset_count > 20 && ` and ${number(each.offset_count - 20)} more`}</td></tr>`)}</tbody>
       </table></div>`
-      : html`<p class="muted">There was no group.</p>`}
+      : html`<p class="muted">${seesBroker ? "There was no group." : "No request up to then tells of a group."}</p>`}
     ${data.was_cleaned && html`<${Notice}>The log of the group coordinator was compacted since then. What it had at that time may be missing here.<//>`}
     ${!data.is_whole && html`<p class="muted">The logs of the group coordinator are too long to be read as a whole.</p>`}
     ${data.logs.length
       ? html`<div class="scroll" tabindex="0" role="group" aria-label="Logs at that time"><table class="data">
-        <thead><tr><th scope="col">Log</th><th scope="col" class="num">Log start</th><th scope="col" class="num">Last stable</th><th scope="col" class="num">High watermark</th><th scope="col" class="num">End</th><th scope="col" class="num">End now</th><th scope="col">Told by</th></tr></thead>
-        <tbody>${data.logs.map((each) => html`<tr key=${`${each.topic}-${each.partition}`}><th scope="row"><a href=${`/logs/${encodeURIComponent(each.topic)}/${each.partition}?offset=${Math.max(0, (each.end ?? each.high_watermark ?? 1) - 1)}`}>${each.topic}-${each.partition}</a></th>
-          ${["log_start_offset", "last_stable_offset", "high_watermark", "end", "end_now"].map((name) => html`<td class="num">${each[name] === undefined || each[name] === null ? "" : number(each[name])}</td>`)}
+        <thead><tr><th scope="col">Log</th><th scope="col" class="num">Log start</th><th scope="col" class="num">Last stable</th><th scope="col" class="num">High watermark</th><th scope="col" class="num">End</th>${seesBroker && html`<th scope="col" class="num">End now</th>`}<th scope="col">Told by</th></tr></thead>
+        <tbody>${data.logs.map((each) => html`<tr key=${`${each.topic}-${each.partition}`}><th scope="row">${seesBroker ? html`<a href=${`/logs/${encodeURIComponent(each.topic)}/${each.partition}?offset=${Math.max(0, (each.end ?? each.high_watermark ?? 1) - 1)}`}>${each.topic}-${each.partition}</a>` : `${each.topic}-${each.partition}`}</th>
+          ${["log_start_offset", "last_stable_offset", "high_watermark", "end", ...(seesBroker ? ["end_now"] : [])].map((name) => html`<td class="num">${each[name] === undefined || each[name] === null ? "" : number(each[name])}</td>`)}
           <td><a href=${`/requests/${each.request}`}>request ${number(each.request)}</a></td></tr>`)}</tbody>
       </table></div>`
       : html`<p class="muted">No response up to then tells of a log.</p>`}
-    <p class="muted">Groups and offsets come from the records of <code>__consumer_offsets</code>, and logs from the ${count(data.looked_at, "request")} before. An empty cell means that no response told it.</p>
+    ${seesBroker
+      ? html`<p class="muted">Groups and offsets come from the records of <code>__consumer_offsets</code>, and logs from the ${count(data.looked_at, "request")} before. An empty cell means that no response told it.</p>`
+      : html`<p class="muted">The proxy cannot look into the broker. All this comes from the ${count(data.looked_at, "request")} before: groups, offsets and logs of which none tells are missing. A member that timed out stays until the group's next generation.</p>`}
   </section>`;
 }

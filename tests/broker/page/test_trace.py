@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
@@ -28,7 +30,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
     """A proxy with a page, after a producer and a consumer."""
     folder = tmp_path_factory.mktemp("trace")
     with (
-        Broker(topics=["orders:2"], journal=True) as broker,
+        Broker(topics=["orders:2"], page=True, config={"group.initial.rebalance.delay.ms": "0"}) as broker,
         TraceProcess(broker.bootstrap_servers, folder, ["--page", "127.0.0.1:0"]) as trace,
     ):
         producer = KafkaProducer(bootstrap_servers=trace.bootstrap, client_id="shop")
@@ -44,7 +46,32 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
         )
         assert len([next(consumer) for _ in range(5)]) == 5
         consumer.close()
+        trace.words["lab"] = broker.page_url
         yield trace
+
+
+@pytest.fixture(scope="module")
+def traced_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TraceProcess]:
+    """A proxy with a page before three brokers, one of whose partitions moves to another broker."""
+    with (
+        Broker(topics=["orders:3"], brokers=3) as broker,
+        TraceProcess(
+            broker.bootstrap_servers.split(",")[0], tmp_path_factory.mktemp("three"), ["--page", "127.0.0.1:0"]
+        ) as trace,
+    ):
+        for to in (2, 1):
+            broker.move_leader("orders", 0, to=to)
+            producer = KafkaProducer(bootstrap_servers=trace.bootstrap)
+            for partition in range(3):
+                producer.send("orders", b"1", partition=partition).get(PATIENCE_S)
+            producer.close()
+        yield trace
+
+
+def last_of(page: Control, api: str) -> int:
+    """The number of the newest request of an API."""
+    rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
+    return max(int(each["number"]) for each in rows if each["api"] == api)
 
 
 def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
@@ -86,15 +113,87 @@ def test_views_that_need_a_broker_are_absent_and_said_so(browser: Browser, trace
     page = window.open("/requests")
     expect(page.get_by_role("row").filter(has_text="Produce").first).to_be_visible()
     links = page.get_by_role("navigation", name="Views").get_by_role("link")
-    expect(links).to_have_text(["Requests"])
-    expect(page.get_by_text("only with minibroker lab")).to_be_visible()
+    expect(links).to_have_text(["Requests", "Time line"])
+    expect(page.get_by_text("Logs, State, Follow, Do, Lessons: only with minibroker lab")).to_be_visible()
     window.check_accessibility()
     window.picture("trace-page")
-    for path in ("/logs", "/state", "/do"):
+    for path in ("/logs", "/state", "/groups/billing", "/follow", "/do", "/lessons"):
         page.goto(f"{traced.words['page']}{path}")
         expect(page.get_by_role("heading", name="Not here")).to_be_visible()
     window.check_accessibility()
     window.close()
+
+
+def test_the_time_line_tells_of_groups_and_logs_what_the_broker_tells(traced: TraceProcess) -> None:
+    """The proxy sees requests alone; the lab behind it reads the records of `__consumer_offsets`."""
+    proxy, lab = Control(traced.words["page"]), Control(traced.words["lab"])
+    passed, own = (page.get(f"/data/timeline/{last_of(page, 'OffsetCommit')}") for page in (proxy, lab))
+    assert passed["groups"] == own["groups"]
+    (group,) = passed["groups"]
+    assert group["offsets"] == [
+        {"topic": "orders", "partition": 0, "offset": 5},
+        {"topic": "orders", "partition": 1, "offset": 0},
+    ]
+    (log,) = [each for each in passed["logs"] if each["partition"] == 0]
+    assert (log["end"], log["high_watermark"], log["end_now"]) == (5, 5, None)
+    line = proxy.get("/data/timeline")
+    assert not line["sees_broker"]
+    rebalances = [each["text"] for each in line["events"] if each["kind"] == "rebalance"]
+    assert rebalances[0] == "Group billing has come to generation 1."
+    left = proxy.get(f"/data/timeline/{last_of(proxy, 'LeaveGroup')}")
+    assert [each["members"] for each in left["groups"]] == [[]]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_of_transactions_count_once_they_are_committed(traced: TraceProcess, protocol: str) -> None:
+    proxy, lab = Control(traced.words["page"]), Control(traced.words["lab"])
+    servers, group_id = {"bootstrap.servers": traced.bootstrap}, f"copier-{protocol}"
+    consumer = Consumer(
+        {**servers, "group.id": group_id, "group.protocol": protocol, "client.id": group_id}
+        | {"auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )
+    consumer.subscribe(["orders"])
+    assert consumer.poll(PATIENCE_S) is not None
+    producer = Producer({**servers, "transactional.id": group_id})
+    producer.init_transactions(PATIENCE_S)
+    for offset, ends in ((1, producer.abort_transaction), (2, producer.commit_transaction)):
+        producer.begin_transaction()
+        offsets = [TopicPartition("orders", 0, offset)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), PATIENCE_S)
+        ends(PATIENCE_S)
+        number = last_of(proxy, "EndTxn"), last_of(lab, "EndTxn")
+        passed, own = (
+            [each for each in page.get(f"/data/timeline/{at}")["groups"] if each["group_id"] == group_id]
+            for page, at in zip((proxy, lab), number, strict=True)
+        )
+        assert passed == own
+        assert [each["offset"] for each in own[0]["offsets"]] == ([2] if offset == 2 else [])
+    consumer.close()
+    admin = AdminClient({"bootstrap.servers": traced.bootstrap})
+    admin.delete_consumer_groups([group_id])[group_id].result(PATIENCE_S)
+    gone = proxy.get(f"/data/timeline/{last_of(proxy, 'DeleteGroups')}")
+    assert group_id not in {each["group_id"] for each in gone["groups"]}
+
+
+def test_the_time_line_goes_back_and_says_what_it_cannot_know(browser: Browser, traced: TraceProcess) -> None:
+    number = last_of(Control(traced.words["page"]), "OffsetCommit")
+    window = Window(browser, traced.words["page"], width=390)
+    page = window.open(f"/timeline?at={number}")
+    expect(page.get_by_role("group", name="Groups at that time")).to_contain_text("orders-0 at 5")
+    expect(page.get_by_text("The proxy cannot look into the broker.")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="End now")).to_have_count(0)
+    expect(page.locator('a[href^="/logs"], a[href^="/follow"]')).to_have_count(0)
+    window.check_accessibility()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    window.close()
+
+
+def test_leaders_that_metadata_shows_are_on_the_time_line(traced_cluster: TraceProcess) -> None:
+    page = Control(traced_cluster.words["page"])
+    rows = page.get(f"/data/requests/rows?first=1&last={page.get('/data/requests')['last']}")["rows"]
+    assert len({each["broker"] for each in rows if each["api"] == "Produce"}) == 3
+    events = [each["text"] for each in page.get("/data/timeline")["events"] if each["kind"] == "leader"]
+    assert events == ["Broker 1 leads orders-0 now, says Metadata."]
 
 
 def test_requests_appear_while_clients_send_them(browser: Browser, traced: TraceProcess) -> None:
