@@ -15,6 +15,7 @@ from starlette.responses import Response
 from minibroker.control.errors import handle_errors, problem
 from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
+from minibroker.page.fetch_savings import FetchSavings
 from minibroker.page.follow.search import Searches
 from minibroker.page.recorder import Recorder
 from minibroker.page.routes import actions, follow, lab, lessons, logs, proxy, requests, state, time_line
@@ -34,6 +35,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     app.state.recorder = recorder
     app.state.searches = Searches(recorder)
     app.state.time_line = TimeLine(recorder, recorder.events)
+    app.state.fetch_savings = FetchSavings(recorder)
     app.state.control = control
     app.state.needs_token = needs_token
     app.mount("/control", control)

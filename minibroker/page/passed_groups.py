@@ -56,7 +56,7 @@ class PassedGroups:
         self._pending: dict[str, list[tuple[str, dict[_Place, int]]]] = {}
 
     def note(self, reading: Reading) -> None:
-        """What an exchange of one of the APIs in `TELLING` has changed."""
+        """Take over the changes that an exchange of one of the APIs in `TELLING` has made."""
         key, request, response = reading.exchange.api_key, reading.request, reading.response
         if request is None or response is None or getattr(response, "error_code", None):
             return
@@ -137,8 +137,8 @@ class PassedGroups:
                 return
             group.generation = max(generation, group.generation or 0)
         else:
-            told = response if key == ApiKey.JOIN_GROUP else request
-            member_id, generation = told.member_id, told.generation_id
+            source = response if key == ApiKey.JOIN_GROUP else request
+            member_id, generation = source.member_id, source.generation_id
             if generation < (group.generation or 0):
                 return
             if generation != group.generation:

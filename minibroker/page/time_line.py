@@ -179,16 +179,16 @@ class TimeLine:
         for topic in response.topics:
             for part in topic.partitions:
                 place = (topic.name or "", part.partition_index)
-                told = (part.leader_epoch, part.leader_id)
+                leader = (part.leader_epoch, part.leader_id)
                 known = self._leaders.get(place)
-                if known is not None and told[0] < known[0]:
+                if known is not None and leader[0] < known[0]:
                     continue
                 if len(self._leaders) < _MOST_LEADERS or known is not None:
-                    self._leaders[place] = told
-                if known is None or known[1] == told[1]:
+                    self._leaders[place] = leader
+                if known is None or known[1] == leader[1]:
                     continue
                 name = f"{place[0]}-{place[1]}"
-                text = f"{name} has no leader" if told[1] < 0 else f"Broker {told[1]} leads {name} now"
+                text = f"{name} has no leader" if leader[1] < 0 else f"Broker {leader[1]} leads {name} now"
                 self._marks.append(_Mark(number, ended_ms, "leader", f"{text}, says Metadata."))
 
     async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:

@@ -28,7 +28,9 @@ class StateView(View):
         """Four tables."""
         yield table("groups", ("Group", "Protocol", "State", "Generation", "Members"))
         yield table("transactions", ("Transactional id", "State", "Producer id", "Epoch", "Partitions"))
-        yield table("sessions", ("Fetch session", "Broker", "Next epoch", "Last used", "Cached partitions"))
+        yield table(
+            "sessions", ("Fetch session", "Broker", "Next epoch", "Last used", "Bytes saved", "Cached partitions")
+        )
         yield table("delayed", ("Request that waits", "Broker", "Client", "Waits for"))
 
     async def load(self) -> None:
@@ -63,7 +65,9 @@ def _session_cells(each: dict[str, Any]) -> list[Any]:
     cached = [f"{part['topic']}-{part['partition']} at {part['fetch_offset']:,}" for part in each["partitions"]]
     more = f" and {each['partition_count'] - _SHOWN} more" if each["partition_count"] > _SHOWN else ""
     shown = ", ".join(cached[:_SHOWN]) + more
-    return [each["id"], each["node"], each["epoch"], time_of_day(each["last_used_ms"]), shown]
+    savings = each["savings"]
+    saved = "not known" if savings is None else f"{savings['saved_bytes']:,} of {savings['full_bytes']:,}"
+    return [each["id"], each["node"], each["epoch"], time_of_day(each["last_used_ms"]), saved, shown]
 
 
 def _delayed_cells(each: dict[str, Any]) -> list[Any]:

@@ -3,13 +3,14 @@
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.control.remote import OnBroker
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
 from minibroker.operations.views import clients, groups, replicas, transactions
+from minibroker.page.fetch_savings import FetchSavings
 from minibroker.page.routes import OnRecorder
 from minibroker.page.source import Source
 
@@ -23,8 +24,11 @@ After = Annotated[str, Query(description="Leaves out those up to this name.")]
 
 
 @router.get("/state")
-async def overview(on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """The brokers, the first partitions, groups and transactions, the fetch sessions, and all requests that wait."""
+async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
+    """The brokers, the first partitions, groups and transactions, the fetch sessions, and all requests that wait.
+
+    The savings of a session are None when its beginning is not kept.
+    """
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         services = broker.services
@@ -38,6 +42,11 @@ async def overview(on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
 
     found = await on_broker(work)
     _name(found["delayed"], recorder)
+    savings: FetchSavings = request.app.state.fetch_savings
+    await savings.catch_up()
+    for each in found["sessions"]:
+        saved = savings.of(each["node"], each["id"])
+        each["savings"] = None if saved is None else asdict(saved)
     return found
 
 

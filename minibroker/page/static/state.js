@@ -87,13 +87,21 @@ function Sessions({ sessions }) {
   return html`<section aria-labelledby="sessions-title">
     <h2 id="sessions-title">Fetch sessions</h2>
     ${sessions.length
-      ? html`<p class="muted">In a session a consumer names its partitions once. Later requests and responses name only what changes.</p>
-        <${Table} name="Fetch sessions" heads=${["#Broker", "#Session", "#Next epoch", "Last used", "Cached partitions, each with its next offset"]}>
+      ? html`<p class="muted">In a session a consumer names its partitions once. Later requests and responses name only what changes. <b>Bytes saved</b> counts both directions, against full fetches without their records.</p>
+        <${Table} name="Fetch sessions" heads=${["#Broker", "#Session", "#Next epoch", "Last used", "#Fetches", "#Bytes saved", "Cached partitions, each with its next offset"]}>
         ${sessions.map((each) => html`<tr key=${`${each.node}-${each.id}`}><td class="num">${each.node}</td><th scope="row" class="num">${each.id}</th><td class="num">${each.epoch}</td><td>${timeOfDay(each.last_used_ms)}</td>
+          <${Saved} savings=${each.savings} />
           <td>${each.partitions.slice(0, 12).map((part) => `${part.topic ?? "unknown topic"}-${part.partition} at ${number(part.fetch_offset)}`).join(", ")}${each.partition_count > 12 ? ` and ${each.partition_count - 12} more` : ""}</td></tr>`)}
       <//>`
       : html`<p class="muted">No fetch session. A consumer opens one with its first Fetch.</p>`}
   </section>`;
+}
+
+/** What the incremental fetches of a session have saved, if its first request is kept. */
+function Saved({ savings }) {
+  if (!savings) return html`<td class="muted" colspan="2">not known: its first request is no longer kept</td>`;
+  const share = savings.full_bytes ? ` (${Math.round((100 * savings.saved_bytes) / savings.full_bytes)} %)` : "";
+  return html`<td class="num">${number(savings.fetches)}</td><td class="num">${number(savings.saved_bytes)} of ${number(savings.full_bytes)}${share}</td>`;
 }
 
 function Delayed({ requests }) {
