@@ -25,7 +25,7 @@ from minibroker.logs.chores import Chores
 from minibroker.logs.log_manager import LogManager
 from minibroker.logs.write_group import WriteGroup
 from minibroker.support.advice import Advised
-from minibroker.support.slices import Slices
+from minibroker.support.slices import Slices, Steps, drain
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
@@ -136,13 +136,19 @@ class Core:
         self.hooks.leader_moved(partition)
 
     def close(self, *, keep: bool = True) -> None:
-        """Write what is staged and close all logs; see `LogManager.close` for `keep`."""
+        """All steps of `closing` at once."""
+        drain(self.closing(keep=keep))
+
+    def closing(self, *, keep: bool = True) -> Steps[None]:
+        """Write what is staged and close all logs; see `LogManager.closing` for `keep`."""
         self.slices.stop()
         self.writes.commit()
         if keep:
             self.durability.sync()
-        self.logs.close(keep=keep)
-        self._data_dir.release()
+        try:
+            yield from self.logs.closing(keep=keep)
+        finally:
+            self._data_dir.release()
 
 
 def advertise(core: Core, node: Node) -> None:

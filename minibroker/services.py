@@ -11,7 +11,7 @@ from minibroker.cluster.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANS
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
-from minibroker.support.slices import Steps
+from minibroker.support.slices import Steps, drain
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers
@@ -215,13 +215,17 @@ class Services:
         self.chain_version += 1
 
     def close(self, *, keep: bool = True) -> None:
-        """Close the services, then the core; see `Core.close`."""
+        """All steps of `closing` at once."""
+        drain(self.closing(keep=keep))
+
+    def closing(self, *, keep: bool = True) -> Steps[None]:
+        """Close the services, then the core; see `Core.closing`."""
         self._closed = True
         self.core.slices.stop()
         if self._has("loggers"):
             self.loggers.restore()
         self.close_coordinators()
-        self.core.close(keep=keep)
+        yield from self.core.closing(keep=keep)
 
     def _has(self, name: str) -> bool:
         """Whether a cached property was made."""

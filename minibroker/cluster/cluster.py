@@ -70,6 +70,7 @@ class Cluster:
         topics: whose partitions they keep; set once these are read.
         first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
         on_leader_moved: is told of each partition that has another leader, or none any more.
+        settle_version: counts what changes where `settle` puts a partition.
         unregistered: the ids of nodes that the cluster has been told to forget, until they are started again.
     """
 
@@ -88,6 +89,7 @@ class Cluster:
         self.is_single = count == 1
         self.unregistered: set[int] = set()
         self.first_epoch = 0
+        self.settle_version = 0
         self._start = 0
         self._moved: list[Partition] = []
         self._is_noted = True
@@ -154,6 +156,7 @@ class Cluster:
         These begin with the highest leader epoch that there was: clients that stay, librdkafka among them, hold
         metadata with a lower one for out of date.
         """
+        self.settle_version += 1
         self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())])
 
     # Who leads
@@ -230,6 +233,7 @@ class Cluster:
         if not node.is_up:
             return
         node.is_up = False
+        self.settle_version += 1
         if node.listener is not None:
             node.listener.close()
         node.forget_sessions()
@@ -253,6 +257,7 @@ class Cluster:
         if node.is_up:
             return
         node.is_up = True
+        self.settle_version += 1
         self.unregistered.discard(node_id)
         if self.controller is None:
             self._choose_controller(node)

@@ -20,10 +20,11 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.node import Node
+    from minibroker.cluster.replicas import Replicas
     from minibroker.cluster.topics import Topic
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.log import Log
@@ -190,12 +191,41 @@ class Partition:
         return ErrorCode.NONE
 
 
-def claim_directories(partitions: Iterable[Partition]) -> Steps[None]:
-    """See that nothing is in the place of new partitions' directories, one in a slice. OSError where something is.
+def begin_partitions(
+    topic: Topic,
+    total: int,
+    replicas: Sequence[Replicas] | None,
+    make: Callable[[Topic, int], Partition],
+    cluster: Cluster,
+) -> Steps[None]:
+    """Note the partitions that a topic lacks as coming; settled, so that the file has their places.
 
-    An empty directory, which a crash of the machine leaves, is taken over.
+    None of a topic that is deleted meanwhile.
     """
-    for partition in partitions:
+    first = len(topic.partitions)
+    for index in range(first, total):
+        if topic.is_gone:
+            return
+        partition = make(topic, index)
+        cluster.settle(partition, None if replicas is None else replicas[index - first])
+        topic.coming.append(partition)
+        topic.line = None
+        yield
+
+
+def end_partitions(topic: Topic) -> None:
+    """Let clients see the partitions that were coming."""
+    topic.partitions += topic.coming
+    topic.coming = []
+
+
+def prepare_partitions(topics: Sequence[Topic], version: int, cluster: Cluster) -> Steps[None]:
+    """See that nothing is in the place of the directories of partitions that are coming, one in a step.
+
+    OSError where something is. An empty directory, which a crash of the machine leaves, is taken over. All are settled
+    once more if nodes have come or gone since `version`.
+    """
+    for partition in [each for topic in topics for each in topic.coming]:
         if partition.topic.is_gone:
             continue
         if os.path.lexists(partition.directory):
@@ -204,11 +234,18 @@ def claim_directories(partitions: Iterable[Partition]) -> Steps[None]:
             except OSError:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
         yield
+    while version != cluster.settle_version:
+        version = cluster.settle_version
+        for topic in topics:
+            for partition in topic.coming:
+                cluster.settle(partition, partition.replicas)
+                yield
 
 
-def make_missing_directories(data_dir: str, partitions: Iterable[Partition]) -> None:
+def make_missing_directories(data_dir: str, partitions: Iterable[Partition]) -> Steps[None]:
     """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
     there = set(os.listdir(data_dir))
     for partition in partitions:
         if os.path.basename(partition.directory) not in there:
             partition.make_directory()
+        yield

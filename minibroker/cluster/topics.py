@@ -11,8 +11,8 @@ A log is opened when it is first used, so a start takes the same time whatever t
 import contextlib
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any, Final
 
 from minibroker.cluster.adoption import clear_away, find_topics
@@ -21,7 +21,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.deletion import mark, marked, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
-from minibroker.cluster.partition import LogKeeper, Partition, claim_directories
+from minibroker.cluster.partition import LogKeeper, Partition, begin_partitions, end_partitions, prepare_partitions
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
@@ -38,8 +38,6 @@ from minibroker_storage.layout import purge_contents
 
 _DESCRIBED_AT_ONCE: Final = 256
 _MOST_REMEMBERED: Final = 10_000
-_IN_A_SLICE: Final = 1_000
-"""Partitions that are made in a slice: a millisecond."""
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
@@ -232,21 +230,26 @@ class Topics:
     ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
-        A slice makes a thousand partitions, or looks whether a directory's name is free. Until all are, the names are
-        taken (`is_coming`) but the topics are not there. A partition gets its directory with its first record.
-        `placements` has the replicas of each topic's partitions; None for one each.
+        A slice looks whether a directory's name is free. Until all are, the names are taken (`is_coming`) but the
+        topics are not there. A partition gets its directory with its first record. `placements` has the replicas of
+        each topic's partitions; None for one each.
         """
+        version = self._cluster.settle_version
         created = [Topic(name, new_uuid(), config) for name, _, config in specs]
-        replicas = placements or [None] * len(created)
+        begun = [
+            begin_partitions(topic, partitions, placed, self._new_partition, self._cluster)
+            for topic, (_, partitions, _), placed in zip(created, specs, placements or repeat(None), strict=False)
+        ]
+        _ = [next(steps, None) for steps in begun]  # the file may have no topic without any partition
         self._coming.update((topic.name, topic) for topic in created)
         try:
-            for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True):
-                yield from self._begin_partitions(topic, partitions, placed)
+            for steps in begun:
+                yield from steps
             yield from self._keeper.forget(topic.name for topic in created)
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            yield from claim_directories([partition for topic in created for partition in topic.coming])
+            yield from prepare_partitions(created, version, self._cluster)
         except (OSError, GeneratorExit):
             for topic in created:
                 del self._coming[topic.name]
@@ -254,29 +257,35 @@ class Topics:
             raise
         for topic in created:
             del self._coming[topic.name]
-            self._end_partitions(topic)
+            end_partitions(topic)
             self._add(topic)
         return created
 
-    def growth(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> Steps[None]:
+    def growth(self, growths: Iterable[tuple[Topic, int, Sequence[Replicas] | None] | None]) -> Steps[None]:
         """Grow topics to so many partitions; with an OSError of the disk they are as they were.
 
-        A slice makes a thousand partitions, or looks whether a directory's name is free; clients see the partitions
-        when all are. The replicas are those of the new partitions; None for one each. A topic whose partitions are
-        still coming may not be grown again, but deleted.
+        An element is taken in the step that begins its growth; None is a topic that stays. A step makes a partition,
+        or looks for its directory; clients see them when all are there. The replicas are those of new partitions.
+        A topic whose partitions are coming may not be grown again, but deleted.
         """
+        version = self._cluster.settle_version
+        grown: list[Topic] = []
         try:
-            for topic, total, replicas in growths:
-                yield from self._begin_partitions(topic, total, replicas)
-            self.save()
-            yield from claim_directories([partition for topic, _, _ in growths for partition in topic.coming])
+            for growth in growths:
+                if growth is not None:
+                    grown.append(growth[0])
+                    yield from begin_partitions(*growth, self._new_partition, self._cluster)
+                yield
+            if grown:
+                self.save()
+            yield from prepare_partitions(grown, version, self._cluster)
         except (OSError, GeneratorExit):
-            for topic, _, _ in growths:
+            for topic in grown:
                 topic.coming, topic.line = [], None
             self._save_if_possible()
             raise
-        for topic, _, _ in growths:
-            self._end_partitions(topic)
+        for topic in grown:
+            end_partitions(topic)
 
     def delete(self, topic: Topic) -> list[str]:
         """Delete a topic; returns the directories that are left to be removed (`purge_logged`), in any thread.
@@ -384,7 +393,7 @@ class Topics:
 
         It is forced to disk soon afterwards (`Durability`), with `sync` at once.
         """
-        topics = chain(self._by_name.values(), (topic for topic in self._coming.values() if topic.coming))
+        topics = chain(self._by_name.values(), self._coming.values())
         lines = (topic.line or self._line(topic) for topic in topics)
         self._file.write(self.next_producer_id, lines, sync=sync)
         if self._markers:
@@ -417,28 +426,11 @@ class Topics:
         del self._by_id[topic.id]
         del self._folded[_folded(topic.name)][topic.name]
 
-    def _begin_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> Steps[None]:
-        """Note the partitions that a topic lacks as coming, all at once; settled, so that the file has their places."""
-        first = len(topic.partitions)
-        made: list[Partition] = []
-        for index in range(first, total):
-            partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
-            self._cluster.settle(partition, None if replicas is None else replicas[index - first])
-            made.append(partition)
-            if len(made) % _IN_A_SLICE == 0:
-                yield
-        topic.coming = made
-        topic.line = None
-
-    def _end_partitions(self, topic: Topic) -> None:
-        """Let clients see the partitions that were coming."""
-        for partition in topic.coming:
-            self._cluster.settle(partition, partition.replicas)  # nodes may have come and gone meanwhile
-        topic.partitions += topic.coming
-        topic.coming = []
+    def _new_partition(self, topic: Topic, index: int) -> Partition:
+        return Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
 
     def _append_partition(self, topic: Topic, index: int) -> Partition:
-        partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
+        partition = self._new_partition(topic, index)
         topic.partitions.append(partition)
         return partition
 

@@ -6,7 +6,7 @@ when the answer leaves.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from minibroker.cluster.replicas import Replicas
@@ -47,30 +47,42 @@ def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitio
     """Check every topic by itself, then grow those that passed together."""
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
-    grown: list[_Growth] = []
     try:
         refuse_too_large(sum(_added(requested, call) for requested in request.topics if named[requested.name] == 1))
     except TopicError as error:
         refused = [_refusal(topic.name, error) for topic in request.topics]
         return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
-    for requested in request.topics:  # works go in order: nobody else grows these topics before this one has ended
-        try:
-            refuse_duplicate(requested.name, named)
-            growth = _plan(requested, call)
-            if not request.validate_only:
-                count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT)
-                grown.append(growth)
-            results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
-        except TopicError as error:
-            results[requested.name] = _refusal(requested.name, error)
+    grown: list[str] = []
     try:
-        if grown:
-            yield from call.core.topics.growth(grown)
+        yield from call.core.topics.growth(_growths(request, call, named, results, grown))
     except OSError as error:
-        results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in grown)
+        results.update((name, _refusal(name, disk_refusal(error))) for name in grown)
     return hold(
         CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
     )
+
+
+def _growths(
+    request: CreatePartitionsRequest,
+    call: Call,
+    named: Counter[str],
+    results: dict[str, CreatePartitionsTopicResult],
+    grown: list[str],
+) -> Iterator[_Growth | None]:
+    """The growth of each topic, None for one that does not grow; notes results, and the names of those that grow."""
+    for requested in request.topics:
+        growth = None
+        try:
+            refuse_duplicate(requested.name, named)
+            planned = _plan(requested, call)
+            if not request.validate_only:
+                count_mutation(call, planned[1] - len(planned[0].partitions), _FIRST_STRICT)
+                grown.append(requested.name)
+                growth = planned
+            results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
+        except TopicError as error:
+            results[requested.name] = _refusal(requested.name, error)
+        yield growth
 
 
 def _added(requested: CreatePartitionsTopic, call: Call) -> int:

@@ -26,8 +26,10 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_group
 from minibroker.security.authorization.acls import Operation
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_REBALANCE_TIMEOUT: Final = first_version(JoinGroupRequest, "rebalance_timeout_ms")
@@ -37,12 +39,29 @@ _FIRST_WITH_SKIPPED_ASSIGNMENT: Final = first_version(JoinGroupResponse, "skip_a
 _ID_PREFIX_BYTES: Final = 32_000
 """Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
 
+_COPIED_AT_ONCE: Final = 1 << 20
+"""Bytes of metadata; dispatch keeps requests with more of them in memory that outlives the steps."""
+
 NEEDS: Final = on_group(Operation.READ)
 
 
-def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply:
-    """Answer at once when nobody else has to join."""
-    join = _Join(request, call)
+def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply | Steps[JoinGroupResponse | Reply]:
+    """Answer at once when nobody else has to join; in steps if there is much metadata to be copied."""
+    if sum(len(each.metadata) for each in request.protocols) > _COPIED_AT_ONCE:
+        return _join_in_steps(request, call)
+    return _join(request, call, tuple(Protocol(each.name, bytes(each.metadata)) for each in request.protocols))
+
+
+def _join_in_steps(request: JoinGroupRequest, call: Call) -> Steps[JoinGroupResponse | Reply]:
+    protocols: list[Protocol] = []
+    for each in request.protocols:
+        protocols.append(Protocol(each.name, (yield from bytes_in_steps(memoryview(each.metadata)))))
+        yield
+    return _join(request, call, tuple(protocols))
+
+
+def _join(request: JoinGroupRequest, call: Call, protocols: tuple[Protocol, ...]) -> JoinGroupResponse | Reply:
+    join = _Join(request, call, protocols)
     join.run()
     outcome: JoinGroupResponse | Reply = join.reply.outcome()
     return outcome
@@ -67,11 +86,11 @@ class _Join:
 
     __slots__ = ("_call", "_coordinator", "_protocols", "_rebalance_ms", "_request", "reply")
 
-    def __init__(self, request: JoinGroupRequest, call: Call) -> None:
+    def __init__(self, request: JoinGroupRequest, call: Call, protocols: tuple[Protocol, ...]) -> None:
         self._request = request
         self._call = call
         self._coordinator: GroupCoordinator = call.services.groups
-        self._protocols = tuple(Protocol(each.name, bytes(each.metadata)) for each in request.protocols)
+        self._protocols = protocols
         named = call.api_version >= _FIRST_WITH_REBALANCE_TIMEOUT
         self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
         self.reply = _JoinReply(call)

@@ -20,6 +20,7 @@ from minibroker.cluster.partition import make_missing_directories
 from minibroker.config.keys import LONG_MAX
 from minibroker.logs.checkpoints import Checkpoints
 from minibroker.logs.log_files import holds_data, unlink_logged
+from minibroker.support.slices import Steps
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
 
@@ -274,10 +275,11 @@ class LogManager:
         self._data_dir.note_killed()
         self._checkpoints.load()
 
-    def close(self, *, keep: bool = True) -> None:
-        """Close all logs. Unless the directory is not kept anyway, all is forced to disk and the stop marked as clean.
+    def closing(self, *, keep: bool = True) -> Steps[None]:
+        """Close all logs, then make the directories that are missing, one in a step.
 
-        An error is logged; then there is no such mark, and the next start looks closer.
+        Unless the data directory is not kept anyway, all is forced to disk and the stop marked as clean. An error is
+        logged; then there is no such mark, and the next start looks closer.
         """
         self.stop_chores()
         sound = True
@@ -291,7 +293,7 @@ class LogManager:
             if sound:
                 self._data_dir.mark_clean()
             # Last of all: a kill amid this leaves a clean stop, and partitions that are empty.
-            make_missing_directories(self._data_dir.path, self._partitions())
+            yield from make_missing_directories(self._data_dir.path, self._partitions())
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
 

@@ -104,6 +104,8 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FEW_ELEMENTS: Final = 1000
 """A request with more elements in its arrays is decoded in slices."""
+_FEW_BYTES: Final = 1 << 20
+"""A request with more bytes, unless they are records, is decoded in slices: a handler may copy it in steps then."""
 _APART: Final = frozenset(
     int(key).to_bytes(2, "big") for key in (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)
 )
@@ -250,13 +252,15 @@ def _encoded(answer: Answer) -> Steps[Answer]:
 def read(frame: memoryview, session: Session) -> Decoded | None:
     """Decode a request; errors as those of `accept`.
 
-    None for one to be read by `_read_large` from a copy of the frame: it has many elements or batches, or has to wait
-    for others of its kind.
+    None for one to be read by `_read_large` from a copy of the frame: it has many elements, bytes or batches, or has to
+    wait for others of its kind.
     """
     services = session.services
     served, header, version, body = _read_header(frame, services)
     request: Any = None
     if body is not None:
+        if len(frame) > _FEW_BYTES and served.route.key is not _PRODUCE:
+            return None
         try:  # Kafka passes over bytes after the end, too
             request, _ = decode(served.request, frame, version, body, _FEW_ELEMENTS)
         except TooManyElementsError:
@@ -342,10 +346,13 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             answer = answer.unfilled()  # noqa: PLW2901 - the same answer in its other form
         if answer.encoded is not None:
             data, holes = answer.encoded
-            splices += [(len(out) + position, splice) for position, splice in holes] if out else holes
-            out += data
             if answer.entry is not None:
                 _note_sent(answer, bytes(data), holes)
+            if not out:
+                out, splices = answer.encoded  # which is large: a copy takes a millisecond for each MB
+                continue
+            splices += [(len(out) + position, splice) for position, splice in holes]
+            out += data
             continue
         start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
         before = len(splices)

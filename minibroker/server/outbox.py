@@ -21,6 +21,8 @@ from minibroker_storage.log_slice import LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
+_WHOLE: Final = 4 * _CHUNK
+"""A larger answer waits in pieces: asyncio would copy all that the socket does not take at once."""
 _COPIED: Final = 16 * 1024
 """Ranges that have so many bytes together are read and sent with the rest, in one call of the kernel.
 
@@ -84,7 +86,7 @@ class Outbox:
         """Send `data` with the splices at their places."""
         if self._transport.is_closing():
             return
-        if not self._queue:
+        if not self._queue and (splices or len(data) <= _WHOLE):
             if not splices:
                 self._transport.write(data)
                 return
@@ -105,8 +107,7 @@ class Outbox:
                 return
             self._queue.append(part)
             sent = position
-        if sent < len(view):
-            self._queue.append(view[sent:])
+        self._queue.extend(view[begin : begin + _CHUNK] for begin in range(sent, len(view), _CHUNK))
         self._pump()
 
     def _send_joined(self, data: bytearray, splices: Splices) -> None:
@@ -169,7 +170,7 @@ class Outbox:
             item = queue[0]
             if not isinstance(item, LogSlice):
                 queue.popleft()
-                if queue and self.sendfile:
+                if queue and self.sendfile and isinstance(queue[0], LogSlice):
                     item = self._send_ahead(item)
                 if item:
                     self._transport.write(item)

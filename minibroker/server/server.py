@@ -5,8 +5,9 @@ import logging
 import resource
 import select
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ _logger = logging.getLogger(__name__)
 
 _WANTED_FILES: Final = 65_536
 _LEAST_LOG_FILES: Final = 16
+_SLICE_S: Final = 0.003
 
 
 class Server:
@@ -134,13 +136,18 @@ class Server:
         return Connection(self.services, self._pool, connections, node, listener, permit, self._security[listener])
 
     async def stop(self, *, keep: bool = True) -> None:
-        """Close the listeners and all connections, then the logs; see `Core.close` for `keep`."""
+        """Close the listeners and all connections, then the logs; see `Core.closing` for `keep`."""
         for listener in self._listeners:
             await listener.end()
         self.services.core.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
-        self.services.close(keep=keep)
+        with closing(self.services.closing(keep=keep)) as steps:
+            until = time.perf_counter() + _SLICE_S
+            for _ in steps:
+                if time.perf_counter() > until:  # the loop may be that of an application, which goes on
+                    await asyncio.sleep(0)
+                    until = time.perf_counter() + _SLICE_S
 
     def _background(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
         """Run `work` on a thread, then call `then`."""

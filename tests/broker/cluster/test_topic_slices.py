@@ -151,7 +151,8 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 def coming(harness: Harness) -> Iterator[Any]:
     """The creation of a topic "new" with 3 partitions, of which one has been looked for on the disk."""
     slices = harness.core.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
-    next(slices)
+    for _ in range(3):  # two make partitions besides the first one
+        next(slices)
     yield slices
     slices.close()
 
@@ -190,6 +191,25 @@ def test_a_directory_that_cannot_be_made_takes_all_back(harness: Harness, coming
     assert (names_on_disk(harness), noted(harness)) == ({"new-2"}, {"t"})
 
 
+def test_a_step_makes_one_partition_and_clients_see_them_when_all_are_there(harness: Harness) -> None:
+    topic = harness.core.topics.get("t")
+    assert topic is not None
+    seen = [(len(topic.coming), len(topic.partitions)) for _ in harness.core.topics.growth([None, (topic, 4, None)])]
+    assert seen == [(0, 1), *((coming, 1) for coming in (1, 2, 3)), *[(3, 1)] * 4]  # none, made, looked for
+    assert (len(topic.coming), len(topic.partitions)) == (0, 4)
+
+
+def test_partitions_that_are_coming_heed_nodes_that_stop(several: Harness) -> None:
+    topic, cluster = several.core.topics.get("t"), several.core.cluster
+    assert topic is not None
+    steps = several.core.topics.growth([(topic, 9, [(2, 3)] * 8)])
+    for _ in range(8):
+        next(steps)
+    cluster.stop_node(2)
+    list(steps)
+    assert {(each.leader and each.leader.id, each.isr) for each in topic.partitions[1:]} == {(3, (3,))}
+
+
 def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> None:
     topic = harness.core.topics.get("t")
     assert topic is not None
@@ -201,7 +221,7 @@ def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> Non
     assert [len(each.partitions) for each in harness.ask(MetadataRequest(topics=None), 9).topics] == [1]
     (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses
     assert outcome.error_code == 0
-    assert list(slices) == []
+    assert list(slices) == [None]  # and no directory is looked for
     assert not [name for name in os.listdir(harness.data_dir) if name.startswith("t-")]
     harness.restart()
     assert len(harness.core.topics) == 0

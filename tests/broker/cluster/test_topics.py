@@ -364,7 +364,7 @@ def test_names_collide_when_only_dots_and_underscores_differ(
 
 @pytest.mark.parametrize(
     ("step", "partitions"),
-    [("topics.Topics.save", None), ("topics.claim_directories", 3)],
+    [("topics.Topics.save", None), ("topics.prepare_partitions", 3)],
     ids=["before", "after"],
 )
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(

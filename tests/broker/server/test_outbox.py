@@ -310,6 +310,29 @@ async def test_nothing_is_written_while_asyncio_says_that_there_is_room_again(tm
     handle.close()
 
 
+async def test_a_large_answer_waits_in_pieces_which_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = bytearray(os.urandom(3_000_000))
+    transport = Transport()
+    out = Outbox(transport, lambda: None, lambda: None)
+
+    def write(data: memoryview) -> None:
+        assert data.obj is answer
+        transport.written += data
+        out.pause()
+
+    monkeypatch.setattr(transport, "write", write)
+    out.send(answer, [])
+    sent = len(transport.written)
+    assert 0 < sent <= 262_144
+    out.resume()
+    await asyncio.sleep(0)
+    assert (len(transport.written), out.is_blocked) == (2 * sent, True)
+    while len(transport.written) < len(answer):
+        out.resume()
+        await asyncio.sleep(0)
+    assert transport.written == answer
+
+
 async def test_small_ranges_leave_in_one_piece_with_what_is_around_them(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"from the file")
     handle = FilePool(4).handle(str(tmp_path / "log"))

@@ -13,8 +13,10 @@ import pytest
 from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
 from minibroker.logs.log_manager import LogManager
+from minibroker.server import server
 from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
+from minibroker.support.slices import Steps
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -40,7 +42,7 @@ async def test_a_stop_waits_for_work_in_the_background(tmp_path: Path) -> None:
         services.core.background(lambda: done.append("more work"))
 
     loop_thread = threading.current_thread()
-    async with Broker(data_dir=str(tmp_path)) as broker:
+    async with AsyncBroker(data_dir=str(tmp_path)) as broker:
         services = server_of(broker).services
         services.core.background(work, then)
         assert done == []
@@ -54,7 +56,7 @@ async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: py
     def work() -> None:
         raise OSError("a full disk")
 
-    async with Broker(data_dir=str(tmp_path)) as broker:
+    async with AsyncBroker(data_dir=str(tmp_path)) as broker:
         server_of(broker).services.core.background(work, lambda: done.append("then"))
     assert done == ["then"]
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
@@ -64,18 +66,40 @@ async def test_work_that_fails_is_logged_and_followed(tmp_path: Path, caplog: py
 
 async def test_only_a_directory_that_is_kept_is_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bool] = []
-    real = LogManager.close
+    real = LogManager.closing
 
-    def closing(self: LogManager, *, keep: bool = True) -> None:
+    def closing(self: LogManager, *, keep: bool = True) -> Steps[None]:
         kept.append(keep)
-        real(self, keep=keep)
+        return real(self, keep=keep)
 
-    monkeypatch.setattr(LogManager, "close", closing)
+    monkeypatch.setattr(LogManager, "closing", closing)
     async with Broker():
         pass
     async with Broker(data_dir=str(tmp_path)):
         pass
     assert kept == [False, True]
+
+
+async def test_a_stop_lets_the_loop_turn_between_the_directories_that_it_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SLICE_S", 0.0)
+    counts: set[int] = set()
+
+    def count() -> int:
+        return len(list(tmp_path.glob("t-*")))
+
+    async def watch() -> None:
+        while True:
+            counts.add(count())
+            await asyncio.sleep(0)
+
+    async with AsyncBroker(data_dir=str(tmp_path)) as broker:
+        await broker.create_topic("t", partitions=9)
+        watching = asyncio.create_task(watch())
+    watching.cancel()
+    assert counts >= set(range(1, 9))
+    assert count() == 9
 
 
 @pytest.mark.parametrize("rounds", range(4))
