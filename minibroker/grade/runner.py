@@ -1,6 +1,7 @@
 """Runs checks one after the other; each has its limit, and a broker that dies is noticed."""
 
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from minibroker_protocol.errors import ProtocolError
 
 _ANSWER_S: Final = 5.0
 
-_LACKING: Final = (LookupError, AttributeError, TypeError, ValueError)
+_LACKING: Final = (LookupError, AttributeError, TypeError, ValueError, StopIteration, struct.error)
 """Errors of a check that reads an element which the broker has left out."""
 
 Outcome = Literal["passed", "failed", "skipped", "died"]

@@ -136,7 +136,9 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
     paths = _files(b, topic, ".log")
     b.holds(len(paths) > 1, "several segments")
     for path in paths:
-        first = next(iter(iter_batches(_read(path))))
+        first = next(iter(iter_batches(_read(path))), None)
+        if first is None:
+            raise CheckFailedError("a batch in each segment", f"none in {os.path.basename(path)}")
         offset = next(iter(first)).offset
         b.equal(os.path.basename(path), f"{offset:020}.log", "the name of the segment")
         b.holds(os.path.getsize(path) <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes")

@@ -93,7 +93,7 @@ def other_flexible_responses_have_tags_in_their_header(b: Subject) -> None:
 def a_compact_string_may_need_two_bytes_of_length(b: Subject) -> None:
     """Lengths are varints: a name of 200 letters has a length of two bytes."""
     b.need(ApiKey.METADATA, _METADATA)
-    name = "n" * 200
+    name = b.name().ljust(200, "n")
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     answer = b.ask(request, _METADATA)
     b.same(answer, "topics[0].name", name)

@@ -98,6 +98,17 @@ def flipped(at: int, by: int = 1) -> Callable[[Any], Any]:
     return change
 
 
+def codec_of(records: Any) -> int:
+    """The codec of the first batch of records in format 2; 0 for other ones."""
+    data = bytes(records or b"")
+    return data[22] & 7 if len(data) > 61 and data[16] == 2 else 0
+
+
+def of_codec(codec: int, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A change of records whose first batch has this codec."""
+    return lambda records: change(records) if codec_of(records) == codec else records
+
+
 def first_batch(records: Any) -> Any:
     """The first batch of records."""
     data = bytes(records or b"")

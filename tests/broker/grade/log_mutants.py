@@ -1,9 +1,22 @@
 """The mutants of the stages about topics and Produce."""
 
-from typing import Final
+from typing import Any, Final
 
 from minibroker_protocol.api_keys import ApiKey
-from tests.broker.grade.changes import asked, first_batch, flipped, lose, made, put, shift, signed, swap
+from tests.broker.grade.changes import (
+    Change,
+    asked,
+    codec_of,
+    first_batch,
+    flipped,
+    lose,
+    made,
+    of_codec,
+    put,
+    shift,
+    signed,
+    swap,
+)
 from tests.broker.grade.relay import Mutant
 
 _C: Final = ApiKey.CREATE_TOPICS
@@ -12,6 +25,18 @@ _F: Final = ApiKey.FETCH
 _PRODUCED: Final = "responses.partition_responses"
 _FETCHED: Final = "responses.partitions"
 _DATA: Final = "topic_data.partition_data"
+
+
+def _refused(codec: int) -> Change:
+    """UNSUPPORTED_COMPRESSION_TYPE for batches with this codec."""
+    refuse = put(f"{_PRODUCED}.error_code", 76)
+
+    def change(message: Any, request: Any) -> None:
+        if codec_of(request.topic_data[0].partition_data[0].records) == codec:
+            refuse(message, request)
+
+    return change
+
 
 TOPICS: Final = (
     Mutant(
@@ -235,12 +260,17 @@ PRODUCE: Final = (
         _P,
         response=swap(f"{_PRODUCED}.base_offset", 1, 3),
     ),
-    Mutant("gzip refused", "produce/gzip-is-accepted", _P, response=put(f"{_PRODUCED}.error_code", 76)),
+    Mutant("gzip refused", "produce/gzip-is-accepted", _P, response=_refused(1)),
     Mutant(
-        "snappy called none", "produce/snappy-is-accepted", _F, response=made(f"{_FETCHED}.records", flipped(22, 2))
+        "snappy called none",
+        "produce/snappy-is-accepted",
+        _F,
+        response=made(f"{_FETCHED}.records", of_codec(2, flipped(22, 2))),
     ),
-    Mutant("lz4 damaged", "produce/lz4-is-accepted", _F, response=made(f"{_FETCHED}.records", flipped(65))),
-    Mutant("zstd refused", "produce/zstd-is-accepted", _P, response=put(f"{_PRODUCED}.error_code", 76)),
+    Mutant(
+        "lz4 damaged", "produce/lz4-is-accepted", _F, response=made(f"{_FETCHED}.records", of_codec(3, flipped(65)))
+    ),
+    Mutant("zstd refused", "produce/zstd-is-accepted", _P, response=_refused(4)),
     Mutant(
         "a bit of a key flipped",
         "produce/keys-nulls-and-headers-come-back",

@@ -263,7 +263,7 @@ _FIRST: Final = (
         "metadata/a-topic-is-found-by-its-id",
         _M,
         response=lambda message, request: (
-            put("topics.name", None)(message, request) if request.topics[0].name is None else None
+            put("topics.name", None)(message, request) if request.topics and request.topics[0].name is None else None
         ),
     ),
     Mutant(

@@ -20,13 +20,16 @@ def mutants() -> str:
     return "\n".join([f"| the {len(MUTANTS)} faults | caught by |", "|---|---|", *rows])
 
 
+def replaced(page: str, name: str, table: str) -> str:
+    """The page with this table between the marks of its name."""
+    head, begin, rest = page.partition(f"<!-- {name} -->\n")
+    _, end, tail = rest.partition(f"<!-- end of {name} -->")
+    return f"{head}{begin}{table}\n{end}{tail}"
+
+
 def with_tables(page: str) -> str:
-    """The page with its tables as they have to be."""
-    for name, table in (("stages", stages()), ("mutants", mutants())):
-        head, begin, rest = page.partition(f"<!-- {name} -->\n")
-        _, end, tail = rest.partition(f"<!-- end of {name} -->")
-        page = f"{head}{begin}{table}\n{end}{tail}"
-    return page
+    """The page with the tables that follow from the code as they have to be."""
+    return replaced(replaced(page, "stages", stages()), "mutants", mutants())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,69 @@
+"""Mutants against all checks, and the table of stages in docs/grade.md: `python -m tests.broker.grade.matrix`."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from minibroker import Broker
+from minibroker.grade.catalogue import STAGES, chosen
+from minibroker.grade.check import Check
+from minibroker.grade.runner import Result, Target, run_check
+from tests.broker.grade.conftest import CONFIG
+from tests.broker.grade.mutants import MUTANTS
+from tests.broker.grade.relay import Mutant, Relay
+from tests.broker.grade.tables import PAGE, replaced
+
+_LIMIT_S = 6.0
+_APART = {"compaction", "clients"}
+"""Stages that wait for the cleaner, or start programs: they run against their own mutants alone."""
+
+Row = tuple[Mutant, list[Result]]
+"""A mutant with the checks that fail on it."""
+
+
+def checks_for(mutant: Mutant, *, whole: bool) -> list[Check]:
+    """All checks for a mutant, or in a sample those of its stage."""
+    stages = {mutant.stage} | ({stage.name for stage in STAGES} - _APART if whole else set())
+    return [check for check in chosen() if check.stage in stages and check.stage != "clients"]
+
+
+def failing(mutant: Mutant, target: Target, checks: Iterable[Check], limit: float = _LIMIT_S) -> list[Result]:
+    """The checks that fail on a mutant of the broker at this address; each has so many seconds."""
+    with Relay(target.address, mutant, target.data_dir) as relay:
+        broken = Target(relay.address, target.data_dir)
+        results = [run_check(broken, replace(check, limit=limit)) for check in checks]
+    return [result for result in results if result.outcome not in {"passed", "skipped"}]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """For the mutants of each stage: how many of them each stage catches."""
+    names = [stage.name for stage in STAGES if stage.name not in _APART]
+    lines = ["| mutants of | " + " | ".join(f"`{name}`" for name in names) + " |", "|---" * (len(names) + 1) + "|"]
+    for name in names:
+        mine = [{result.check.stage for result in found} for mutant, found in rows if mutant.stage == name]
+        counts = Counter(stage for stages in mine for stage in stages)
+        lines.append(f"| `{name}` ({len(mine)}) | " + " | ".join(str(counts[each] or "") for each in names) + " |")
+    return "\n".join(lines)
+
+
+def run(done: Callable[[Row], None]) -> list[Row]:
+    """All mutants of the relay against all checks; `done` gets each row as it comes."""
+    rows: list[Row] = []
+    with Broker(config=CONFIG) as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        target = Target((host, int(port)), broker.data_dir)
+        for mutant in MUTANTS:
+            if mutant.restart is None:
+                rows.append((mutant, failing(mutant, target, checks_for(mutant, whole=True))))
+                done(rows[-1])
+    return rows
+
+
+def _told(row: Row) -> None:
+    mutant, found = row
+    names = ", ".join(result.check.name for result in found)
+    print(f"{mutant.name}: {names}", flush=True)  # noqa: T201 - the program tells how far it is
+
+
+if __name__ == "__main__":
+    PAGE.write_text(replaced(PAGE.read_text(), "matrix", table(run(_told))))
