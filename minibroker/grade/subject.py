@@ -150,11 +150,17 @@ class Subject:
     def at(self, response: Any, path: str) -> Any:
         """The value that a path leads to. CheckFailedError where an array is too short."""
         value = response
-        for name, index in _STEP.findall(path):
+        for found in _STEP.finditer(path):
+            name, index = found.groups()
             if name:
                 value = getattr(value, name)
             elif value is None or int(index) >= len(value):
-                raise CheckFailedError(f"an element [{index}] in {path}", f"{len(value or ())} elements", response)
+                error = getattr(response, "error_code", 0)
+                note = f", and {shown('error_code', error)}" if error else ""
+                array = path[: found.start()]
+                raise CheckFailedError(
+                    f"an element [{index}] in {path}", f"{len(value or ())} elements in {array}{note}", response, array
+                )
             else:
                 value = value[int(index)]
         return value

@@ -59,11 +59,11 @@ def run(done: Callable[[Row], None]) -> list[Row]:
     return rows
 
 
-def _told(row: Row) -> None:
+def _print(row: Row) -> None:
     mutant, found = row
     names = ", ".join(result.check.name for result in found)
     print(f"{mutant.name}: {names}", flush=True)  # noqa: T201 - the program tells how far it is
 
 
 if __name__ == "__main__":
-    PAGE.write_text(replaced(PAGE.read_text(), "matrix", table(run(_told))))
+    PAGE.write_text(replaced(PAGE.read_text(), "matrix", table(run(_print))))

@@ -115,6 +115,20 @@ def test_an_answer_without_the_expected_elements_is_a_failure(graded: Target) ->
     assert result.failure["sent"][0].startswith("ApiVersions v0")
 
 
+def test_a_missing_element_is_told_with_the_error_and_the_place_of_its_array(graded: Target) -> None:
+    stage = Stage("s", "s", "s")
+
+    @stage.check("x", look="x")
+    def reads_too_far(b: Subject) -> None:
+        answer = b.ask(ApiVersionsRequest(), 0)
+        answer.error_code = 69
+        b.same(answer, "api_keys[1000].api_key", 0)
+
+    (result,) = run(graded, stage.checks, lambda _: None)
+    assert "elements in api_keys, and 69 GROUP_ID_NOT_FOUND in error_code" in result.failure["came"][0]
+    assert result.failure["byte"] == "byte 10, where api_keys begins"
+
+
 def test_a_check_ends_at_its_limit(graded: Target) -> None:
     stage = Stage("s", "s", "s")
 

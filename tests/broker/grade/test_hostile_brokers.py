@@ -4,7 +4,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ def _request(client: socket.socket) -> bytes:
 
 
 @contextmanager
-def _broker(answer: Answer, *, requests: int | None = None) -> Iterator[Address]:
+def _broker(answer: Answer, *, requests: int | None = None) -> Generator[Address]:
     """A broker that answers so; it ends after so many requests."""
     sockets = [socket.create_server(("127.0.0.1", 0))]
     left = iter(range(requests)) if requests is not None else None
