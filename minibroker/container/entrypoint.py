@@ -32,16 +32,13 @@ asks each listener of the broker that runs for its API versions and exits with 0
 
 import os
 import re
-import shlex
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
-from minibroker.container import files, health, lists, vendors
+from minibroker.container import files, lists, vendors
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 DATA_DIR = "/var/lib/minibroker"
@@ -376,6 +373,8 @@ def check_health(environment: Mapping[str, str]) -> None:
 
     Raises OSError if no answer comes in time.
     """
+    from minibroker.container import health  # noqa: PLC0415 - the start of a broker connects to nothing
+
     if sys.prefix == _IMAGE_PREFIX:
         from minibroker.container import running  # noqa: PLC0415 - only health checks look for processes
 
@@ -403,8 +402,8 @@ def as_kafka(command: list[str]) -> list[str]:
 
     Python passes over -X options that it does not know.
     """
-    program = shutil.which(command[0])
-    if command[0] != "minibroker" or program is None or os.path.dirname(program) != os.path.dirname(sys.executable):
+    program = os.path.join(os.path.dirname(sys.executable), "minibroker")
+    if command[0] != "minibroker" or not os.access(program, os.X_OK):
         return command
     return [sys.executable, "-Xkafka.Kafka", program, *command[1:]]
 
@@ -428,6 +427,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
             check_health(os.environ)
             sys.exit(0)
         if arguments and arguments[0] == "--print-command":
+            import shlex  # noqa: PLC0415 - for people who look, not for a start
+
             sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hidden)) + "\n")
             sys.exit(0)
         if arguments and arguments[0] == _HOLD_PORTS:
@@ -438,8 +439,12 @@ def main(arguments: Sequence[str]) -> NoReturn:
             files.write_properties(arguments[1], written_properties(os.environ))
             sys.exit(0)
         if arguments and arguments[0] == _LINK_TOOLS:
-            files.link_tools(arguments[1:])
-            files.link_releases(Path("/opt"))
+            from pathlib import Path  # noqa: PLC0415 - only the image's build makes links
+
+            from minibroker.container import links  # noqa: PLC0415 - as above
+
+            links.link_tools(arguments[1:])
+            links.link_releases(Path("/opt"))
             sys.exit(0)
         if arguments and arguments[0] == _REDPANDA:
             from minibroker.container import redpanda  # noqa: PLC0415 - most containers are Kafka's

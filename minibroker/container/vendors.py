@@ -7,8 +7,6 @@ in a directory of its own.
 
 import os
 import re
-import socket
-import subprocess
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -129,6 +127,8 @@ def _run_commands(found: dict[str, str], warn: Warn) -> None:
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
     """Return the command's output; of one that fails the container's host name, or nothing where a host is no use."""
+    import subprocess  # noqa: PLC0415 - most containers have no such command
+
     problem = "has no output"
     try:
         completed = subprocess.run(  # noqa: S603 - the user's own command, as that image runs it
@@ -146,7 +146,7 @@ def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn)
             problem = completed.stderr.strip().splitlines()[-1]
     except subprocess.TimeoutExpired:
         problem = f"takes more than {_COMMAND_TIMEOUT_S:.0f} s"
-    fallback = socket.gethostname() if name == "HOSTNAME_COMMAND" else ""
+    fallback = os.uname().nodename if name == "HOSTNAME_COMMAND" else ""
     warn(f"{name}: the command {command!r} {problem}" + (f"; {fallback} is taken instead" if fallback else ""))
     return fallback
 
@@ -167,7 +167,7 @@ def _add_listeners(found: dict[str, str], *, is_bitnami: bool) -> None:
     if advertised_host or advertised_port:
         first_port = re.search(r":(\d+)\s*(,|$)", rest)
         known = advertised_port or port or (first_port[1] if first_port else _DEFAULT_PORT)
-        found["KAFKA_ADVERTISED_LISTENERS"] = f"{protocol}://{advertised_host or host or socket.gethostname()}:{known}"
+        found["KAFKA_ADVERTISED_LISTENERS"] = f"{protocol}://{advertised_host or host or os.uname().nodename}:{known}"
         if not listed:
             found["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
     elif is_bitnami and not listed:

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from minibroker.container.entrypoint import SECRETS_DIR
+from tests.docker.boxes import Image
 from tests.documented import blocks
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
+UNCHECKED_HASH = 0b01
+"""The flags of a compiled module that is used without a look at its source (PEP 552)."""
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -145,6 +148,18 @@ def test_the_dockerfile_is_what_hadolint_wants() -> None:
         [str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (linted.returncode, linted.stdout) == (0, "")
+
+
+def test_no_module_of_the_image_is_compiled_again_at_a_start(image: Image) -> None:
+    sources = list((image.rootfs / "opt" / "minibroker" / "lib").rglob("*.py"))
+    assert any(path.parts[-3:] == ("minibroker", "container", "entrypoint.py") for path in sources)
+    outdated: list[Path] = []
+    for path in sources:
+        (compiled,) = (path.parent / "__pycache__").glob(f"{path.stem}.cpython-*.pyc")
+        flags = int.from_bytes(compiled.read_bytes()[4:8], "little")
+        if flags != UNCHECKED_HASH:
+            outdated.append(path)
+    assert outdated == []
 
 
 @pytest.mark.parametrize("path", sorted(DOCKER.glob("compose*.yaml")), ids=lambda path: path.name)
