@@ -201,7 +201,8 @@ class Box:
     def copy_in(self, path: str, content: str, mode: int, owner: tuple[int, int] = (0, 0)) -> None:
         """Put a file into the running box, as the engine's archive API does."""
         self._when_mounted()
-        script = 'umask 0; cat > "$1"; chown "$2" "$1"; chmod "$3" "$1"'
+        # It gets its name when it is whole: a loop of the box may wait for it, and run it at once.
+        script = 'umask 0; cat > "$1.part" && chown "$2" "$1.part" && chmod "$3" "$1.part" && mv "$1.part" "$1"'
         arguments = (path, f"{owner[0]}:{owner[1]}", f"{mode:o}")
         completed = self.execute(["/bin/sh", "-c", script, "copy", *arguments], user="0:0", given=content)
         completed.check_returncode()

@@ -60,14 +60,19 @@ def test_python(engine: Engine, tmp_path: Path, section: str, number: int) -> No
     run([sys.executable, str(program)], engine)
 
 
-@pytest.mark.parametrize("kind", ["apache", "confluent", "old", "old with KRaft"])
+@pytest.mark.parametrize("kind", ["apache", "confluent", "old", "old with KRaft", "redpanda"])
 def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Java", "java")
-    if kind != "apache":
+    if kind == "redpanda":
+        program = program.replace("apache/kafka", "redpandadata/redpanda").replace(
+            "KafkaContainer", "RedpandaContainer"
+        )
+        program = program.replace("org.testcontainers.kafka", "org.testcontainers.redpanda")
+    elif kind != "apache":
         program = program.replace("apache/kafka", "confluentinc/cp-kafka")
     if kind == "confluent":
         program = program.replace("KafkaContainer", "ConfluentKafkaContainer")
-    elif kind != "apache":
+    elif kind.startswith("old"):
         program = program.replace(
             "org.testcontainers.kafka.KafkaContainer", "org.testcontainers.containers.KafkaContainer"
         )
@@ -89,10 +94,16 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
 
 
-@pytest.mark.parametrize("options", ["", ".withKraft()"])
-def test_node(engine: Engine, tmp_path: Path, options: str) -> None:
+@pytest.mark.parametrize("kind", ["default", "KRaft", "redpanda"])
+def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Node.js", "js")
-    program = program.replace(".start()", f"{options}.start()", 1)
+    if kind == "KRaft":
+        program = program.replace(".start()", ".withKraft().start()", 1)
+    elif kind == "redpanda":
+        program = program.replace("KafkaContainer", "RedpandaContainer").replace("/kafka", "/redpanda")
+        address = "`${container.getHost()}:${container.getMappedPort(9093)}`"
+        assert address in program
+        program = program.replace(address, "container.getBootstrapServers()")
     (tmp_path / "orders.js").write_text(program)
     node = toolchains.tool("node")
     pins = [PROGRAMS / "node" / name for name in ("package.json", "package-lock.json")]
@@ -108,8 +119,13 @@ def test_node(engine: Engine, tmp_path: Path, options: str) -> None:
     run([node, str(tmp_path / "orders.js")], engine, {"NODE_PATH": str(packages / "node_modules")})
 
 
-def test_go(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["kafka", "redpanda"])
+def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Go", "go")
+    if kind == "redpanda":
+        program = program.replace("modules/kafka", "modules/redpanda").replace("kafka.Run", "redpanda.Run")
+        program = program.replace("servers, err := container.Brokers", "server, err := container.KafkaSeedBroker")
+        program = program.replace("servers...", "server")
     pins = [PROGRAMS / "go" / name for name in ("go.mod", "go.sum")]
     (tmp_path / "main.go").write_text(program)
 
