@@ -68,7 +68,8 @@ class Box:
         aliases: further names of that address.
         read_only: whether the root file system may only be read, all but /tmp and volumes.
         archives: tar archives to unpack before the command starts, each with its folder inside.
-        volumes: folders outside by their places inside, which may end in `:ro`; the image's user owns them.
+        volumes: folders outside by their places inside, which may end in `:ro`; the image's user and group
+            root may write there.
     """
 
     def __init__(
@@ -157,7 +158,9 @@ class Box:
         lines: list[str] = []
         for path, place in mounts.items():
             inside = f"{merged}{path.removesuffix(':ro')}"
-            lines.append(f"mkdir -p {place} {inside}; chown 1000:0 {place}; mount --bind {place} {inside}\n")
+            lines.append(
+                f"mkdir -p {place} {inside}; chown 1000:0 {place}; chmod g+w {place}; mount --bind {place} {inside}\n"
+            )
             if path.endswith(":ro"):
                 lines.append(f"mount -o remount,bind,ro {inside}\n")
         return "".join(lines)

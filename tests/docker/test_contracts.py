@@ -351,6 +351,18 @@ def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], c
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.parametrize("start", ["/etc/kafka/docker/run", "/etc/confluent/docker/run", None])
+def test_the_user_may_be_any_of_group_root(boxes: Callable[..., Box], start: str | None) -> None:
+    """OpenShift picks a number for each project; `docker run --user 12345` is of group root, too."""
+    entrypoint = None if start is None else [start]
+    address = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092"}
+    box = boxes(user="12345:0", entrypoint=entrypoint, environment=address, read_only=start is None)
+    wait_for(box, RUNNING)
+    made = box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--create", "--topic", "orders"])
+    assert made.returncode == 0, made.stderr
+    assert box.execute(["python", "/opt/minibroker/bin/entrypoint.py", "--check-health"]).returncode == 0
+
+
 def test_the_root_file_system_may_be_read_only(boxes: Callable[..., Box]) -> None:
     box = boxes(read_only=True)
     wait_for(box, "Kafka Server started")
