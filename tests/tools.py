@@ -40,7 +40,7 @@ ELSEWHERE: Final = re.compile(
     | tests/command_line_tools/test_against_newest_kafka\.py::.*
     | tests/command_line_tools/test_share_groups_tool\.py::.*
     | tests/command_line_tools/test_kcat\.py::test_.*_as_by_kcat\[.*
-    | tests/docker/test_testcontainers\.py::test_(java\[|node|go).*
+    | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
     | tests/kafka/test_(share|sticky)_assignor\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*

@@ -141,3 +141,23 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
 
     built = toolchains.build(toolchains.place("containers-go", [*pins, tmp_path / "main.go"]), compile_it)
     run([str(built / "orders")], engine)
+
+
+def test_rust(engine: Engine, tmp_path: Path) -> None:
+    (program,) = code(PAGE, "Rust", "rust")
+    (tmp_path / "main.rs").write_text(program)
+    pins = [PROGRAMS / "rust" / name for name in ("Cargo.toml", "Cargo.lock")]
+
+    def compile_it(made: Path) -> None:
+        cargo, variables = toolchains.cargo()
+        for path in pins:
+            shutil.copy(path, tmp_path)
+        if failure := toolchains.run([cargo, "fetch", "--locked"], tmp_path, variables):
+            toolchains.missing(failure)
+        command = [cargo, "build", "--locked", "--offline"]
+        failure = toolchains.run(command, tmp_path, {**variables, "CARGO_TARGET_DIR": "target"})
+        assert failure is None, failure
+        shutil.copy(tmp_path / "target" / "debug" / "containers", made)
+
+    built = toolchains.build(toolchains.place("containers-rust", [*pins, tmp_path / "main.rs"]), compile_it)
+    run([str(built / "containers")], engine)
