@@ -21,6 +21,7 @@ from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
+from tests.samples import WHOLE
 
 PAGE = "docs/testcontainers.md"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -143,6 +144,7 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([str(built / "orders")], engine)
 
 
+@pytest.mark.skipif(not WHOLE, reason="its 263 crates take minutes to build: make torture does that")
 def test_rust(engine: Engine, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Rust", "rust")
     (tmp_path / "main.rs").write_text(program)
