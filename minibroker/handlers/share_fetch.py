@@ -12,7 +12,7 @@ end, where Kafka answers OFFSET_NOT_AVAILABLE until there is one. While the coor
 no records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -88,7 +88,7 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
     answer = _Answer(request, call, session, outcomes)
     if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:
         return answer({})
-    reader = ShareReader(request, call, _rotated(tuple(session.partitions), request.share_session_epoch))
+    reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
     yield from reader.load()
     is_last = request.max_wait_ms <= 0 or reader.has_nothing_to_wait_for
     results = yield from reader.attempt(is_last=is_last)
@@ -119,12 +119,6 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Share
     return session
 
 
-def _rotated(partitions: Sequence[TopicIdPartition], epoch: int) -> Sequence[TopicIdPartition]:
-    """The partitions, another one first each time."""
-    at = epoch % len(partitions) if partitions and epoch > 0 else 0
-    return (*partitions[at:], *partitions[:at])
-
-
 class _Answer:
     """Makes the response of what was acquired and acknowledged."""
 
@@ -141,14 +135,14 @@ class _Answer:
         self._outcomes = outcomes
 
     def __call__(self, results: Mapping[TopicIdPartition, PartitionData]) -> ShareFetchResponse:
-        chosen: dict[TopicIdPartition, PartitionData] = {}
-        for key, data in results.items():
-            is_first = self._request.share_session_epoch == INITIAL_EPOCH
-            has_to_tell = self._session.has_to_tell(
-                key, has_records=bool(data.acquired_records), has_failed=bool(data.error_code)
-            )
-            if has_to_tell or is_first:
-                chosen[key] = data
+        is_first = self._request.share_session_epoch == INITIAL_EPOCH
+        tells = self._session.has_to_tell
+        chosen = {
+            key: data
+            for key, data in results.items()
+            if is_first or tells(key, has_records=bool(data.acquired_records), has_failed=bool(data.error_code))
+        }
+        self._session.served = {key for key, data in results.items() if data.acquired_records}
         for key, code in self._outcomes.items():
             data = chosen.setdefault(key, failed(key[1], ErrorCode.NONE))
             data.acknowledge_error_code = code

@@ -182,8 +182,10 @@ class ShareReader:
         request = self._request
         index = found.key[1]
         share_partition = found.share_partition
+        held = max(share_partition.end_offset + 1 - found.offset, 0)  # others may have what lies before the end
+        count = held + min(max_records, share_partition.room_at(found.offset))
         try:
-            batches = _batches(found.data, found.offset, min(max_records, share_partition.room_at(found.offset)))
+            batches = _batches(found.data, found.offset, count)
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT

@@ -35,14 +35,27 @@ class ShareSession:
         epoch: of the next request.
         partitions: those to fetch from, and for each whether the member has to hear of it although it has no records.
         connection: the connection that has opened it.
+        served: the partitions whose records the last answer had.
     """
 
-    __slots__ = ("connection", "epoch", "partitions")
+    __slots__ = ("connection", "epoch", "partitions", "served")
 
     def __init__(self, partitions: Iterable[TopicIdPartition], connection: object) -> None:
         self.epoch = _FIRST_EPOCH
         self.partitions = dict.fromkeys(partitions, False)
         self.connection = connection
+        self.served: set[TopicIdPartition] = set()
+
+    def in_turn(self, epoch: int) -> list[TopicIdPartition]:
+        """The partitions in the order in which the request of this epoch takes them.
+
+        Another one comes first each time (`PartitionRotateStrategy`), and those that were served last come last: Kafka
+        has to look up where they go on, and takes the others before.
+        """
+        partitions = list(self.partitions)
+        at = epoch % len(partitions) if partitions and epoch > 0 else 0
+        turned = partitions[at:] + partitions[:at]
+        return sorted(turned, key=self.served.__contains__) if self.served else turned
 
     def update(self, named: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]) -> None:
         """Add partitions that a request names, and leave out those that it forgets."""
@@ -57,7 +70,7 @@ class ShareSession:
             return True
         has_to = has_records or has_failed or self.partitions[partition]
         self.partitions[partition] = has_failed
-        if has_records:  # others come first the next time
+        if has_records:
             self.partitions[partition] = self.partitions.pop(partition)
         return has_to
 

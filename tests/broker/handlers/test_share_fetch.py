@@ -88,6 +88,37 @@ def test_acknowledgements_come_with_the_next_fetch(harness: Harness, member: Sha
     assert data.acknowledge_error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_records_behind_those_of_others_are_within_the_limit(harness: Harness, member: ShareMember) -> None:
+    for value in (b"a", b"b", b"c", b"d", b"e"):
+        harness.produce(batch(value))
+    member.one(T0, max_records=1)
+    other = ShareMember(harness, "n")
+    other.one(T0, max_records=2)
+    member.acknowledge([(0, 0, RELEASE)])
+    assert acquired(other.one(T0, max_records=3)) == [(0, 0, 2), (3, 4, 1)]
+
+
+def test_each_partition_has_its_turn(harness: Harness, member: ShareMember) -> None:
+    places = [("four", index) for index in range(3)]
+    harness.create("four", 3)
+    begin(harness, "four")
+    for name, index in places:
+        for _ in range(4):
+            harness.produce(batch(b"a"), name, index)
+    found: list[tuple[bytes, int]] = []
+    for number in range(9):
+        (topic,) = [
+            (topic, each)
+            for topic in member.fetch(*places if number == 0 else (), max_records=1, share_acquire_mode=1).responses
+            for each in topic.partitions
+            if each.acquired_records
+        ]
+        found.append((topic[0].topic_id, topic[1].partition_index))
+    order = dict.fromkeys(found)
+    numbers = {each: number for number, each in enumerate(order)}
+    assert [numbers[each] for each in found] == [0, 1, 0, 2, 0, 1, 2, 1, 0], "as in Kafka"
+
+
 def test_what_was_accepted_never_comes_again_after_a_crash(harness: Harness, member: ShareMember) -> None:
     harness.produce(batch(b"a", b"b", b"c"))
     harness.produce(batch(b"d"))

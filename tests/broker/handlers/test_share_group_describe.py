@@ -11,16 +11,16 @@ def test_a_group_is_described_with_its_members(harness: Harness) -> None:
     client.read_something(topics=["t", "there-is-none"])
     group = client.describe(operations=True)
     assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "simple")
-    assert (group.group_epoch, group.assignment_epoch) == (2, 2)
+    assert (group.group_epoch, group.assignment_epoch) == (3, 3)
     assert group.authorized_operations > 0
     (member,) = group.members
-    assert (member.member_id, member.member_epoch, member.rack_id, member.client_id) == ("a", 2, None, "test")
+    assert (member.member_id, member.member_epoch, member.rack_id, member.client_id) == ("a", 3, None, "test")
     assert member.subscribed_topic_names == ["t", "there-is-none"]
     (assigned,) = member.assignment.topic_partitions
     assert (bytes(assigned.topic_id), assigned.topic_name, assigned.partitions) == (topic_of(harness, "t").id, "t", [0])
     client.leave()
     group = client.describe()
-    assert (group.group_state, group.group_epoch, group.members) == ("Empty", 3, [])
+    assert (group.group_state, group.group_epoch, group.members) == ("Empty", 4, [])
     assert group.authorized_operations == -(2**31)
 
 

@@ -11,18 +11,18 @@ from tests.broker.logs.world import topic_of
 def test_a_member_joins_is_assigned_and_leaves(harness: Harness) -> None:
     client = ShareGroupClient(harness)
     answer = client.beat()
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
     assert (answer.heartbeat_interval_ms, answer.assignment.topic_partitions) == (5_000, [])
-    assert client.beat(epoch=1).assignment is None
+    assert client.beat(epoch=2).assignment is None
     harness.clock.advance(1_000)
-    answer = client.beat(epoch=1)
-    assert answer.member_epoch == 2
+    answer = client.beat(epoch=2)
+    assert answer.member_epoch == 3
     assert [(bytes(each.topic_id), each.partitions) for each in answer.assignment.topic_partitions] == [
         (topic_of(harness, "t").id, [0])
     ]
     answer = client.beat(epoch=-1)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", -1, 0)
-    assert client.beat(epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert client.beat(epoch=3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(

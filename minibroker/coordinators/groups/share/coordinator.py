@@ -35,6 +35,8 @@ JOINING: Final = 0
 LEAVING: Final = -1
 """The member epoch of who leaves."""
 _NEVER: Final = 0
+_BEFORE_MEMBERS: Final = 1
+"""The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
 _logger = logging.getLogger(__name__)
 
 
@@ -157,7 +159,7 @@ class ShareGroups:
             metadata_hash = hash_of(found)
             bumps |= metadata_hash != group.metadata_hash
             if bumps:
-                epoch += 1
+                epoch = max(epoch, _BEFORE_MEMBERS) + 1
                 changes.append(records.group_epoch(group.group_id, epoch, metadata_hash))
         work, target_epoch, target, epoch = self._target(group, updated, found, epoch, changes)
         moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)

@@ -37,18 +37,18 @@ def members(harness: Harness) -> ShareMembers:
 
 def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> None:
     answer = members.beat("a", topics=["four"])
-    assert (answer.member_id, answer.epoch, answer.assignment) == ("a", 1, {})
+    assert (answer.member_id, answer.epoch, answer.assignment) == ("a", 2, {})
     assert members.initialized() == {"four": [0, 1, 2, 3]}
     states = members.harness.services.share_states
     topic = members.harness.core.topics.get("four")
     assert topic is not None
     summary = states.summary(SharePartitionKey("g", topic.id, 3))
-    assert (summary.code, summary.state_epoch, summary.start_offset) == (0, 1, UNKNOWN)
-    assert members.beat("a", 1).assignment is None  # the last assignment is too young
+    assert (summary.code, summary.state_epoch, summary.start_offset) == (0, 2, UNKNOWN)
+    assert members.beat("a", 2).assignment is None  # the last assignment is too young
     members.pass_time(ASSIGNMENT_MS)
-    answer = members.beat("a", 1)
-    assert (answer.epoch, answer.assignment) == (2, {topic.id: frozenset(range(4))})
-    assert members.beat("a", 2).assignment is None
+    answer = members.beat("a", 2)
+    assert (answer.epoch, answer.assignment) == (3, {topic.id: frozenset(range(4))})
+    assert members.beat("a", 3).assignment is None
     assert members.group.state is ShareGroupState.STABLE
 
 
@@ -100,9 +100,9 @@ def test_a_wrong_epoch_is_refused(members: ShareMembers, member: str, epoch: int
 def test_the_epoch_before_is_taken_since_its_answer_may_be_lost(members: ShareMembers) -> None:
     members.settle("a", topics=["four"])
     member = members.group.members["a"]
-    assert (member.epoch, member.previous_epoch) == (2, 1)
-    assert members.beat("a", 1).epoch == 2
-    assert members.beat("a", 0, ["four"]).epoch == 2
+    assert (member.epoch, member.previous_epoch) == (3, 2)
+    assert members.beat("a", 2).epoch == 3
+    assert members.beat("a", 0, ["four"]).epoch == 3
 
 
 def test_a_full_group_takes_nobody_else(configured: Make) -> None:
@@ -153,7 +153,7 @@ def test_a_state_that_cannot_be_made_is_asked_for_again(members: ShareMembers, m
         assert not members.group.partitions.initialized
         assert not members.group.partitions.initializing
     assert ShareCoordinator.initialize is real
-    members.beat("a", 1)
+    members.beat("a", 2)
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
