@@ -12,6 +12,7 @@ from minibroker import Broker
 from minibroker.cli.main import main
 from tests.broker.control.http import Control
 from tests.broker.page.browser import Window, launched
+from tests.clients.contract import eventually
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
@@ -78,6 +79,7 @@ def test_the_page_has_what_the_lines_have(traced: TraceProcess) -> None:
     page = Control(traced.words["page"])
     last = page.get("/data/requests")["last"]
     assert last >= 10
+    eventually(lambda: traced.lines.read_text().count("\n") >= last)  # a thread writes them
     rows = page.get(f"/data/requests/rows?first=1&last={last}")["rows"]
     for row, entry in zip(rows, sorted(traced.entries(), key=lambda each: each["number"]), strict=True):
         found = (row["number"], row["api"], row["version"], row["client_id"], row["bytes_in"], row["bytes_out"])
