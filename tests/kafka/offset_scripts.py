@@ -1,7 +1,7 @@
 """Requests of clients about committed offsets, as scripts for `OffsetWorld`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from minibroker_protocol.coordinator_records import (
@@ -32,6 +32,7 @@ from minibroker_protocol.messages.offset_fetch import (
 )
 from minibroker_protocol.records import iter_batches
 from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.header import BatchHeader
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import CHANGED
 from tests.broker.coordinators.transactions.producer import Producer
@@ -126,13 +127,21 @@ class OffsetWorld(World):
 
     def offset_records(self) -> None:
         """Note what was written about the group's offsets; times are only there or not."""
+        for header, found in self._written():
+            self.note("batch", [header.is_transactional, header.base_sequence, header.record_count])
+            self.note("records", found)
+
+    def has_tombstones(self) -> bool:
+        """Kafka writes them after its answers know nothing of the offsets any more."""
+        return any(stored is None for _, found in self._written() for *_, stored in found)
+
+    def _written(self) -> Iterator[tuple[BatchHeader, list[Any]]]:
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
         (topic,) = self.broker.ask(request, 11).responses
         for batch in iter_batches(memoryview(bytes(topic.partitions[0].records))):
             assert isinstance(batch, RecordBatch)
-            header = batch.header
-            if header.is_control:
+            if batch.header.is_control:
                 continue
             found: list[Any] = []
             for record in batch:
@@ -146,8 +155,7 @@ class OffsetWorld(World):
                     stored = record.value[:2], value.offset, value.leader_epoch, value.metadata, kept_ms
                 found.append([(record.key or b"")[:2], key.topic, key.partition, stored])
             if found:
-                self.note("batch", [header.is_transactional, header.base_sequence, header.record_count])
-                self.note("records", found)
+                yield batch.header, found
 
 
 def _sorted(found: dict[tuple[str, int], Any]) -> list[Any]:
@@ -375,6 +383,7 @@ def deleting_a_topic(world: OffsetWorld) -> None:
     states = [DeleteTopicState(name=world.t)]
     assert world.broker.ask(DeleteTopicsRequest(topics=states, timeout_ms=10_000), 6).responses[0].error_code == 0
     world.wait(lambda: len(requests.fetch(world.broker, group_id=world.group_id)) == 1)
+    world.wait(world.has_tombstones)
     world.fetch_offsets()
     world.commit_offsets("t0", 2)
     world.offset_records()
