@@ -17,7 +17,7 @@ _TIMEOUT = 60.0
 _NO_TAGS: Final = b"\x00"
 _MAX_BYTES = 50 * 1024 * 1024
 _MAX_RECORDS = 500
-"""What the Java client asks for: `max.poll.records`."""
+"""The records that the Java client asks for at most: `max.poll.records`."""
 _CONFIGS = {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": "2000"}
 """Of the group. Kafka 4 lets one have so many records in hand by default."""
 _NOT_READY = {14, 15, 16}

@@ -3,11 +3,9 @@
 `--emulate 2.0` has a broker serve just that, so that a client meets the broker that it would meet there. Brokers before
 0.10 know no ApiVersions and close a connection on which it comes.
 
-Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The
-histories of the routes are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its
-`RequestKeys`. Streams
-groups, of which 4.1 and later tell, are not served here, and so not told. Client metrics (71 and 72) are told as long
-as somebody wants any.
+Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The histories of the routes
+are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its `RequestKeys`. Client
+metrics (71 and 72) are told as long as somebody wants any.
 """
 
 from collections.abc import Mapping

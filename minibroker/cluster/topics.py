@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Final
 
 from minibroker.cluster.adoption import clear_away, find_topics
@@ -236,11 +236,13 @@ class Topics:
         """
         version = self._cluster.settle_version
         created = [Topic(name, new_uuid(), config) for name, _, config in specs]
+        replicas = placements or [None] * len(created)
         begun = [
             begin_partitions(topic, partitions, placed, self._new_partition, self._cluster)
-            for topic, (_, partitions, _), placed in zip(created, specs, placements or repeat(None), strict=False)
+            for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True)
         ]
-        _ = [next(steps, None) for steps in begun]  # the file may have no topic without any partition
+        for steps in begun:
+            next(steps, None)  # the file may have no topic without any partition
         self._coming.update((topic.name, topic) for topic in created)
         try:
             for steps in begun:
