@@ -8,7 +8,7 @@ are for a machine that has nothing else to do.
 
 - `with Broker()`: from the call to a broker that accepts connections, in a process that has imported the package.
 - `minibroker serve`: from the spawn to its ready line.
-- reset: 50 topics with records; each reset meets topics that were made and filled anew.
+- reset: 50 topics with records; each reset meets topics that were made and filled again.
 - first group: FindCoordinator and one OffsetCommit of a group, the first since the last reset; the reset after it.
 - imports: what `import minibroker` and the pytest plugin add to a process that has imported pytest.
 - tests: each produces to a topic of its own, consumes it, and resets. Memory is the resident set of the whole process.

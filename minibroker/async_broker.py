@@ -189,7 +189,7 @@ class AsyncBroker(AsyncOperations):
 
     def make_topics(self) -> None:
         """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
-        # Else the topics file would be written anew for nothing.
+        # Else the topics file would be written again for nothing.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
 

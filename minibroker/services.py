@@ -46,7 +46,7 @@ class Services:
         quotas: holds clients against their quotas; None while there are none.
         observer: the interceptor of the journal and the faults (`minibroker.faults.observer`); None without them.
         tape: sees the bytes of connections that begin from now on; None without a page.
-        chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain anew.
+        chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain again.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         started_ms: when that was, on the clock's monotonic time.
         validated_records, fetch_max_bytes: settings that the hot paths ask for, looked up once.
@@ -67,7 +67,7 @@ class Services:
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
-        self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join anew
+        self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
         self._closed = False
         core.metadata.subscribe("quotas", self._look_for_quotas)
         self._look_for_quotas()

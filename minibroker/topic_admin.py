@@ -12,7 +12,7 @@ from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 
 DEFAULT: Final = -1
-"""What a client sends to leave a number to the broker (KIP-464)."""
+"""The number of partitions or replicas by which a client leaves the choice to the broker (KIP-464)."""
 
 MAX_PARTITIONS: Final = 10_000
 """More partitions cannot be asked for in one request (`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`)."""

@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import inspect
 import os
 import re
 import shutil
@@ -248,9 +249,12 @@ def test_names_that_only_contain_a_vague_word_are_not_vague() -> None:
 
 
 def vague_docstrings(source: str) -> list[str]:
-    """Return the first line of each docstring that does not name its subject first."""
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    texts = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    """Return the first line of each docstring, also below an attribute, that does not name its subject first."""
+    texts = [
+        inspect.cleandoc(node.value.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
     return [text.partition("\n")[0] for text in texts if VAGUE_BEGIN.match(text)]
 
 
@@ -265,9 +269,21 @@ def test_docstrings_name_their_subject_first() -> None:
     assert found == []
 
 
-def test_vague_docstrings_are_recognised() -> None:
-    source = '"""What is here."""\ndef f():\n    """\n    How it is."""\ndef g():\n    """Whole."""\n'
-    assert vague_docstrings(source) == ["What is here.", "How it is."]
+def test_vague_docstrings_are_recognized() -> None:
+    source = '"""What is here."""\ndef f():\n    """\n    How it is."""\n'
+    source += 'x = 1\n"""Who is there."""\ndef g():\n    """Whole."""\n'
+    assert sorted(vague_docstrings(source)) == ["How it is.", "What is here.", "Who is there."]
+
+
+def test_comments_of_the_clients_in_other_languages_name_their_subject_first() -> None:
+    documents = re.compile(r"^\s*(?:/\*\*|///?)\s*(?:What|Who|Whom|Whose|How)\b.*", re.MULTILINE)
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path in project_files()
+        if path.is_relative_to(ROOT / "clients") and path.suffix in {".cs", ".go", ".java", ".js", ".rs", ".ts"}
+        for match in documents.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_A_PACKAGE)

@@ -1,6 +1,6 @@
 /** JSON, and bytes: a string stands for its UTF-8, a Buffer for itself, anything else for its JSON. */
 export type Payload = unknown;
-/** How keys, values and headers are shown; bytes that are no UTF-8 are `{ base64 }` as text. */
+/** The form of keys, values and headers; bytes that are not UTF-8 are `{ base64 }` as text. */
 export type Format = "text" | "base64" | "json";
 export type ConfigValue = string | number | boolean | null;
 
@@ -315,7 +315,7 @@ export interface JournalEntries {
   requests: JournalEntry[];
 }
 
-/** What goes wrong, for whom and how often: see docs/faults.md. */
+/** A fault: its effect, the requests that it hits and its limits. See docs/faults.md. */
 export interface Fault {
   api?: string;
   versions?: string | number;
@@ -392,7 +392,7 @@ export class ControlClient {
   listGroups(page?: Page): Promise<GroupIds>;
   committedOffsets(group: string): Promise<Committed[]>;
   groupLag(group: string): Promise<Lag>;
-  /** What a share group has in flight. */
+  /** The records that a share group has in flight. */
   sharePartitions(group: string): Promise<SharePartition[]>;
   waitUntilStable(group: string, wait?: GroupWait): Promise<Group>;
   waitUntilCaughtUp(group: string, wait?: CatchingUp): Promise<Committed[]>;
@@ -449,7 +449,7 @@ export interface ServeOptions {
   /** Made at the start, and again with each reset: NAME[:PARTITIONS[:KEY=VALUE,...]]. */
   topics?: string[];
   brokers?: number;
-  /** What the control plane asks for. */
+  /** The token of the control plane. */
   token?: string;
   /** Further arguments of `minibroker serve`. */
   args?: string[];

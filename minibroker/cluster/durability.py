@@ -4,7 +4,7 @@ The fsyncs run on a thread, one round at a time: changes made during a round wai
 all requests that wait for it are refused with KAFKA_STORAGE_ERROR, and so are all later ones until a round succeeds.
 A Kafka halts in that case: its controller when it cannot write the metadata log, a broker when its last log directory
 fails (`ProcessTerminatingFaultHandler`, `LogManager.handleLogDirFailure`). This broker may share its process with a
-program, so it goes on. The next round writes the files anew, with all changes: also with those that were refused.
+program, so it goes on. The next round writes the files again, with all changes: also with those that were refused.
 """
 
 import logging

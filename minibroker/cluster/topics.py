@@ -48,11 +48,11 @@ _CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compressio
 """But two of Kafka's own topics are always compacted, and must be or they grow without end."""
 _logger = logging.getLogger(__name__)
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""What an Apache Kafka in KRaft mode keeps its metadata in, beside the topics; no client sees it."""
+"""The metadata log of an Apache Kafka in KRaft mode. It lies beside the topics, and no client sees it."""
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
-"""What the group coordinator keeps: groups and their committed offsets."""
+"""The group coordinator's topic: groups and their committed offsets."""
 TRANSACTION_STATE: Final = "__transaction_state"
-"""What the transaction coordinator keeps: transactional ids and their transactions."""
+"""The transaction coordinator's topic: transactional ids and their transactions."""
 SHARE_GROUP_STATE: Final = "__share_group_state"
 """The topic of the share coordinator: the states of share-partitions."""
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})

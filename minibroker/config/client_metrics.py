@@ -22,7 +22,7 @@ MATCHED: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What a client is recognised by."""
+"""The properties of a client that a subscription can match (KIP-714)."""
 
 # fmt: off
 CLIENT_METRICS_KEYS = by_name((

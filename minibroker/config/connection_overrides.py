@@ -7,7 +7,7 @@ from minibroker.config.keys import ConfigError, read_int
 
 _KEY: Final = "max.connections.per.ip.overrides"
 _HOST: Final = r"[-%._:0-9a-zA-Z]*"
-"""What Kafka takes for a host (`Utils.validHostPattern`), which need not exist."""
+"""Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
 
 
 def read_overrides(text: str) -> dict[str, int]:

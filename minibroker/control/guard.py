@@ -16,7 +16,7 @@ from minibroker.control.errors import problem
 from minibroker.support.addresses import is_loopback
 
 _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
-"""What container runtimes ask, who have no token."""
+"""Paths without a token, for the health checks of container runtimes."""
 
 
 class Guard:

@@ -27,7 +27,7 @@ _NO_TOPIC: Final = bytes(16)
 
 
 def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> Steps[AlterShareGroupOffsetsResponse]:
-    """Begin the states of the partitions anew (`GroupCoordinatorService.alterShareGroupOffsets`)."""
+    """Begin the states of the partitions again (`GroupCoordinatorService.alterShareGroupOffsets`)."""
     coordinator = call.services.groups
     code = ErrorCode.UNSUPPORTED_VERSION
     if coordinator.shares.is_enabled:

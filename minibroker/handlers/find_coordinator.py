@@ -30,7 +30,7 @@ from minibroker_protocol.schema import first_version
 _FIRST_WITH_MANY: Final = first_version(FindCoordinatorRequest, "coordinator_keys")
 _FIRST_WITH_SHARE: Final = 6
 _SUCCESS: Final = "NONE"
-"""What the earlier versions say in place of an error's message."""
+"""The error message of a success before version 4."""
 _GROUP: Final = 0
 _TRANSACTION: Final = 1
 _SHARE: Final = 2

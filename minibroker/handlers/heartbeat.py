@@ -21,7 +21,7 @@ REPEAT: Final = SameRequest
 
 
 def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
-    """Begin the member's session anew (`GroupCoordinator.handleHeartbeat`)."""
+    """Begin the member's session again (`GroupCoordinator.handleHeartbeat`)."""
     return HeartbeatResponse(error_code=_beat(request, call))
 
 

@@ -45,7 +45,7 @@ class _Watched:
         return [] if topic is None else [each.log for each in topic.partitions]
 
     async def look(self) -> None:
-        """Read what is new. A topic that is deleted meanwhile is begun anew by the next look."""
+        """Read what is new. A topic that is deleted meanwhile is begun again by the next look."""
         with contextlib.suppress(NotFoundError):
             await self._read_on()
 
@@ -53,7 +53,7 @@ class _Watched:
         topic = self._services.core.topics.get(self._topic)
         if topic is None:
             return
-        if topic is not self._is_of:  # made, made anew or restored
+        if topic is not self._is_of:  # made, made again or restored
             self._is_of = topic
             self._read, self.seen, self.found = {}, [], []
         for index, end in end_offsets(self._services, self._topic).items():

@@ -246,7 +246,7 @@ async def wait_until_stable(
 
 
 def rebalance(services: Services, group_id: str) -> None:
-    """Have all members join again, or be assigned anew, as if one had come. `OperationError` without members."""
+    """Have all members join again, or be assigned again, as if one had come. `OperationError` without members."""
     group = find_group(services, group_id)
     if group is None or not group.members:
         raise ConflictError(f"group {group_id!r} has no members")

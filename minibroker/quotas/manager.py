@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SECOND_MS: Final = 1000
 _PERCENT: Final = 100
 _MEMORY_MS: Final = 3_600_000
-"""Who was not heard of for so long is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
+"""A client without a request for so long is forgotten (`InactiveSensorExpirationTimeSeconds`)."""
 _REMEMBERED: Final = 1000
 """From so many clients on it is looked whom to forget."""
 _MOST_REMEMBERED: Final = 10_000
@@ -41,7 +41,7 @@ _MOST_REMEMBERED: Final = 10_000
 _LONGEST_ID: Final = 500
 """Of a client, in characters; ids that begin with the same ones share what they use."""
 Sharer = tuple[str, str]
-"""Who shares a quota: a user's name and a client id, of which "" stands for all."""
+"""The clients that share a quota: a user's name and a client id; "" stands for all."""
 
 
 class Quotas:

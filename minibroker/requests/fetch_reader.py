@@ -42,7 +42,7 @@ _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(E
 _ZSTD: Final = "zstd"
 _READ_COMMITTED: Final = 1
 _Topics = dict[str | bytes, FetchableTopicResponse]
-"""What is told of topics, by what names them."""
+"""The responses by topic: its name, or its id as bytes."""
 _NOTHING: Final = b""
 _NO_FAILURE: Final = frozenset(
     {

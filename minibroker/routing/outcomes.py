@@ -80,7 +80,7 @@ class Noted(Filled, Protocol):
 
 
 Outcome = Answer | Waiting | None
-"""What a connection does for a request: send an answer, wait for one, or nothing at all."""
+"""The next step of a connection after a request: send an answer, wait for one, or neither."""
 AnyOutcome = Outcome | Filled
 """The same, also of a request that has taken the short way."""
 

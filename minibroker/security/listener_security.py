@@ -36,7 +36,7 @@ _HANDLERS: Final = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
 )
-"""What `sasl.server.callback.handler.class` may name: Kafka's own, which are what is done here anyway."""
+"""The values of `sasl.server.callback.handler.class`: Kafka's own handlers, whose checks this broker makes anyway."""
 
 StartExchange = Callable[[], SaslServer]
 

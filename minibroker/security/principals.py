@@ -30,7 +30,7 @@ class Client(Protocol):
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
-"""Who has come without having to say."""
+"""The principal of a client on a listener without authentication."""
 
 BROKER: Final = Principal("Broker", "minibroker")
 """The broker itself, where it asks its own handlers; it may do everything, and no client can be it."""

@@ -21,10 +21,10 @@ from minibroker.support.advice import SECURITY, Advised, about_tls_failure
 _logger: Final = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 30.0
-"""What a client has from the connection to the end of the handshake."""
+"""The time from the connection to the end of the handshake; after it the connection is closed."""
 
 _GOODBYE_SECONDS: Final = 1.0
-"""How long the client's side of the end is waited for."""
+"""The time that the client has to answer the broker's close_notify."""
 _LEAST_SECONDS: Final = 0.001
 _HEAD: Final = 5
 """Bytes of a record's header: what is in it, a version, and a length of two bytes."""

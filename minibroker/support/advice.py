@@ -81,7 +81,7 @@ class Advised:
         self._security_hints: dict[str, None] = {}
 
     def clear(self) -> None:
-        """Begin anew: everything may be told again."""
+        """Begin again: everything may be told again."""
         self._kinds.clear()
 
     def security_hints(self) -> list[str]:

@@ -43,7 +43,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
 )
 
 MAPPED: Final[tuple[type[Exception], ...]] = tuple(cls for cls, _ in _CODES)
-"""What a handler may catch to answer one partition with an error."""
+"""The exceptions that a handler may turn into the error of one partition."""
 
 _FENCED_SINCE: Final = 2
 """The first version with PRODUCER_FENCED of all requests about transactions but InitProducerId."""

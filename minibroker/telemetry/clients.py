@@ -98,7 +98,7 @@ class Telemetry:
         self.resubscribe()
 
     def resubscribe(self) -> None:
-        """The subscriptions have changed; what clients are asked for is worked out anew with their next request."""
+        """The subscriptions have changed; what clients are asked for is worked out again with their next request."""
         altered = self._core.configs.all_of(ConfigResourceType.CLIENT_METRICS)
         self._subscriptions = [ClientMetricsConfig(texts) for texts in altered.values()]
         self._clients.clear()

@@ -106,7 +106,7 @@ class ErrorCode(IntEnum):
     FENCED_LEADER_EPOCH = 74, True, "The client's leader epoch is older than the broker's."
     UNKNOWN_LEADER_EPOCH = 75, True, "The client's leader epoch is newer than the broker's."
     UNSUPPORTED_COMPRESSION_TYPE = 76, False, "The version of the request knows nothing of the codec of this data."
-    STALE_BROKER_EPOCH = 77, False, "The broker has registered anew since this request was sent."
+    STALE_BROKER_EPOCH = 77, False, "The broker has registered again since this request was sent."
     OFFSET_NOT_AVAILABLE = 78, True, "A new leader cannot tell yet which offsets are committed."
     MEMBER_ID_REQUIRED = 79, False, "The member has to join again with the id that this answer gives it."
     PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader is not alive."

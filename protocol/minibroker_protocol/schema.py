@@ -16,7 +16,7 @@ says what it holds; what it adds in `Annotated` says when: `since(3)`, `versions
 "12+")`. A field that a version lacks is read as its default and is not written. The codec of one (class, version)
 pair is compiled on first use: see `codec`.
 
-Declarations follow Kafka's own definitions (the JSON files of its `clients` module), written anew.
+Declarations follow Kafka's own definitions (the JSON files of its `clients` module), in our own notation.
 """
 
 import dataclasses

@@ -23,7 +23,7 @@ from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MIN_MESSAGE_
 from minibroker_storage.errors import StorageError
 
 WALK_WINDOW_BYTES: Final = 8192
-"""What a search behind an index entry reads at once: an index interval and some small batches."""
+"""The bytes that a search behind an index entry reads at once: an index interval and some small batches."""
 SCAN_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MIN_ENTRY_BYTES: Final = LOG_OVERHEAD + MIN_MESSAGE_LENGTH
 """The smallest entry of all, a v0 message with neither key nor value."""

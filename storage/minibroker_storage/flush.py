@@ -43,7 +43,7 @@ class LogFlush:
         """Write all to disk (fsync). For any thread; touches nothing of the log itself. `OSError`.
 
         After a failed fsync the kernel may have dropped what it could not write, and says so only once: all later
-        flushes of the log fail as well, until it is opened anew.
+        flushes of the log fail as well, until it is opened again.
         """
         if self._error is not None:
             raise OSError(self._error.errno, f"an earlier flush failed: {self._error.strerror}", self.directory)

@@ -175,7 +175,7 @@ class LocalLog:
         self.segments[number].truncate_to(offset, now_ms)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:
-        """Delete all segments and begin anew at `offset`. `OSError`."""
+        """Delete all segments and begin again at `offset`. `OSError`."""
         for segment in self.segments:
             segment.delete()
         self._segments.replace_all(LogSegment.create(self._directory, offset, self._config, self._files, now_ms))

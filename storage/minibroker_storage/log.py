@@ -30,7 +30,7 @@ SNAPSHOT_INTERVAL_BYTES_PER_PRODUCER: Final = 4096
 """Less often with many producers, so that writing them down stays below a hundredth of the work."""
 
 AppendListener = Callable[[Any], None]
-"""What is called with a log."""
+"""A function that is called with the log after each append."""
 MakeDirectory = Callable[[], None]
 """Makes a partition's directory and the files of its empty first segment. `OSError`, and there is nothing of it."""
 
@@ -113,7 +113,7 @@ class Log(LocalLog):
         """Open the log in an existing directory; see `load_log` for what `last_stop` means and what is repaired.
 
         `recovery_point` and `log_start_offset` are the ones that the owner checkpointed. Checkpoint the recovery point
-        anew afterwards: it may have gone back. `OSError`.
+        again afterwards: it may have gone back. `OSError`.
         """
         loaded = load_log(
             directory,
@@ -517,7 +517,7 @@ class Log(LocalLog):
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Drop everything and begin anew at `offset`. Producers are forgotten. `OSError`."""
+        """Drop everything and begin again at `offset`. Producers are forgotten. `OSError`."""
         self._undo_staged()
         self._begin_files()
         self._begin_at(offset, now_ms)

@@ -23,10 +23,10 @@ REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024
 """A start that has replayed more than this writes a snapshot, so that the next one need not do it again."""
 LARGE_SET_BYTES: Final = 4 * 1024 * 1024
-"""No set of old messages is taken to be larger: an offset index with such a gap is made anew."""
+"""No set of old messages is taken to be larger: an offset index with such a gap is made again."""
 _LOOKS: Final = 8
 RECALLED_BATCHES: Final = 2_000
-"""How many batches the walk back for producers' last batches looks at: five in flight of 400 producers."""
+"""The most batches that the walk back for producers' last batches reads: five in flight of 400 producers."""
 RECALL_WINDOW_BYTES: Final = 16 * 1024
 _EMPTY: Final = memoryview(b"")
 
@@ -56,7 +56,7 @@ def load_log(
     """Load the log in `directory`, repairing what `last_stop` can have left.
 
     Leftovers of interrupted operations go first. Then what cannot be trusted is scanned, cut behind its last good
-    batch, and indexed anew; nothing survives behind a cut.
+    batch, and indexed again; nothing survives behind a cut.
 
     - After CLEAN: nothing. The ends of the indexes are read, and of the last log what lies behind its last index entry.
     - After KILLED: the same part of the last log, batch by batch (of the one before too while the last is empty).

@@ -413,7 +413,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             self._adopt_indexed_timestamp()
 
     def reset_indexes(self) -> None:
-        """Empty both indexes, so that recovery can count the batches anew with `note`. `OSError`."""
+        """Empty both indexes, so that recovery can count the batches again with `note`. `OSError`."""
         for index in (self.offset_index, self.time_index):
             try:
                 index.clear()

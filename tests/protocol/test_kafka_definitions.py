@@ -204,7 +204,7 @@ def kafkas_default(field: dict[str, Any]) -> object:
 
 
 _UNSTABLE: Final = ("InitProducerIdRequest", "InitProducerIdResponse")
-"""Whose newest version Kafka 4.4 calls unstable; only requests say so."""
+"""Messages whose newest version Kafka 4.4 calls unstable; only requests say so."""
 CLASSES: Final = all_classes()
 STORED: Final = [cls for cls in CLASSES if cls.__module__.startswith("minibroker_protocol.coordinator_records.")]
 

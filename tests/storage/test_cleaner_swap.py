@@ -166,10 +166,10 @@ def test_a_group_that_retention_has_removed_in_part_is_cleaned_again(log: Log) -
 def test_groups_behind_a_truncation_are_given_up_and_cleaned_again(log: Log) -> None:
     result = cleaned(log, 200)
     log.truncate_to(6, NOW)
-    append(log, batch(0, (KEYS[0], b"anew" * 10)))
+    append(log, batch(0, (KEYS[0], b"again" * 10)))
     log.roll(NOW)
     assert finish_cleaning(log, result) == 0
-    assert held(log)[-1] == (6, KEYS[0], b"anew" * 10)
+    assert held(log)[-1] == (6, KEYS[0], b"again" * 10)
     assert [segment.base_offset for segment in log.segments] == [0, 4, 6, 7]
     assert names(log, ".cleaned") == []
 

@@ -199,7 +199,7 @@ class BatchLedger(Ledger):
 
 
 class RecordLedger(Ledger):
-    """A partition whose batches the broker may write anew: to compact them, or to convert them."""
+    """A partition whose batches the broker may write again: to compact them, or to convert them."""
 
     def __init__(self, topic: Topic, partition: int) -> None:
         super().__init__(topic, partition)

@@ -5,7 +5,7 @@ use serde_json::{json, Value};
 
 use crate::Error;
 
-/// How keys, values and headers of records are shown.
+/// The form of keys, values and headers of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

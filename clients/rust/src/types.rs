@@ -176,7 +176,7 @@ pub struct Absence {
     pub within: Option<Duration>,
 }
 
-/// What the records that are waited for have to match.
+/// The conditions of the records to wait for.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Matching {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -283,7 +283,7 @@ pub struct Group {
     pub members: Vec<Member>,
 }
 
-/// How many members a group has to have, `None` for any, and how long to wait.
+/// The number of members of a group, `None` for any, and the time to wait.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GroupWait {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -454,7 +454,7 @@ pub struct JournalEntries {
     pub requests: Vec<JournalEntry>,
 }
 
-/// What goes wrong, for whom and how often. docs/faults.md describes each field.
+/// A fault: its effect, the requests that it hits and its limits. docs/faults.md describes each field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fault {

@@ -18,7 +18,7 @@ _BOUNDED: Final = {
         "partition.max.record.locks",
     ),
 }
-"""What has keys for the least and the most that a group may be given."""
+"""The values of a group that have a key for the least and one for the most."""
 
 RULES: Final[tuple[Rule, ...]] = (
     (

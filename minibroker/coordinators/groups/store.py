@@ -37,7 +37,7 @@ _OFFSETS_BY_STEP: Final = 100
 _GROUPS_BY_STEP: Final = 50
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
-"""What Kafka gives every batch of offsets; nobody looks at it."""
+"""The sequence that Kafka gives every batch of offsets; nothing reads it."""
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _APPEND_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -45,7 +45,7 @@ _APPEND_ERRORS: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""What Kafka makes of a failed append (`GroupMetadataManager.appendForGroup`)."""
+"""Kafka's error for the client after a failed append (`GroupMetadataManager.appendForGroup`)."""
 _logger = logging.getLogger(__name__)
 
 

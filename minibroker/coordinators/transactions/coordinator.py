@@ -33,7 +33,7 @@ from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500
-"""How long a marker waits that the disk has refused, or whose partition nobody leads."""
+"""The pause before a marker is written again after the disk failed or its partition had no leader."""
 _STEP: Final = 1000
 _MARKERS_AT_ONCE: Final = 50
 """So many markers are written before anybody is told."""

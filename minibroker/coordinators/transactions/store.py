@@ -31,7 +31,7 @@ _APPEND_ERRORS: Final = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What Kafka makes of a failed append (`TransactionStateManager.appendTransactionToLog`)."""
+"""Kafka's error for the client after a failed append (`TransactionStateManager.appendTransactionToLog`)."""
 _logger = logging.getLogger(__name__)
 
 

@@ -94,11 +94,11 @@ class Transaction(NamedTuple):
         return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
     def forgetting_its_start(self) -> "Transaction":
-        """As Kafka 4 knows a producer that begins anew; before, only the next start forgets it, which no record has."""
+        """A producer that begins again, as Kafka 4 knows it. Before, only the next start forgets it; no record does."""
         return self._replace(start_ms=NO_TIMESTAMP)
 
     def with_next_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> "Transaction | None":
-        """The producer begins anew, one epoch later; None when it is fenced (KIP-360).
+        """The producer begins again, one epoch later; None when it is fenced (KIP-360).
 
         A producer that names its epoch has to name the current one, or the one before: then it repeats a request
         whose answer it has not seen.
@@ -115,7 +115,7 @@ class Transaction(NamedTuple):
         return self._emptied(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
     def with_producer_id(self, producer_id: int, timeout_ms: int, now_ms: int, *, keeps_epoch: bool) -> "Transaction":
-        """The producer begins anew with another id; `keeps_epoch` says whether it may repeat the request."""
+        """The producer begins again with another id; `keeps_epoch` says whether it may repeat the request."""
         last_epoch = self.producer_epoch if keeps_epoch else NO_PRODUCER_EPOCH
         return self._emptied(producer_id, 0, last_epoch, timeout_ms, now_ms)
 

@@ -57,7 +57,7 @@ class WriteVerifier:
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
-            # A producer that adds by writing begins each transaction anew: what is not known here begins with 0.
+            # A producer that adds by writing begins each transaction again: what is not known here begins with 0.
             starts_late = adds and known is None and header.base_sequence > 0
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence

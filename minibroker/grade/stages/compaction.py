@@ -122,7 +122,7 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
     "DefaultRecordBatch, MemoryRecords.filterTo", look="Compute the checksums of rewritten batches.", limit=_LIMIT_S
 )
 def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
-    """Batches that lost records are written anew; their checksums fit."""
+    """Batches that lost records are written again; their checksums fit."""
     topic = _topic(b)
     request = produce_request(topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
     b.ask(request, b.newest(ProduceRequest, 9))

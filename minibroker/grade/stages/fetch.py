@@ -326,7 +326,7 @@ def a_session_forgets_partitions(b: Subject) -> None:
     look="Count the requests of a session, and refuse an epoch that is not the next one.",
 )
 def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
-    """A lost or repeated request shows in the epoch: INVALID_FETCH_SESSION_EPOCH, and the client begins anew."""
+    """A lost or repeated request shows in the epoch: INVALID_FETCH_SESSION_EPOCH, and the client begins again."""
     session = _session(b, _asked(b.topic(), 0), 0, 0).session_id
     b.same(_session(b, [], session, 5), "error_code", 71)
 

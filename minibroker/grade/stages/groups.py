@@ -150,7 +150,7 @@ def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
     "GroupMetadataManager.classicGroupHeartbeat", look="Refuse ids that are not in the group with UNKNOWN_MEMBER_ID."
 )
 def an_unknown_member_has_error_25(b: Subject) -> None:
-    """A member that the group does not know has to join anew."""
+    """A member that the group does not know has to join again."""
     stable = Member(b, new_group(b)).settle()
     b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
 

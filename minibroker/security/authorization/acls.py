@@ -103,7 +103,7 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""What a client that asks for authorized operations is told of (`AclEntry.supportedOperations`)."""
+"""The operations in the response to a client that asks for the authorized ones (`AclEntry.supportedOperations`)."""
 
 
 def bits_of(operations: "tuple[Operation, ...] | list[Operation]") -> int:

@@ -48,7 +48,7 @@ _SERVED_CLASSES: Final = frozenset(
         "kafka.security.auth.SimpleAclAuthorizer",
     }
 )
-"""What decides by rules that CreateAcls makes: today's class, and the two that kept their rules in ZooKeeper."""
+"""The authorizers whose rules CreateAcls makes: today's class, and the two that kept their rules in ZooKeeper."""
 
 _EVERYBODY: Final = "User:*"
 _REMEMBERED: Final = 10_000
@@ -71,7 +71,7 @@ _GRANTING: Final = {
     ),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS, Operation.ALL}),
 }
-"""What a rule has to allow so that an operation is allowed. What it denies implies nothing."""
+"""The operations of a rule that also allow another one. A rule that denies implies nothing."""
 
 _Question = tuple[Any, str, Operation, ResourceType, str]
 

@@ -25,7 +25,7 @@ from minibroker.security.sasl.mechanism import (
 HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
-"""What the controller takes; a client has to compute as much for each login."""
+"""The limits of Kafka's controller. A client computes as many iterations for each login."""
 
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"

@@ -13,7 +13,7 @@ from minibroker_storage.installation_hints import pip_install
 _JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
 _CALL: Final = re.compile(r"^An error occurred while calling \S+\n: (?:[\w.$]+: )?")
-"""What Py4J writes before an error of the JVM that PySpark has no class for."""
+"""Py4J's words before an error of the JVM that PySpark has no class for."""
 _MISSING: Final = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'$", re.MULTILINE)
 
 

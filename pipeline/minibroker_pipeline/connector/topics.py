@@ -62,7 +62,7 @@ def to_topic(
 
     Taken are the columns `value` (binary or string) and, if they are there, `key`, `headers`, `topic` and `partition`;
     `messages.compose` makes a value of others. Where there is a `partition` and an `offset`, as in what was read from
-    a topic, each partition keeps the order of its offsets. Offsets and timestamps are given anew: Spark's sink cannot
+    a topic, each partition keeps the order of its offsets. Offsets and timestamps are new: Spark's sink cannot
     set them.
 
     Args:

@@ -24,7 +24,7 @@ PRODUCER_EPOCH: Final = 4
 BASE_SEQUENCE: Final = 5
 """Of the group's first row; those behind it count on. `NO_SEQUENCE` without a producer."""
 BATCH_BYTES: Final = 6
-"""What the records of a batch may take uncompressed, unless there is one only: no more than readers decompress."""
+"""The most bytes of a batch's records before compression: those that readers decompress. One record may be larger."""
 GROUP_WIDTH: Final = 7
 
 FIRST_ROW: Final = 0

@@ -32,9 +32,9 @@ _TYPES: Final = {
 }
 
 RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-"""What the connector gives without options."""
+"""The columns of Spark's Kafka connector without options."""
 HEADERS_COLUMN: Final = "headers"
-"""What it gives besides with `includeHeaders`. Null, not empty, where a record has none, as in the connector."""
+"""The column that `includeHeaders` adds. As in the connector, it is null, not empty, for a record without headers."""
 BATCH_COLUMNS: Final = (
     "magic",
     "codec",
@@ -47,8 +47,10 @@ BATCH_COLUMNS: Final = (
     "batchBaseOffset",
     "batchSize",
 )
-"""What the batch says: `magic` is its message format, `codec` a name, `sequence` the record's own, or -1, and
-`batchSize` the bytes of the whole batch as it is stored. Messages of formats v0 and v1 are batches of one, or wrappers.
+"""The columns that `batchFields` adds: those of the batch around a record.
+
+`magic` is the message format, `codec` a name, `sequence` the record's own or -1, and `batchSize` the bytes of the whole
+batch as stored. Messages of formats v0 and v1 are batches of one, or wrappers.
 """
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS: Final = ("key", "value", HEADERS_COLUMN, "timestamp")
-"""What producers choose, and any copy should keep."""
+"""The columns that producers choose, and that each copy should keep."""
 MOST_EXAMPLES: Final = 20
 """That are told of each partition, or topic."""
 _PLACE: Final = ("partition", "offset")

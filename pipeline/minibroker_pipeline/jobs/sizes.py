@@ -26,7 +26,7 @@ from minibroker_protocol.records.header import CONTROL_FLAG, MIN_MESSAGE_LENGTH,
 _Ints = NDArray[np.int64]
 
 ENTRY_OVERHEADS: Final = (LOG_OVERHEAD + MIN_MESSAGE_LENGTH, LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1)
-"""What v0 and v1 add to each record's key and value: 26 and 34 bytes."""
+"""The bytes that v0 and v1 add to each record's key and value: 26 and 34."""
 BATCH_BYTES: Final = 16384
 """`batch.size` of producers, unless they are told otherwise: what single messages of v0 and v1 are joined to."""
 _VARINT_LIMITS: Final = tuple(np.uint64(1) << np.uint64(7 * size) for size in range(1, 10))
@@ -60,7 +60,7 @@ class Counts:
     plain_v0: int = 0
     plain_v1: int = 0
     plain_v2: int = 0
-    #: Of some batches, taken apart and built anew under the group's codec: bytes before and after compression.
+    #: Of some batches, taken apart and built again under the group's codec: bytes before and after compression.
     sampled_plain_v0: int = 0
     sampled_stored_v0: int = 0
     sampled_plain_v1: int = 0
@@ -195,7 +195,7 @@ def _header_bytes(walked: Walked, engine: RecordEngine) -> _Ints:
 
 
 def sample(entries: Entries, line: int, group: Group) -> Counts:
-    """One compressed entry taken apart and built anew in each format under its own codec, as far as formats have it."""
+    """One compressed entry, built again in each format under its own codec, as far as the formats have it."""
     header = entries.headers[line]
     position = int(header["position"])
     data = entries.data[position : position + int(header["size"])]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES: Final = 4
-"""Compressed entries of each group that are built anew, of each segment."""
+"""Compressed entries of each group that are built again, of each segment."""
 _KEPT: Final = 1000
 _NO_ENTRY: Final = "no entry"
 FORMATS: Final = (0, 1, 2)
@@ -55,7 +55,7 @@ class Unreadable(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Bytes in another format; estimated where batches would have to be formed or compressed anew."""
+    """Bytes in another format; estimated where batches would have to be formed or compressed again."""
 
     bytes: int
     is_exact: bool

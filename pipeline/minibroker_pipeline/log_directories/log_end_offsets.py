@@ -100,7 +100,7 @@ class Transactions:
 
 
 class LogTail:
-    """The end of one log, found anew with each `update`.
+    """The end of one log, found again with each `update`.
 
     Args:
         transactions: whether to find out what is open, too.

@@ -28,11 +28,11 @@ from minibroker_storage.layout import TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, offse
 SPLIT_BYTES: Final = 64 * 1024 * 1024
 """With half of it a query takes an eighth more CPU time, with twice as much it gains little."""
 OPEN_COST_BYTES: Final = 64 * 1024
-"""What opening a file takes, as bytes that could be read meanwhile."""
+"""The cost of opening a file, as bytes that could be read in the same time."""
 _WORTH_AN_INDEX: Final = 256 * 1024
 """Bytes that are decoded in less time than an index takes to open."""
 _TXN_INDEX_HINT: Final = (
-    " (a broker that opens the directory without this file writes it anew, if the log was not closed cleanly; with"
+    " (a broker that opens the directory without this file writes it again, if the log was not closed cleanly; with"
     " mode=permissive what was aborted is taken from the log)"
 )
 _logger = logging.getLogger(__name__)

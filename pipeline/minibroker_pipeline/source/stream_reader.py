@@ -97,7 +97,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.fail_on_data_loss:
                 raise DataLossError(
                     f"{log.name} ends at offset {log.tail.log_end_offset}, but the query has read to {start}: the topic"
-                    " was made anew, or its end was lost"
+                    " was made again, or its end was lost"
                 )
             return log.start_offset
         if start < log.start_offset and self._options.fail_on_data_loss:

@@ -22,7 +22,7 @@ from minibroker_protocol.schema import (
 )
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
-"""What stands for "you did not ask" in the authorized operations."""
+"""The authorized operations in the response to a client that did not ask for them."""
 
 
 @structure

@@ -19,7 +19,7 @@ COMPRESSION_LEVELS: Final = {
 }
 """The levels that KIP-390 gives each codec, as the limits of Kafka's `compression.<codec>.level`."""
 DEFAULT_COMPRESSION_LEVELS: Final = {CompressionCodec.GZIP: -1, CompressionCodec.LZ4: 9, CompressionCodec.ZSTD: 3}
-"""What each codec does when nothing is said. gzip's -1 lets zlib choose; lz4's 9 is its fast compressor."""
+"""The level of a codec without a setting. gzip's -1 lets zlib choose; lz4's 9 is its fast compressor."""
 _COPIED_AT_ONCE: Final = 1 << 20
 
 

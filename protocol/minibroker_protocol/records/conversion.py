@@ -113,7 +113,7 @@ def to_message_set(
 def _writable(records: Sequence[Record]) -> list[NewRecord]:
     lowest = min([record.timestamp for record in records])
     if lowest < NO_TIMESTAMP:
-        raise InvalidTimestampError(f"timestamp: {lowest}, which no record may have that is written anew")
+        raise InvalidTimestampError(f"timestamp: {lowest}, which no record may have that is written again")
     return [NewRecord(key, value, timestamp, headers) for _, timestamp, _, key, value, headers in records]
 
 

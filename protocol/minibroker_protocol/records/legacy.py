@@ -59,7 +59,7 @@ _ENTRY_V0: Final = Struct(">qi4xBBi")
 _ENTRY_V1: Final = Struct(">qi4xBBqi")
 """The same, with a timestamp before the key's length."""
 _MESSAGE_V0: Final = Struct(">BBi")
-"""What the CRC covers, up to the key: magic, attributes, the key's length."""
+"""The head of a v0 message that its CRC covers: magic, attributes, the key's length."""
 _MESSAGE_V1: Final = Struct(">BBqi")
 _LENGTH: Final = Struct(">i")
 _KEY_AT: Final = (_ENTRY_V0.size - _LENGTH.size, _ENTRY_V1.size - _LENGTH.size)

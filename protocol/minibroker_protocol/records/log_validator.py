@@ -4,14 +4,14 @@ Kafka does it all in one loop over the records. Here it is four pieces, each on 
 which of them a set needs:
 
 - *validate* (`record_validation`) says whether the topic takes the records, and changes nothing;
-- *convert* (`conversion`) writes them anew, in another message format or under another codec;
+- *convert* (`conversion`) writes them again, in another message format or under another codec;
 - *assign offsets* (`offsets`) gives them their places in the log;
 - *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
 
-As much as possible is done in place, in the buffer in which the records came. They are written anew where the topic
+As much as possible is done in place, in the buffer in which the records came. They are written again where the topic
 has another format or another codec, in a v0 wrapper, since its messages carry absolute offsets, and in a v1 wrapper
 whose messages were not numbered 0, 1, 2 ..., as some old clients do it. v2 records that only change their codec are
-compressed anew as they are.
+compressed again as they are.
 """
 
 from collections.abc import Callable, Sequence

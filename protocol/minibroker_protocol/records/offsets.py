@@ -2,7 +2,7 @@
 
 An entry's offset field is outside its checksum, so nothing else changes. Plain messages have one each. A v1 wrapper
 has the offset of the last message in it, whose own offsets count from 0 and stay (KIP-31). What cannot be done in place
-is a v0 wrapper, whose messages carry absolute offsets: it is compressed anew (see `conversion`). A v2 batch gets its
+is a v0 wrapper, whose messages carry absolute offsets: it is compressed again (see `conversion`). A v2 batch gets its
 base offset from the log itself, by `header.stamp`.
 """
 

@@ -14,7 +14,7 @@ from minibroker_protocol.records.record import MIN_RECORD_SIZE
 MEASURED_SIZE: Final = 8 * 1024 * 1024
 """Unpacking for a measurement ends at so many bytes: some milliseconds."""
 _LARGEST_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
-"""What a byte can become at most. In zstd 4 bytes can become 128 KB, which says little: there only measuring helps."""
+"""The most bytes that one compressed byte becomes. zstd is measured instead: 4 of its bytes become up to 128 KB."""
 
 
 def check_record_count(codec: CompressionCodec, data: memoryview, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Re-stamp: set a batch's timestamp type and highest timestamp, in place, and its checksum anew.
+"""Re-stamp: set a batch's timestamp type and highest timestamp, in place, and its checksum again.
 
 Under LOG_APPEND_TIME that is all it takes for every record of a batch or wrapper to have the broker's time: readers
 then ignore the records' own (KIP-32). Under CREATE_TIME it puts right what the producer wrote beside its records'

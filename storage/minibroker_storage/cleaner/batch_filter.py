@@ -40,7 +40,7 @@ from minibroker_storage.cleaner.plan import ActiveProducer
 from minibroker_storage.cleaner.transactions import CleanedTransactions
 
 KEPT_ATTRIBUTES: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
-"""What a batch keeps of its attributes, whatever goes; the delete horizon is decided anew."""
+"""The attributes that a batch keeps, even if records go. The delete horizon is decided again."""
 _UINT32: Final = Struct(">I")
 
 

@@ -37,7 +37,7 @@ class Cleanable(NamedTuple):
     Segments below `first_uncleanable_offset` could be cleaned now, those from the one of `first_dirty_offset` on for
     the first time: `cleanable_bytes`; `clean_bytes` are before. `must_clean` says that the oldest dirty record has
     waited for longer than `max.compaction.lag.ms`. `checkpoint_is_wrong`: the offset that was given lay outside the
-    log, so that cleaning starts anew.
+    log, so that cleaning starts again.
     """
 
     first_dirty_offset: int

@@ -32,7 +32,7 @@ class CleanedTransactions:
         self.retained: list[AbortedTxn] = []
 
     def take_retained(self) -> list[AbortedTxn]:
-        """`retained`, which starts anew."""
+        """`retained`, which starts again."""
         retained, self.retained = self.retained, []
         return retained
 

@@ -22,7 +22,7 @@ from minibroker_storage.layout import (
 
 STANDARD_INPUT: Final = "-"
 LOG_07_SUFFIX: Final = ".kafka"
-"""How Kafka 0.7 named its log files."""
+"""The suffix of Kafka 0.7's log files."""
 
 
 class FileKind(Enum):

@@ -168,7 +168,7 @@ def test_impossible_wishes_are_refused(broker: Broker) -> None:
 
 
 def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginning(broker: Broker) -> None:
-    broker.produce("anew", "old")
+    broker.produce("again", "old")
     started = threading.Event()
 
     def replace(each: ConsumerRecord) -> bool:
@@ -177,12 +177,12 @@ def test_a_topic_that_is_made_anew_while_someone_waits_is_read_from_its_beginnin
 
     def produce() -> None:
         started.wait(PATIENCE_S)
-        broker.delete_topic("anew")
-        broker.produce("anew", "new")
+        broker.delete_topic("again")
+        broker.produce("again", "new")
 
     thread = threading.Thread(target=produce)
     thread.start()
-    assert [each.offset for each in broker.wait_for("anew", matching=replace)] == [0]
+    assert [each.offset for each in broker.wait_for("again", matching=replace)] == [0]
     thread.join()
 
 

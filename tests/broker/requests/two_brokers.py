@@ -162,7 +162,7 @@ class Side:
             yield
 
     def connect(self) -> None:
-        """Connect anew."""
+        """Connect again."""
         self.session = self.harness.session(repeats=Counted() if self._repeats else None)
 
     def do(self, change: Callable[[Harness], object]) -> object:

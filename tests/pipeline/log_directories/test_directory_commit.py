@@ -112,7 +112,7 @@ def test_a_directory_with_something_in_it_is_no_new_one(tmp_path: Path, name: st
 
 
 def changed(data_dir: Path, *, staging: str = "") -> None:
-    """More for one partition, a new topic, and another topic made anew."""
+    """More for one partition, a new topic, and another topic made again."""
     staging = staging or new_staging(str(data_dir))
     put(staged_partition(staging, "a", 1), f"{2:020d}.log")
     put(staged_partition(staging, "a", 1), f"{2:020d}.index")

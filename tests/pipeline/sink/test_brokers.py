@@ -68,25 +68,25 @@ def write_all(data_dir: Path, topic: str, codec: str, *, overwrite: bool = False
 
 @pytest.fixture(scope="module")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
-    """A Kafka whose topics we have added to, or written anew, while it was stopped."""
+    """A Kafka whose topics we have added to, or written again, while it was stopped."""
     kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
     try:
         kafka.start()
-        create(kafka.bootstrap, {name: {} for name in (*CODECS, "anew")})
-        for topic in ("none", "lz4", "anew"):
+        create(kafka.bootstrap, {name: {} for name in (*CODECS, "again")})
+        for topic in ("none", "lz4", "again"):
             write(kafka.bootstrap, topic, BEFORE, batch=7, idempotent=topic == "lz4", recent=True)
         with pytest.raises(DirectoryInUseError, match="stop the broker"):
             write_all(kafka.data_dir, "none", "none")
         kafka.stop()
         for codec in CODECS:
             write_all(kafka.data_dir, codec, codec)
-        write_all(kafka.data_dir, "anew", "zstd", overwrite=True)
+        write_all(kafka.data_dir, "again", "zstd", overwrite=True)
         yield kafka
     finally:
         kafka.close()
 
 
-@pytest.mark.parametrize("topic", [*CODECS, "anew"])
+@pytest.mark.parametrize("topic", [*CODECS, "again"])
 def test_kafkas_dump_tool_finds_nothing_wrong(oracle: Oracle, kafka: RealKafka, topic: str) -> None:
     partition = kafka.data_dir / f"{topic}-0"
     check_directory(oracle, partition)
@@ -96,13 +96,13 @@ def test_kafkas_dump_tool_finds_nothing_wrong(oracle: Oracle, kafka: RealKafka, 
 
 @pytest.fixture(scope="module")
 def running(kafka: RealKafka, oracle: Oracle) -> RealKafka:
-    for topic in (*CODECS, "anew"):
+    for topic in (*CODECS, "again"):
         check_directory(oracle, kafka.data_dir / f"{topic}-0")  # before Kafka has touched them
     kafka.start()
     return kafka
 
 
-@pytest.mark.parametrize("topic", [*CODECS, "anew"])
+@pytest.mark.parametrize("topic", [*CODECS, "again"])
 def test_kafka_serves_what_was_written_and_goes_on(running: RealKafka, topic: str) -> None:
     before = BEFORE if topic in {"none", "lz4"} else 0
     found = answers(running.bootstrap, topic)

@@ -1,4 +1,4 @@
-"""Older formats for older consumers, and batches written anew. Compared with Kafka 3.9.1; see the golden ones too."""
+"""Older formats for older consumers, and batches written again. Compared with Kafka 3.9.1; see the golden ones too."""
 
 import pytest
 from hypothesis import given, settings

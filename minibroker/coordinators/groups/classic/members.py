@@ -124,6 +124,6 @@ class Member:
         return next(each.name for each in self.protocols if each.name in candidates)
 
     def restart_session(self) -> None:
-        """It is alive: its session begins anew."""
+        """It is alive: its session begins again."""
         if self.session is not None:
             self.session.restart(self.session_timeout_ms)

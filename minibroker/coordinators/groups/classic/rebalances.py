@@ -91,7 +91,7 @@ class Rebalances:
         member.session.restart(timeout_ms)
 
     def _on_session_end(self, group: Group, member: Member) -> None:
-        # Who waits for an answer cannot send heartbeats; its session begins anew with the answer.
+        # Who waits for an answer cannot send heartbeats; its session begins again with the answer.
         if member.is_new or (member.join is None and member.sync is None):
             _logger.info("Member %s of group %s has failed", member.member_id, group.group_id)
             self.remove(group, member)

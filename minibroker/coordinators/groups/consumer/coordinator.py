@@ -166,7 +166,7 @@ class ConsumerGroups:
         if isinstance(group, ConsumerGroup):
             return group, []
         if not joins and group is None and group_id in self._forgotten:
-            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins anew
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
         if not joins:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
         if group is None:
@@ -261,7 +261,7 @@ class ConsumerGroups:
     def finish(
         self, group: ConsumerGroup, update: GroupUpdate, member: ConsumerMember, before: Collection[NewRecord] = ()
     ) -> None:
-        """Write the update, and begin the member's session anew. GroupRefusedError."""
+        """Write the update, and begin the member's session again. GroupRefusedError."""
         known = group.members.get(member.member_id)
         code = self._store.save_changes(group, update.changes, before)
         if code:

@@ -11,7 +11,7 @@ from minibroker.coordinators.groups.consumer.partitions import Partitions, froze
 
 
 class UnknownStateError(Exception):
-    """The member is in a state of a later Kafka, and still reads something: it has to join anew."""
+    """The member is in a state of a later Kafka, and still reads something: it has to join again."""
 
 
 def reconcile(

@@ -25,7 +25,7 @@ class MemberTimers:
         self._sync: Deadline | None = None
 
     def heard(self, session_timeout_ms: int) -> None:
-        """It is alive: its session begins anew."""
+        """It is alive: its session begins again."""
         if self._session is None:
             self._session = self._deadline("it was not heard of any more")
         self._session.restart(session_timeout_ms)

@@ -12,7 +12,7 @@ from minibroker.coordinators.groups.streams.tasks import HeldTasks, Tasks, TaskS
 
 
 class UnknownTaskStateError(Exception):
-    """The member is in a state of a later Kafka, and still has tasks: it has to join anew."""
+    """The member is in a state of a later Kafka, and still has tasks: it has to join again."""
 
 
 class Owners(NamedTuple):

@@ -20,7 +20,7 @@ _INT64: Final = 8
 _BUCKET_BITS: Final = 16
 MOST_BUCKETS: Final = 1 << _BUCKET_BITS
 BYTES_PER_ROW: Final = 128
-"""What a record takes while the newest of its key is sought, in the run and in the bucket alike."""
+"""Memory for one record during the search for the newest of its key, in a run or in a bucket."""
 
 
 class Run(NamedTuple):

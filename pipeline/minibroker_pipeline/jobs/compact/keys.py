@@ -1,6 +1,6 @@
 """Hashes of keys: 128 bits, keyed. And the choice of the newest record of each key.
 
-SipHash-1-3 under a secret that each job draws anew: that two keys of a thousand million are taken for one has a chance
+SipHash-1-3 under a new secret of each job: that two keys of a thousand million are taken for one has a chance
 of less than one in 10**20, by accident or on purpose. Kafka's cleaner takes the 128 bits of MD5.
 """
 

@@ -1,4 +1,4 @@
-"""The records of some entries written anew as entries of one format."""
+"""The records of some entries written again as entries of one format."""
 
 from typing import Any, Final
 
@@ -64,7 +64,7 @@ def without(walked: Walked, lines: list[int]) -> Walked:
 
 
 class Rebuilder:
-    """Writes records anew."""
+    """Writes records again."""
 
     def __init__(self, settings: ConvertSettings, engine: RecordEngine) -> None:
         self._settings = settings

@@ -13,7 +13,7 @@ _LOST: Final = {
     "producers": "{:,} batches were an idempotent or transactional producer's",
     "damaged": "{:,} damaged entries, or stretches of bytes",
 }
-"""What of the counts is a loss, and how it is told."""
+"""The counts that are losses, each with its words in the report."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class ConvertCounts:
     entries_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-    #: Entries that were copied; those of which only the compression has changed; those whose records were written anew.
+    #: Entries that were copied; those with another compression only; those whose records were written again.
     copied: int = 0
     recompressed: int = 0
     rebuilt: int = 0

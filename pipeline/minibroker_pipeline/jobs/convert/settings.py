@@ -29,7 +29,7 @@ class ConvertSettings:
     Attributes:
         format: of the messages; None for the one that each entry has.
         codec: none, gzip, snappy, lz4 or zstd; None for the one that each entry has.
-        level: of the codec, None for its own; entries that have the codec already are compressed anew.
+        level: of the codec, None for its own; entries that have the codec already are compressed again.
         batch_bytes: uncompressed bytes of records up to which batches and wrappers are joined and beyond which they are
             split. None leaves them as they are, and joins single messages to batches of `batch.size`'s 16 KiB.
             Batches of idempotent producers stay as they are in v2: their sequence numbers count batches' records.

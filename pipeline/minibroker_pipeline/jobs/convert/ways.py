@@ -1,4 +1,4 @@
-"""Which way each entry of a log goes: copied, compressed anew, or written anew from its records."""
+"""Which way each entry of a log goes: copied, compressed again, or written again from its records."""
 
 from typing import Any, Final, NamedTuple
 

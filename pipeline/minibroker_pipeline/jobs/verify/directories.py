@@ -172,7 +172,7 @@ def _read(filesystem: FileSystem, path: str) -> bytes | None:
 
 
 def look_into(partition: Partition) -> list[Findings]:
-    """List the directory anew: sets segments, snapshots and epochs, and says what is wrong with names and small files.
+    """List the directory again: sets segments, snapshots and epochs, and says what is wrong with names and small files.
 
     `FileNotFoundError` when the directory has gone.
     """

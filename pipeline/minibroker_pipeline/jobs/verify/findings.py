@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 RESTORE: Final = (
     "take the segment from another replica or a backup; a reader with mode=permissive leaves out what is damaged"
 )
-REBUILD: Final = "with the broker stopped, delete this file: a broker makes it anew when it opens the log"
+REBUILD: Final = "with the broker stopped, delete this file: a broker makes it again when it opens the log"
 NOTHING: Final = "nothing: a broker that opens the log cuts it off"
 RENAME: Final = "give it its right name back, or move it out of the directory"
 

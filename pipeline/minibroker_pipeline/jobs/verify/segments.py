@@ -173,7 +173,7 @@ def _check_segment(task: SegmentTask, engine: RecordEngine, scanned: LogScan | N
     )
 
 
-_MADE_ANEW: Final = "nothing: a broker makes it anew when it opens the log"
+_MADE_ANEW: Final = "nothing: a broker makes it again when it opens the log"
 
 
 def _aborted(

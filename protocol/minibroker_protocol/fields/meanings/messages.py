@@ -127,7 +127,7 @@ MESSAGES: Final[dict[str, Meaning]] = table(
         "JoinGroupRequestProtocol.metadata": "The member's subscription, in bytes that the broker passes on.",
         "JoinGroupResponse.protocol_type": ("The kind of group.", 559),
         "JoinGroupResponse.leader": "The id of the member that shares out the partitions.",
-        "JoinGroupResponse.skip_assignment": ("The leader need not assign anew.", 814),
+        "JoinGroupResponse.skip_assignment": ("The leader need not assign again.", 814),
         "JoinGroupResponse.members": "All members and their subscriptions, for the leader alone.",
         "JoinGroupResponseMember.metadata": "The member's subscription.",
         "ConsumerProtocolSubscription.version": "The version of the subscription.",

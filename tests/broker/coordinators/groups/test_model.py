@@ -96,11 +96,11 @@ class GroupMachine(RuleBasedStateMachine):
                 client.leads = [each.member_id for each in response.members]
                 assert not client.leads or client.member_id in client.leads
 
-    @rule(number=clients, offers=st.sampled_from(OFFERS), version=st.sampled_from([3, 5, 8, 9]), anew=st.booleans())
-    def join(self, number: int, offers: Offers, version: int, *, anew: bool) -> None:
+    @rule(number=clients, offers=st.sampled_from(OFFERS), version=st.sampled_from([3, 5, 8, 9]), again=st.booleans())
+    def join(self, number: int, offers: Offers, version: int, *, again: bool) -> None:
         client = self.clients[number]
         instance = client.instance if version >= 5 else None
-        member_id = "" if anew else client.member_id
+        member_id = "" if again else client.member_id
         request = join_request("g", member_id, offers, instance=instance, session_ms=LONGEST_MS // 2)
         self.ask(client, request, version)
 

@@ -117,7 +117,7 @@ public final class ControlClient {
         return get(Lag.class, path("groups", group, "lag"));
     }
 
-    /** What a share group has in flight. */
+    /** The records that a share group has in flight. */
     public List<SharePartition> sharePartitions(String group) {
         return list(SharePartition.class, "partitions", call("GET", path("groups", group, "share-partitions"), null));
     }
