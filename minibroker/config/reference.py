@@ -20,11 +20,12 @@ minibroker takes Apache Kafka's own configuration names, with the types, default
 the others are read and checked, and change nothing. A broker key that is not listed here is ignored, as in Kafka, and
 `minibroker serve` names it on stderr; an unknown topic key is refused with INVALID_CONFIG.
 
-Six defaults differ in effect. Without `listeners` the broker listens on 127.0.0.1:9092. Without `log.dirs` and
+Seven defaults differ in effect. Without `listeners` the broker listens on 127.0.0.1:9092. Without `log.dirs` and
 `log.dir` the logs are in a temporary directory. Without `node.id` it is node 1. The first member of a group waits for
 no others (`group.initial.rebalance.delay.ms` is 0). Groups of the consumer protocol are served
-(`group.coordinator.rebalance.protocols`) and may change their protocol (`group.consumer.migration.policy`), as in
-Kafka 4. Of several `log.dirs` the first is used.
+(`group.coordinator.rebalance.protocols`) and may change their protocol (`group.consumer.migration.policy`), and share
+groups have the limit of locked records (`group.share.partition.max.record.locks`), as in Kafka 4. Of several `log.dirs`
+the first is used.
 """
 
 _BROKER = """

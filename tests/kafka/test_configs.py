@@ -32,6 +32,7 @@ CONFIG: Final = {"node.id": NODE, "log.retention.ms": "-1", "log.segment.delete.
 OTHERWISE_HERE: Final = {
     "group.initial.rebalance.delay.ms": "the first member of a group waits for nobody",
     "group.coordinator.rebalance.protocols": "groups of the consumer protocol are served, as in Kafka 4",
+    "group.share.partition.max.record.locks": "share groups are served by the rules of Kafka 4",
 }
 """Keys whose default is another one on purpose, and why; docs/configuration.md names them at its head."""
 ONLY_HERE: Final = {

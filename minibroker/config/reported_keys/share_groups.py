@@ -29,8 +29,8 @@ KEYS = (
               "The longest lock duration that a share group may be given."),
     ConfigKey("group.share.min.record.lock.duration.ms", INT, 15_000, Range(1000, 30_000), MEDIUM, REPORTED,
               "The shortest lock duration that a share group may be given."),
-    ConfigKey("group.share.partition.max.record.locks", INT, 200, Range(100, 10_000), MEDIUM, HONOURED,
-              "How many records of a partition a share group may have in hand at once; Kafka 4 has 2000."),
+    ConfigKey("group.share.partition.max.record.locks", INT, 2000, Range(100, 10_000), MEDIUM, HONOURED,
+              "How many records of a partition a share group may have in hand at once; 200 in Kafka 3.9."),
     ConfigKey("group.share.record.lock.duration.ms", INT, 30_000, Range(1000, 60_000), MEDIUM, HONOURED,
               "How long a record is locked for the member that got it."),
     *of_kafka_3(
