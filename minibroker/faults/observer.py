@@ -16,7 +16,7 @@ from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, LENGTH_SIZE, Entry, Journal, Origin
-from minibroker.inspection.kept import early_targets, names_itself, repeated_request_of, request_of
+from minibroker.inspection.kept import early_targets, names_itself, repeated_request_of, request_of, response_of
 from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.delayed import DelayedResponse
@@ -187,6 +187,10 @@ class RequestObserver:
         origin = Origin(connection, session.node.id, session.client_host, self._services.core)
         session.origin = origin
         return origin
+
+    def keep_response(self, way: ShortWay, response: Any, frame: bytes) -> Any:
+        """See `Observer`."""
+        return response_of(way.endpoint, response, frame)
 
     def is_plain(self, request: Any, way: ShortWay) -> bool:
         """See `Observer`."""

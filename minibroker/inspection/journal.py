@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from minibroker.errors import OperationError
 from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of
 from minibroker.inspection.message_json import detached, to_json
-from minibroker.requests.dispatch import encode_answers
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
@@ -146,12 +145,10 @@ class Entry:
         note = self._note
         if note is None or note.entry.ended_ms is None:
             return
-        frame = note.filled()
-        if frame is None:
-            data, _ = encode_answers([note.unfilled()])
-            frame = bytes(data)
-        self._response = frame
-        self._bytes_out = len(frame)
+        sent = note.sent()
+        if sent is None:
+            return
+        self._response, self._bytes_out = sent
         self._duration_ms = note.entry.ended_ms - self.began_ms
         self._note = None
 

@@ -1,9 +1,9 @@
 """Both ways of a broker that keeps a journal and has no faults.
 
 A request of the short way is noted as cheaply as it is served. A note is the answer itself (`routing.outcomes.Noted`),
-with a copy of the bytes that tell the request. The journal makes an entry of it when somebody reads it. All that is
-noted in one wake-up has the same times, so the clock is read twice for each wake-up, not for each request. A request of
-the long way has an entry at once.
+or stands beside an answer that is to be encoded (`NotedAnswer`), with a copy of the bytes that tell the request. The
+journal makes an entry of it when somebody reads it. All that is noted in one wake-up has the same times, so the clock
+is read twice for each wake-up, not for each request. A request of the long way has an entry at once.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.requests.dispatch import accept_large, noted, outcome_from, read, serve
 from minibroker.requests.repeats import UNKNOWN
+from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
 from minibroker_protocol.errors import DecodeError
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.clock import Clock
+    from minibroker.requests.same_request import KnownRequest
     from minibroker.requests.session import RepeatedRequests, Session
     from minibroker.routing.interceptors import Line, Observer
-    from minibroker.routing.outcomes import Noted
+    from minibroker.routing.outcomes import Filled, Noted
 
-_ARE_ENTRIES: Final = frozenset({Answer, Waiting, type(None)})
+_ARE_ENTRIES: Final = frozenset({Waiting, type(None)})
 """Outcomes that get an entry at once."""
 
 
@@ -48,6 +50,42 @@ class Turn:
         """One of the requests was answered, and the others are about to be."""
         if self.ended_ms is None:
             self.ended_ms = self._monotonic_ms()
+
+
+class NotedAnswer:
+    """A request of the short way whose answer is encoded, such as that to a Fetch: see `routing.outcomes.Noted`."""
+
+    __slots__ = ("_observer", "_sent", "correlation_id", "entry", "head", "known", "made", "number", "size", "way")
+
+    number: int
+
+    def __init__(
+        self,
+        observer: Observer,
+        way: SameRequest,
+        known: KnownRequest,
+        turn: Turn,
+        frame: memoryview,
+        correlation_id: int,
+    ) -> None:
+        self._observer = observer
+        self.way = way
+        self.known = known
+        self.entry = turn
+        self.correlation_id = correlation_id
+        self.head = bytes(frame)
+        self.size = len(frame)
+        self.made: Any = None
+        self._sent: tuple[Any, int] | None = None
+
+    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:
+        """It was answered: `frame` and `spliced` bytes of files are about to go to the client."""
+        self.entry.finish(response, frame)
+        self._sent = self._observer.keep_response(self.way, response, frame), len(frame) + spliced
+
+    def sent(self) -> tuple[Any, int] | None:
+        """See `Noted`."""
+        return self._sent
 
 
 class Noting:
@@ -84,15 +122,32 @@ class Noting:
         add = self._add
         if add is None or type(outcome) in _ARE_ENTRIES:
             return noted(outcome, self._entry(turn, frame, repeats))
-        filled = cast("Noted", outcome)
-        known = filled.known
+        if type(outcome) is Answer:
+            return self._note_answer(outcome, turn, frame, repeats, add)
+        note = cast("Noted", outcome)
+        if not self._is_plain(note.known, note.way):
+            return noted(outcome, self._entry(turn, frame, repeats))
+        cast("Filled", outcome).note(turn, frame)
+        add(note)
+        return outcome
+
+    def _note_answer(
+        self, answer: Answer, turn: Turn, frame: memoryview, repeats: RepeatedRequests, add: Callable[[Noted], None]
+    ) -> Answer:
+        way = repeats.way(frame)[0]
+        known = way.known(frame) if isinstance(way, SameRequest) else None  # of a Produce only the head is kept
+        if known is None or not self._is_plain(known, way):
+            return cast("Answer", noted(answer, self._entry(turn, frame, repeats)))
+        note = NotedAnswer(self._observer, way, known, turn, frame, answer.correlation_id)
+        add(note)
+        return Answer(answer[0], answer[1], answer[2], answer[3], note, answer[5])
+
+    def _is_plain(self, known: Any, way: Any) -> bool:
+        """Whether a request names all its targets itself: see `Noted`."""
         if known.is_plain is None:
-            known.is_plain = self._observer.is_plain(known.request, filled.way)
-        if not known.is_plain:
-            return noted(filled, self._entry(turn, frame, repeats))
-        filled.note(turn, frame)
-        add(filled)
-        return filled
+            known.is_plain = self._observer.is_plain(known.request, way)
+        is_plain: bool = known.is_plain
+        return is_plain
 
     def take_whole(self, frame: memoryview, session: Session, repeats: RepeatedRequests | None = None) -> AnyOutcome:
         """`dispatch.accept_whole`, noted; `repeats` learns the request."""

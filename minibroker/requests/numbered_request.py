@@ -97,9 +97,10 @@ class NumberedRequest(SameRequest):
         self._size = len(frame)
         self._one = KnownRequest(request, response if self._keeps_response else None)
 
-    def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:  # noqa: ARG002 - it remembers but one
-        """See `repeats.ShortWay`."""
-        return None if self._one is None else self._one.request, None
+    def known(self, frame: memoryview) -> KnownRequest:  # noqa: ARG002 - it remembers but one
+        """See `SameRequest`."""
+        assert self._one is not None
+        return self._one
 
 
 def _form_of(frame: memoryview, request: Any, numbers: list[Number], version: int) -> Struct | None:

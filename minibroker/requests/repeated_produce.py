@@ -12,6 +12,7 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from minibroker.requests.dispatch import encode_answers
 from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional, is_v2
 from minibroker.requests.partition_append import append_to
 from minibroker.requests.repeats import BODY, UNKNOWN, Template
@@ -151,6 +152,11 @@ class Appended(PartitionProduceResponse):
         version = known.call.api_version
         is_flexible = version >= _FIRST_FLEXIBLE
         return Answer(known.response(self), version, self.correlation_id, is_flexible, self.entry)
+
+    def sent(self) -> tuple[bytes, int]:
+        """See `routing.outcomes.Noted`."""
+        frame = self.filled() or bytes(encode_answers([self.unfilled()])[0])
+        return frame, len(frame)
 
     def note(self, turn: Any, frame: memoryview) -> None:
         """See `Filled`. Of the records only the head of their batch is kept."""

@@ -78,6 +78,11 @@ class Repeated:
         way = self.way
         return Answer(self._response, way.call.api_version, self.correlation_id, way.flexible_header, self.entry)
 
+    def sent(self) -> tuple[bytes, int]:
+        """See `routing.outcomes.Noted`."""
+        frame = self.filled()
+        return frame, len(frame)
+
     def note(self, turn: Any, frame: memoryview) -> None:
         """See `Filled`."""
         self.entry = turn
@@ -135,4 +140,8 @@ class SameRequest:
 
     def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
         """See `repeats.ShortWay`."""
-        return self._known[bytes(frame[BODY:])].request, None
+        return self.known(frame).request, None
+
+    def known(self, frame: memoryview) -> KnownRequest:
+        """The remembered request of a frame that was taken."""
+        return self._known[bytes(frame[BODY:])]

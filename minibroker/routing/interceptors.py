@@ -83,6 +83,10 @@ class Observer(Protocol):
         """Give a session its `origin`, and return it."""
         ...
 
+    def keep_response(self, way: Any, response: Any, frame: bytes) -> Any:
+        """The form in which the journal keeps a response that has left by a `repeats.ShortWay`."""
+        ...
+
     def is_plain(self, request: Any, way: Any) -> bool:
         """Whether a request of a short way names all its targets itself, each time that it comes."""
         ...

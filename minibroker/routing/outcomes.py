@@ -59,17 +59,19 @@ class Filled(Protocol):
         ...
 
 
-class Noted(Filled, Protocol):
-    """An answer that is in the journal, and stands there for its request, too.
+class Noted(Protocol):
+    """The stand-in for a request in the journal until somebody reads it: a `Filled` answer, or a note beside an answer.
 
     Attributes:
         way, known: the short way that it has taken, and the request as that remembers it: its `request`, and whether
             this names all its targets itself (`is_plain`, None before somebody has asked). They are there before it is
             noted.
+        entry: the times of its wake-up (`requests.noting.Turn`).
         number, made: its number in the journal, and its entry there; None before somebody has asked.
         head, size: the bytes that tell the request, and the size of its frame.
     """
 
+    entry: Any
     correlation_id: int
     way: Any
     known: Any
@@ -77,6 +79,10 @@ class Noted(Filled, Protocol):
     made: Any
     head: bytes
     size: int
+
+    def sent(self) -> tuple[Any, int] | None:
+        """The answer in a form of `inspection.kept`, and its size; None for one that has not left."""
+        ...
 
 
 Outcome = Answer | Waiting | None

@@ -313,6 +313,34 @@ def test_a_repeated_request_has_its_entry_before_it_is_answered(tapped: Tapped, 
     assert {each.request.topic_data[0].partition_data[0].records for each in (*entries, last)} == {records}
 
 
+def test_a_repeated_fetch_is_noted_beside_its_answer(tapped: Tapped, journal: Journal) -> None:
+    tapped.produce(batch(b"a", b"b"))
+    session = tapped.session(repeats=Repeats())
+    take = compose(tapped.services, None, Line())
+    frame = frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
+
+    def fetched() -> Answer:
+        outcome = take(memoryview(bytearray(frame)), session)
+        assert isinstance(outcome, Answer)
+        return outcome
+
+    for _ in range(2):
+        encode_answers([fetched()])
+    journal.clear()
+    with patch.object(Entry, "__init__", side_effect=AssertionError):
+        answers = [fetched(), fetched()]
+    entries = list(journal)
+    assert [(each.response, each.duration_ms, each.bytes_out) for each in entries] == [(None, None, 0)] * 2
+    tapped.clock.advance(7)
+    data, splices = encode_answers(answers)
+    assert [(each.duration_ms, each.is_answered, each.targets) for each in entries] == [
+        (7, True, (Target("t", 0),))
+    ] * 2
+    assert sum(each.bytes_out for each in entries) == len(data) + sum(splice.size for _, splice in splices)
+    assert {fetched_records(each) for each in entries} == {RecordsSummary(len(batch(b"a", b"b")), 1, 2)}
+    assert entries[0].to_json()["request"] == entries[1].to_json()["request"]
+
+
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
     frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MOST_BYTES
     compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
