@@ -146,7 +146,7 @@ def attack(
     """
     chosen = BY_NAME[case]
     probe = _Probe(address)
-    with Target(address, case[:24]) as target:
+    with Target(address, case[:24], tuple(control)) as target:
         made = chosen.make(target, size)
         with Connection(address) as connection:  # it may have been made to serve more
             served = connection.api_keys()

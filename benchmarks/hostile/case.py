@@ -50,11 +50,13 @@ class Target:
     Args:
         address: of its plain listener.
         tag: begins the names of all that the case makes.
+        control: the address of its control plane; None without one.
     """
 
-    def __init__(self, address: Address, tag: str) -> None:
+    def __init__(self, address: Address, tag: str, control: Address | None = None) -> None:
         self.address = address
         self.tag = tag
+        self.control = control
         self._client = SocketClient(address)
         self._client.socket.settimeout(TIMEOUT_S)
 

@@ -7,7 +7,7 @@ Only logs that someone has used are looked at, since a look would open the other
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
@@ -24,9 +25,13 @@ from minibroker.errors import OperationError
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
+from minibroker.operations.views.slicing import in_slices
 from minibroker.server.node_listener import NodeListener
 from minibroker.services import Services
+from minibroker.support.slices import Steps
 
+_STEP: Final = 100
+"""Partitions that are looked at in one step."""
 _Labelled = dict[tuple[str, ...], float]
 
 
@@ -89,18 +94,7 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     """Take the numbers. On the broker's loop."""
     services = broker.services
     services.core.writes.commit()
-    found = Scrape()
-    partitions = [partition for topic in services.core.topics for partition in topic.partitions]
-    _count_brokers(broker, partitions, found)
-    _measure_logs(partitions, found)
-    _count_groups(broker, found)
-    _count_shares(services, found)
-    gauges = found.gauges
-    gauges["kafka_controller_kafkacontroller_globaltopiccount"] = sum(1 for _ in services.core.topics)
-    gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
-    gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = sum(
-        partition.leader is None for partition in partitions
-    )
+    found = await in_slices(services, _counted(services))
     for fault in await broker.faults.list():
         place = (fault.api or "*", fault.action or "delay")
         found.fired[place] = found.fired.get(place, 0) + fault.fired
@@ -109,13 +103,38 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     return found
 
 
-def _count_brokers(broker: AsyncOperations, partitions: Iterable[Partition], found: Scrape) -> None:
-    cluster = broker.services.core.cluster
+def _counted(services: Services) -> Steps[Scrape]:
+    """The numbers that have to be counted, topic by topic and group by group."""
+    found = Scrape()
+    topics = tuple(services.core.topics)
+    yield from _count_brokers(services, topics, found)
+    yield from _measure_logs(topics, found)
+    yield from _count_groups(services, found)
+    yield from _count_shares(services, found)
+    return found
+
+
+def _partitions(topics: Iterable[Topic]) -> Iterator[Partition | None]:
+    """All partitions, and None now and then, when others may be served."""
+    for count, partition in enumerate((each for topic in topics for each in topic.partitions), 1):
+        yield partition
+        if not count % _STEP:
+            yield None
+
+
+def _count_brokers(services: Services, topics: Sequence[Topic], found: Scrape) -> Steps[None]:
+    cluster = services.core.cluster
     led: Counter[int] = Counter()
     lacking: Counter[int] = Counter()
     under: Counter[int] = Counter()
     kept: Counter[int] = Counter()
-    for partition in partitions:
+    count = offline = 0
+    for partition in _partitions(topics):
+        if partition is None:
+            yield
+            continue
+        count += 1
+        offline += partition.leader is None
         kept.update(partition.replicas)
         if partition.leader is not None:
             led[partition.leader.id] += 1
@@ -140,10 +159,16 @@ def _count_brokers(broker: AsyncOperations, partitions: Iterable[Partition], fou
     up = len(cluster.up)
     found.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
     found.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
+    found.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(topics)
+    found.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = count
+    found.gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = offline
 
 
-def _measure_logs(partitions: Iterable[Partition], found: Scrape) -> None:
-    for partition in partitions:
+def _measure_logs(topics: Sequence[Topic], found: Scrape) -> Steps[None]:
+    for partition in _partitions(topics):
+        if partition is None:
+            yield
+            continue
         log = partition.opened_log
         if log is None:
             continue
@@ -155,28 +180,30 @@ def _measure_logs(partitions: Iterable[Partition], found: Scrape) -> None:
             found.logs.setdefault(name, {})[partition.topic.name, str(partition.index)] = number
 
 
-def _count_groups(broker: AsyncOperations, found: Scrape) -> None:
-    services = broker.services
+def _count_groups(services: Services, found: Scrape) -> Steps[None]:
     coordinator = services.made_groups  # a scrape makes none
     groups = [] if coordinator is None else list(coordinator.store.groups())
-    states = Counter(group.state.value for group in groups)
+    states: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    offsets = 0
+    for group in groups:
+        states[group.state.value] += 1
+        kinds[group.kind] += 1
+        offsets += sum(map(len, group.offsets.committed.values()))
+        with contextlib.suppress(OperationError):  # its coordinator has moved
+            for (topic, index), behind in (yield from group_lag(services, group.group_id)).items():
+                found.lag[group.group_id, topic, str(index)] = behind
+        yield
     prefix = "kafka_coordinator_group_groupmetadatamanager_num"
     found.gauges[f"{prefix}groups"] = len(groups)
-    found.gauges[f"{prefix}offsets"] = sum(
-        len(partitions) for group in groups for partitions in group.offsets.committed.values()
-    )
+    found.gauges[f"{prefix}offsets"] = offsets
     for each in GroupState:
         found.gauges[f"{prefix}groups{each.value.lower()}"] = states[each.value]
-    kinds = Counter(group.kind for group in groups)
     for kind in (Group.kind, ConsumerGroup.kind, ShareGroup.kind):
         found.group_types[kind,] = kinds[kind]
-    for group in groups:
-        with contextlib.suppress(OperationError):  # its coordinator has moved
-            for (topic, index), behind in group_lag(services, group.group_id).items():
-                found.lag[group.group_id, topic, str(index)] = behind
 
 
-def _count_shares(services: Services, found: Scrape) -> None:
+def _count_shares(services: Services, found: Scrape) -> Steps[None]:
     manager = services.made_share_partitions  # a scrape makes none
     for node in services.core.cluster.nodes.values():
         sessions = 0, 0
@@ -189,6 +216,7 @@ def _count_shares(services: Services, found: Scrape) -> None:
         topic = services.core.topics.with_id(key.topic_id)
         if topic is not None:
             found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
+        yield
 
 
 class _Numbers(Collector):

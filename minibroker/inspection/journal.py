@@ -18,6 +18,7 @@ from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.slices import drain
 from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from minibroker.requests.declarations import Target
     from minibroker.requests.endpoints import Endpoint
     from minibroker.routing.outcomes import Noted
+    from minibroker.support.slices import Steps
 
 Moment = tuple[int, float]
 """A time as `Clock.now_ms` and `Clock.monotonic_ms` tell it."""
 
 DEFAULT_CAPACITY: Final = 10_000
+_STEP: Final = 16
+"""Entries that are looked at in one step: some may have to be decoded."""
 LENGTH_SIZE: Final = 4
 """Bytes of a frame's length field."""
 
@@ -291,6 +295,11 @@ class Entry:
         }
 
 
+def _entry(kept: Entry | Noted) -> Entry:
+    """A request as an entry; one that was noted becomes it."""
+    return kept if isinstance(kept, Entry) else Entry.noted(kept)
+
+
 def error_codes_of(message: Any) -> Iterator[int]:
     """Every error code in a message, also those within its structures."""
     if not is_dataclass(message):
@@ -320,8 +329,7 @@ class Journal:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        entry_of = Entry.noted
-        return iter([each if isinstance(each, Entry) else entry_of(each) for each in tuple(self._entries)])
+        return map(_entry, tuple(self._entries))
 
     @property
     def count(self) -> int:
@@ -355,19 +363,38 @@ class Journal:
         `after` leaves out those up to a number. ValueError for an error, and OperationError for an API, that Kafka does
         not have.
         """
+        fitting = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
+        return drain(fitting)
+
+    def find(
+        self,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: ErrorCode | str | int | None = None,
+        after: int = 0,
+    ) -> Steps[list[Entry]]:
+        """`entries` in steps, for whoever has clients to serve meanwhile."""
         is_api = None if api is None else matcher_of_apis(api)
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)
-        return [
-            each
-            for each in self
-            if each.number > after
-            and (is_api is None or is_api(each.api))
-            and (is_client is None or is_client(each.client_id or ""))
-            and (is_topic is None or any(map(is_topic, each.topics)))
-            and (is_group is None or any(map(is_group, each.groups)))
-            and (code is None or code in each.error_codes)
-        ]
+        found: list[Entry] = []
+        for count, kept in enumerate(tuple(self._entries), 1):
+            if kept.number > after:
+                each = _entry(kept)
+                if (
+                    (is_api is None or is_api(each.api))
+                    and (is_client is None or is_client(each.client_id or ""))
+                    and (is_topic is None or any(map(is_topic, each.topics)))
+                    and (is_group is None or any(map(is_group, each.groups)))
+                    and (code is None or code in each.error_codes)
+                ):
+                    found.append(each)
+            if not count % _STEP:
+                yield
+        return found
 
 
 def matcher_of_apis(pattern: str) -> Callable[[str], bool]:

@@ -65,8 +65,9 @@ class AsyncOperations:
     async def topics(self) -> "dict[str, TopicDescription]":
         """All topics, by name."""
         from minibroker.operations.topics import describe_topics  # noqa: PLC0415 - see above
+        from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
 
-        return describe_topics(self.services)
+        return await in_slices(self.services, describe_topics(self.services))
 
     async def create_topic(
         self,
@@ -343,7 +344,7 @@ class AsyncOperations:
         from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
 
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await wait_for_requests(self.requests, count, filters, self._patience(timeout))
+        return await wait_for_requests(self.services, self.requests, count, filters, self._patience(timeout))
 
     # Faults
 

@@ -93,9 +93,11 @@ class AsyncConsumerGroup:
     async def lag(self) -> "dict[TopicPartition, int]":
         """The offsets that the group is behind, by (topic, partition)."""
         from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
+        from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
 
-        await group_loaded(self._broker.services, self.group_id)
-        return group_lag(self._broker.services, self._checked_id())
+        services = self._broker.services
+        await group_loaded(services, self.group_id)
+        return await in_slices(services, group_lag(services, self._checked_id()))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.

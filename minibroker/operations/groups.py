@@ -16,12 +16,13 @@ from minibroker.coordinators.groups.streams.group import ASSIGNOR as STICKY
 from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.errors import ConflictError, OperationError, is_the_callers
-from minibroker.operations.share_groups import described_at_once, states_loaded
+from minibroker.operations.share_groups import described_at_once, partitions_described, states_loaded
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
 from minibroker.services import Services
 from minibroker.support.callers import warn_caller
+from minibroker.support.slices import Steps
 from minibroker.support.suggestions import misspelling
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
@@ -178,7 +179,7 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
     }
 
 
-def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
+def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, int]]:
     """The offsets that a group is behind the end of each partition that it has committed for or is assigned.
 
     Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
@@ -188,11 +189,13 @@ def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
     services.core.writes.commit()
     group = find_group(services, group_id)
     if isinstance(group, ShareGroup):
-        shared = sorted(described_at_once(services, group).items())
-        return {place: each.lag for place, each in shared if each.lag is not None}
+        shared = yield from partitions_described(services, group_id)
+        return {place: each.lag for place, each in sorted(shared.items()) if each.lag is not None}
     committed = committed_offsets(services, group_id)
+    yield
     described = describe_group(services, group_id)
     assigned = {place for member in described.members for place in member.partitions or ()}
+    yield
     lag: dict[TopicPartition, int] = {}
     for name, index in sorted(committed.keys() | assigned):
         topic = services.core.topics.get(name)
@@ -200,6 +203,7 @@ def group_lag(services: Services, group_id: str) -> dict[TopicPartition, int]:
         if partition is not None:
             log = partition.log
             lag[name, index] = max(0, log.high_watermark - committed.get((name, index), log.log_start_offset))
+        yield
     return lag
 
 

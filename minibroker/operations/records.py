@@ -6,6 +6,7 @@ have their turn.
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
@@ -15,7 +16,12 @@ from minibroker.cluster.topics import Topic
 from minibroker.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
 from minibroker.services import Services
-from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
+from minibroker.support.slices import Steps
+from minibroker_protocol.records import BatchHeader, Record, TimestampType, iter_batches
+from minibroker_protocol.records.batch import Batch
+from minibroker_protocol.records.compression import bytes_in_steps
+from minibroker_protocol.records.legacy import LegacyRecordBatch
+from minibroker_protocol.records.record import read_records as decoded
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn
 
@@ -26,6 +32,8 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 _READ_BYTES: Final = 1 << 20
 _SLICE: Final = 500
 """Records that are decoded at once, which takes about a millisecond."""
+_SLICE_BYTES: Final = 1 << 20
+"""Bytes of keys and values that are copied at once."""
 _COMMITTED: Final = "read_committed"
 _TIMESTAMP_TYPES: Final = {
     TimestampType.NO_TIMESTAMP_TYPE: "NoTimestampType",
@@ -211,18 +219,20 @@ def _end(partition: Partition, *, committed: bool) -> int:
 
 
 def _slices(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[list[ConsumerRecord]]:
-    """The records, `_SLICE` or fewer at a time; what is left of a read comes alone, and may be nothing."""
+    """The records, `_SLICE` or fewer at a time; what came before a step comes alone, and may be nothing."""
     found: list[ConsumerRecord] = []
+    size = 0
     for record in _records_of(partition, start, end, committed=committed):
         if record is not None:
             found.append(record)
-        if record is None or len(found) == _SLICE:
+            size += len(record.key or b"") + len(record.value or b"")
+        if record is None or len(found) == _SLICE or size >= _SLICE_BYTES:
             yield found
-            found = []
+            found, size = [], 0
 
 
 def _records_of(partition: Partition, start: int, end: int, *, committed: bool) -> Iterator[ConsumerRecord | None]:
-    """The records, and None at the end of each read, behind which the log may have changed."""
+    """The records, and None after each step of work without one, and at the end of each read."""
     log = partition.log
     first = offset = max(start, log.log_start_offset)
     aborted = _Aborted(log, offset, end) if committed else None
@@ -236,7 +246,7 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
             if header.is_control or (aborted is not None and aborted.covers(header)):
                 continue
             codec = header.codec.name.lower()
-            for record in batch:
+            for record in (yield from _unpacked(batch)):
                 if first <= record.offset < end:
                     yield ConsumerRecord(
                         partition.topic.name,
@@ -254,17 +264,29 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
         yield None
 
 
+def _unpacked(batch: Batch) -> Steps[Iterator[Record]]:
+    """The records of a batch, which is unpacked in steps."""
+    if isinstance(batch, LegacyRecordBatch):
+        return (yield from batch.records_in_steps())
+    if batch.header.record_count <= 0:
+        return iter(batch)
+    data = yield from batch.records_data_in_steps()
+    return decoded((yield from bytes_in_steps(data)), batch.header)
+
+
 class _Aborted:
     """The aborted transactions of a stretch of a log. A producer has one transaction at a time."""
 
     def __init__(self, log: Log, start: int, end: int) -> None:
-        self._spans: dict[int, list[AbortedTxn]] = {}
+        self._spans: dict[int, deque[AbortedTxn]] = {}
         for each in log.aborted_transactions(start, end) if start < end else ():
-            self._spans.setdefault(each.producer_id, []).append(each)
+            self._spans.setdefault(each.producer_id, deque()).append(each)
 
     def covers(self, header: BatchHeader) -> bool:
-        """Does the batch belong to one of them?"""
-        return header.is_transactional and any(
-            span.first_offset <= header.base_offset <= span.last_offset
-            for span in self._spans.get(header.producer_id, ())
-        )
+        """Does the batch belong to one of them? Batches are asked for in the order of the log."""
+        spans = self._spans.get(header.producer_id)
+        if not spans or not header.is_transactional:
+            return False
+        while spans and spans[0].last_offset < header.base_offset:
+            spans.popleft()
+        return bool(spans) and spans[0].first_offset <= header.base_offset

@@ -5,13 +5,16 @@ from typing import Any
 
 from minibroker.errors import is_the_callers
 from minibroker.inspection.journal import Entry, Journal
-from minibroker.operations.waiting import check_not_negative, until
+from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.waiting import check_not_negative, eventually
 from minibroker.operations.wording import counted
+from minibroker.services import Services
 
 __tracebackhide__ = is_the_callers
 
 
 async def wait_for_requests(
+    services: Services,
     journal: Journal,
     count: int,
     filters: dict[str, Any],
@@ -20,8 +23,8 @@ async def wait_for_requests(
     """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` tells what came."""
     check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
-    def look() -> list[Entry] | None:
-        found = journal.entries(**filters)
+    async def look() -> list[Entry] | None:
+        found = await in_slices(services, journal.find(**filters))
         return found if len(found) >= count else None
 
     def complain() -> str:
@@ -31,4 +34,4 @@ async def wait_for_requests(
         expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
         return f"{expected}, {fitting} came; all: {came or 'none'}"
 
-    return await until(look, complain, timeout)
+    return await eventually(look, complain, timeout)

@@ -92,7 +92,7 @@ async def share_partitions(services: Services, group_id: str) -> dict[TopicParti
     """
     services.core.writes.commit()
     await states_loaded(services, group_id)
-    return await in_slices(services, _described(services, group_id))
+    return await in_slices(services, partitions_described(services, group_id))
 
 
 async def states_loaded(services: Services, group_id: str) -> None:
@@ -107,7 +107,8 @@ async def states_loaded(services: Services, group_id: str) -> None:
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
 
 
-def _described(services: Services, group_id: str) -> Steps[dict[TopicPartition, SharePartitionDescription]]:
+def partitions_described(services: Services, group_id: str) -> Steps[dict[TopicPartition, SharePartitionDescription]]:
+    """`share_partitions` of what is known now."""
     group = services.groups.store.find(group_id)
     if group is not None and not isinstance(group, ShareGroup):
         raise ConflictError(f"group {group_id!r} is of type {group.kind}, not {ShareGroup.kind}")

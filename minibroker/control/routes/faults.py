@@ -165,5 +165,8 @@ def _shown(fault_id: str, fault: Fault) -> InstalledFault:
 
 def _with_hits(fault_id: str, fault: Fault) -> FaultHits:
     return FaultHits(
-        id=fault_id, fired=fault.fired, fault=fault.to_json(), hits=[entry_json(each) for each in fault.hits]
+        id=fault_id,
+        fired=fault.fired,
+        fault=fault.to_json(),
+        hits=[JournalEntry.model_validate(entry_json(each)) for each in fault.hits],
     )

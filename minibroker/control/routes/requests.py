@@ -13,6 +13,8 @@ from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Entry, Journal, error_code
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.views.slicing import in_slices
+from minibroker.support.slices import Steps
 
 
 class JournalSize(Body):
@@ -76,9 +78,9 @@ _MOST = 10_000
 _Pattern = Annotated[str | None, Query(description="A name, in which * and ? are wildcards.")]
 
 
-def entry_json(entry: Entry) -> JournalEntry:
-    """An entry, whose own fields are named here as in Python. On the broker's thread."""
-    return JournalEntry.model_validate({_snake_case(name): value for name, value in entry.to_json().items()})
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """A `JournalEntry`, whose own fields are named as in Python. On the broker's thread."""
+    return {_snake_case(name): value for name, value in entry.to_json().items()}
 
 
 @router.get("/journal", openapi_extra=calls("requests"))
@@ -122,11 +124,12 @@ async def list_requests(
     """Requests of clients and their responses that match all that is given. 409 unless a journal is kept."""
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
-    async def work(broker: AsyncOperations) -> JournalEntries:
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
         journal = _journal(broker)
-        return _entries(journal, journal.entries(**filters, error=_error(error), after=after)[-limit:])
+        steps = _fitting(journal, journal.find(**filters, error=_error(error), after=after), limit)
+        return await in_slices(broker.services, steps)
 
-    return await on_broker(work)
+    return JournalEntries.model_validate(await on_broker(work))
 
 
 @router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
@@ -143,7 +146,7 @@ async def forget_requests(on_broker: OnBroker) -> None:
 async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> JournalEntries:
     """Wait for so many requests that fit all that is given, and return all there are."""
 
-    async def work(broker: AsyncOperations) -> JournalEntries:
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
         journal = _journal(broker)
         found = await broker.wait_for_requests(
             wait.count,
@@ -154,13 +157,23 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> JournalEn
             error=_error(wait.error),
             timeout=wait.timeout,
         )
-        return _entries(journal, found)
+        return await in_slices(broker.services, _entries(journal, found))
 
-    return await on_broker(work)
+    return JournalEntries.model_validate(await on_broker(work))
 
 
-def _entries(journal: Journal, entries: list[Entry]) -> JournalEntries:
-    return JournalEntries(count=journal.count, requests=[entry_json(each) for each in entries])
+def _fitting(journal: Journal, found: Steps[list[Entry]], limit: int) -> Steps[dict[str, Any]]:
+    """The newest entries of those that are found."""
+    return (yield from _entries(journal, (yield from found)[-limit:]))
+
+
+def _entries(journal: Journal, entries: list[Entry]) -> Steps[dict[str, Any]]:
+    """The fields of `JournalEntries`."""
+    requests: list[dict[str, Any]] = []
+    for each in entries:
+        requests.append(entry_json(each))
+        yield
+    return {"count": journal.count, "requests": requests}
 
 
 def _journal(broker: AsyncOperations) -> Journal:

@@ -10,8 +10,8 @@ from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import OperationError
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.records import topic_of
 from minibroker.operations.topics import TopicDescription, topics_page
+from minibroker.operations.topics import describe_topic as describe
 
 
 class NewTopic(Body):
@@ -77,7 +77,7 @@ async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
         if new.name is not None:
             return await broker.create_topic(new.name, new.partitions, replication_factor=factor, configs=configs)
         name = await broker.fresh_topic(new.prefix or "", new.partitions, replication_factor=factor, configs=configs)
-        return (await broker.topics())[name]
+        return describe(broker.services, name)
 
     return Topic.model_validate(await on_broker(work))
 
@@ -87,7 +87,7 @@ async def describe_topic(topic: str, on_broker: OnBroker) -> Topic:
     """One topic."""
 
     async def work(broker: AsyncOperations) -> TopicDescription:
-        return (await broker.topics())[topic_of(broker.services, topic).name]
+        return describe(broker.services, topic)
 
     return Topic.model_validate(await on_broker(work))
 
