@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from minibroker.cli.certificates import add_parser as add_certificates_parser
 from minibroker.cli.dump import add_parser as add_dump_parser
@@ -19,6 +19,7 @@ from minibroker.cli.grade import add_parser as add_grade_parser
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.trace import add_parser as add_trace_parser
+from minibroker.cli.variables import in_container, with_variable
 from minibroker.config import parse_properties
 from minibroker.support.suggestions import suggestion
 from minibroker.version import __version__
@@ -37,22 +38,32 @@ _logger: Final = logging.getLogger("minibroker")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options, unknown = make_parser(arguments).parse_known_args(arguments)
-    if unknown:
-        known = [f"--{name.replace('_', '-')}" for name in vars(options)]
-        hint = suggestion(unknown[0].partition("=")[0], known)
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    run: Callable[[argparse.Namespace], int] = options.run
     try:
+        options, unknown = make_parser(arguments).parse_known_args(arguments)
+        if unknown:
+            known = [f"--{name.replace('_', '-')}" for name in vars(options)]
+            hint = suggestion(unknown[0].partition("=")[0], known)
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except (ValueError, OSError) as error:
         print(f"minibroker: {_reason(error)}", file=sys.stderr)  # noqa: T201 - the user's message
         return 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that shows no usage in a container, where options come from variables."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments. ValueError in a container; elsewhere it ends the process with status 2."""
+        if in_container():
+            raise ValueError(message)
+        super().error(message)
+
+
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of these arguments: the many options of a command that they do not name are left out."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="minibroker",
         description="A Kafka-protocol broker emulator: real clients, real segment files, one small process.",
     )
@@ -359,5 +370,7 @@ def _first(properties: Mapping[str, str], name: str) -> str | None:
 
 def _reason(error: ValueError | OSError) -> str:
     if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    return str(error)
+        reason = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    else:
+        reason = str(error)
+    return with_variable(reason) if in_container() else reason

@@ -95,13 +95,27 @@ def served_listeners(configs: Mapping[str, str], text: str, source: str) -> list
 
 
 def advertised_addresses(configs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """The addresses in `advertised.listeners`, by the listener's name; wildcards are no address. ListenerError."""
+    """The addresses in `advertised.listeners`, by the listener's name; an empty host is no address.
+
+    ListenerError for 0.0.0.0, as `KafkaConfig` refuses it.
+    """
     entries = parse_listeners("advertised.listeners", configs.get("advertised.listeners", ""))
+    for entry in entries:
+        if entry.host == _ALL_INTERFACES:
+            raise ListenerError(
+                f"advertised.listeners: {entry.name}://{entry.host}:{entry.port} is an address that clients cannot "
+                "connect to; name the host by which they reach the broker, such as localhost"
+            )
     return {entry.name: (entry.host.strip("[]"), entry.port) for entry in entries if entry.host not in WILDCARDS}
 
 
 def _protocol(name: str, protocols: Mapping[str, str], source: str) -> str:
     protocol = protocols.get(name, name)
+    if protocol not in PROTOCOLS and name in protocols:
+        raise ListenerError(
+            f"listener.security.protocol.map: {name}:{protocol} has no known security protocol; it must be one of "
+            f"{', '.join(PROTOCOLS)}"
+        )
     if protocol not in PROTOCOLS:
         raise ListenerError(
             f"{source}: no security protocol is defined for the listener {name} in listener.security.protocol.map; "

@@ -36,6 +36,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
+from minibroker.cli import variables
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
 from minibroker.container import files, lists, vendors
@@ -51,20 +52,6 @@ _DEFAULT_LISTENERS = "PLAINTEXT://:9092"
 _DEFAULT_PORT = 9092
 _DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
 
-_PLAIN_OPTIONS = {
-    "MINIBROKER_LISTEN": "--listen",
-    "MINIBROKER_ADVERTISE": "--advertise",
-    "MINIBROKER_DATA_DIR": "--data-dir",
-    "MINIBROKER_CONFIG": "--config",
-    "MINIBROKER_READY_FILE": "--ready-file",
-    "MINIBROKER_BROKERS": "--brokers",
-    "MINIBROKER_CONTROL": "--control",
-    "MINIBROKER_EMULATE": "--emulate",
-    "MINIBROKER_FAULTS": "--faults",
-    "MINIBROKER_JOURNAL": "--journal",
-    "MINIBROKER_LOG_FORMAT": "--log-format",
-    "MINIBROKER_SEED_DATA": "--seed-data",
-}
 _TOPICS = "MINIBROKER_TOPICS"
 _ADMIN_API = "MINIBROKER_ADMIN_API"
 _REDPANDA = "--redpanda"
@@ -88,18 +75,8 @@ _MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 """The mechanisms of bitnami/kafka, unless a variable names others."""
 # What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
 _SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
-# Files of the images, and the keys that they stand for.
-_SECRET_FILES = {
-    "ssl.keystore.filename": "ssl.keystore.location",
-    "ssl.keystore.credentials": "ssl.keystore.password",
-    "ssl.key.credentials": "ssl.key.password",
-    "ssl.truststore.filename": "ssl.truststore.location",
-    "ssl.truststore.credentials": "ssl.truststore.password",
-}
-_SECRET = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
 _HIDDEN = "[hidden]"
 """As Kafka shows passwords."""
-_CLUSTER_IDS = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 # These become options of their own.
 _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 
@@ -107,15 +84,10 @@ _CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
 def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
     """Collect the KAFKA_ variables that are broker configs, under Kafka's own names."""
     return {
-        _config_name(name): value
+        variables.config_name(name): value
         for name, value in sorted(environment.items())
         if name.startswith("KAFKA_") and not _NOT_CONFIGS.fullmatch(name) and not _SERVICE_LINKS.fullmatch(name)
     }
-
-
-def _config_name(variable: str) -> str:
-    name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower()
-    return name.replace("_", ".").replace("...", "-").replace("..", "_")
 
 
 def listener_list(configs: Mapping[str, str]) -> str:
@@ -152,11 +124,11 @@ def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
 def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
     """Read the images' own variables for TLS and SASL, under Kafka's names. Raises OSError and ValueError."""
     found: dict[str, str] = {}
-    for variable, key in _SECRET_FILES.items():
+    for variable, key in variables.IMAGE_FILES.items():
         name = configs.get(variable)
         if name and not configs.get(key):
             path = os.path.join(SECRETS_DIR, name)
-            found[key] = path if key.endswith(".location") else _first_line(_variable_of(variable), path)
+            found[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
     java_options = environment.get("KAFKA_OPTS", "")
     users = _users(environment)
     if users or java_options:
@@ -174,10 +146,12 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
 def _users(environment: Mapping[str, str]) -> dict[str, str]:
     """The users of bitnami/kafka with their passwords. Raises ValueError where there are not as many of both."""
     found: dict[str, str] = {}
-    for variables in _USERS:
-        users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in variables)
+    for pair in _USERS:
+        users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in pair)
         if len(users) != len(secrets):
-            raise ValueError(f"{variables[0]} names {len(users)} but {variables[1]} has {len(secrets)}")
+            raise ValueError(
+                f"{pair[0]} names {len(users)} but {pair[1]} has {len(secrets)}; give as many, with commas"
+            )
         found |= {user: secret for user, secret in zip(users, secrets, strict=True) if user}
     return found
 
@@ -186,15 +160,11 @@ def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) ->
     """OSError that names variable and path of a key store or trust store that a listener needs and nobody can read."""
     if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
         return
-    for config, key in _SECRET_FILES.items():
+    for config, key in variables.IMAGE_FILES.items():
         path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
         if key.endswith(".location") and path:
-            variable = next(filter(environment.__contains__, map(_variable_of, (key, config))), key)
+            variable = next(filter(environment.__contains__, map(variables.variable_of, (key, config))), key)
             files.opened(variable, path).close()
-
-
-def _variable_of(config: str) -> str:
-    return "KAFKA_" + config.replace(".", "_").upper()
 
 
 def _first_line(variable: str, path: str) -> str:
@@ -233,10 +203,10 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
 
 def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     configs = effective_configs(environment)
-    options = {option: environment[name] for name, option in _PLAIN_OPTIONS.items() if environment.get(name)}
+    options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
     further: list[str] = []
     settings = {**broker_configs(environment), **security_configs(environment, configs)}
-    for key in (*_CONSUMED, *_SECRET_FILES):
+    for key in (*_CONSUMED, *variables.IMAGE_FILES):
         settings.pop(key, None)
     if "--listen" not in options:
         served = _checked_listeners(configs)
@@ -263,13 +233,13 @@ def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str,
     if path is not None:
         options["--config"] = path
     arguments = [word for option in options.items() for word in option] + further + _topic_options(environment)
-    cluster_id = next(filter(None, map(environment.get, _CLUSTER_IDS)), None)
+    cluster_id = next(filter(None, map(environment.get, variables.CLUSTER_IDS)), None)
     if cluster_id:
         settings["minibroker.cluster.id"] = cluster_id
     for key, value in settings.items():
-        if not _SECRET.fullmatch(key):
+        if not variables.SECRET.fullmatch(key):
             arguments += ["--set", f"{key}={value}"]
-    return arguments, {key: value for key, value in settings.items() if _SECRET.fullmatch(key)}
+    return arguments, {key: value for key, value in settings.items() if variables.SECRET.fullmatch(key)}
 
 
 def _data_dir(configs: Mapping[str, str]) -> str:
@@ -289,7 +259,7 @@ def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
         configs["advertised.listeners"] = advertised_list(configs)
     configs["log.dirs"] = _data_dir(configs)
     configs.setdefault("node.id", lists.node_of(configs))
-    return {key: value for key, value in configs.items() if key not in _SECRET_FILES and value}
+    return {key: value for key, value in configs.items() if key not in variables.IMAGE_FILES and value}
 
 
 def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
@@ -330,7 +300,7 @@ def container_command(
     for name in environment:
         if (
             name.startswith("MINIBROKER_")
-            and name not in _PLAIN_OPTIONS
+            and name not in variables.OPTIONS
             and name not in {_TOPICS, _ADMIN_API, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
             and not _SERVICE_LINKS.fullmatch(name)
         ):
@@ -454,8 +424,14 @@ def main(arguments: Sequence[str]) -> NoReturn:
         os.environ.setdefault(_LOG_LINES, "kafka")
         become(container_command(os.environ, arguments, inherited, checks_files=True))
     except (OSError, ValueError) as problem:
-        _warn(str(problem))
+        _warn(variables.with_variable(_reason(problem)))
         sys.exit(1)
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    if isinstance(problem, OSError) and problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return str(problem)
 
 
 def _warn(message: str) -> None:

@@ -63,11 +63,12 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     properties = {**load_properties(values.text("producer.config")), **key_values(values.all("producer-property"))}
     properties.setdefault("client.id", "console-producer")
     if values.has("max-block-ms"):
-        properties["default.api.timeout.ms"] = str(values.number("max-block-ms", 0))
+        properties["max.block.ms"] = str(values.number("max-block-ms", 0))
     reader = LineReader.of({**load_properties(values.text("reader-config")), **key_values(values.all("property"))})
     codec, acks = _codec(values, properties), _acks(values, properties)
     topic = values.text("topic") or ""
-    with Cluster(Settings(servers, properties)) as cluster:
+    settings = Settings(servers, properties)
+    with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
         producer = Producer(
             cluster,
             topic,

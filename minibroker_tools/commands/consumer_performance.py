@@ -14,6 +14,7 @@ from minibroker_tools.output import flush, out
 
 _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
+_PATIENCE_MS: Final = 10_000
 _GROUPS: Final = 100_000
 _MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 _IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
@@ -57,7 +58,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     group = values.text("group") or f"perf-consumer-{random.randrange(_GROUPS)}"  # noqa: S311 - it guards nothing
     properties["group.id"] = group
     properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
-    with Cluster(Settings(values.text("bootstrap-server") or "", properties)) as cluster:
+    patience = max(values.number("timeout", _PATIENCE_MS), 1) / 1000
+    with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=patience) as cluster:
         figures = _read(Consumer(cluster, values.text("topic"), lambda _: True, properties), values)
     if not detailed:
         out(figures.final())
@@ -101,7 +103,7 @@ class _Figures:
 
 def _read(consumer: Consumer, values: Values) -> _Figures:
     """Read until there are enough records, or none has come for too long."""
-    most, patience = values.number("messages", 0), values.number("timeout", 10_000)
+    most, patience = values.number("messages", 0), values.number("timeout", _PATIENCE_MS)
     interval = values.number("reporting-interval", 5_000) / 1000
     figures = _Figures()
     last = time.time()

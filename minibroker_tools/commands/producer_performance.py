@@ -62,7 +62,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         failures.extend([error] * len(records))
         err(error.described)
 
-    with Cluster(Settings(servers, properties)) as cluster:
+    settings = Settings(servers, properties)
+    with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
         producer = Producer(cluster, values.text("topic") or "", note, acks=acks, codec=codec)
         total = _send_all(values, producer, payloads, failures)
     out(total.final())

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from minibroker_tools import dispatch
 from tests.command_line_tools.runs import ours
 
 _CONFIG: Final = "--command-config {C}"
@@ -27,6 +28,20 @@ _UNREACHABLE: Final = {
     "kafka-console-consumer": "--topic a --consumer.config {C}",
 }
 """Tools that end with status 1 when no broker can be reached, with their options."""
+_UNREACHABLE_OTHERWISE: Final = {
+    "kafka-console-producer": "--topic a --bootstrap-server {A} --max-block-ms 200",
+    "kafka-console-producer.sh": "--topic a --bootstrap-server {A} --producer-property max.block.ms=200",
+    "kafka-producer-perf-test": (
+        "--topic a --num-records 1 --record-size 1 --throughput -1 "
+        "--producer-props bootstrap.servers={A} max.block.ms=200"
+    ),
+    "kafka-consumer-perf-test": "--bootstrap-server {A} --topic a --messages 1 --timeout 200",
+    "kafka-consumer-groups": "--bootstrap-server {A} --list --timeout 200",
+    "cub": "kafka-ready -b {A} 1 0.2",
+    "ub": "kafka-ready 1 0.2 -b {A}",
+    "kcat": "-b {A} -L -m 1",
+}
+"""The same of tools whose time has another option."""
 _CONFLICTING: Final = {
     "kafka-topics": ("--bootstrap-server a:1 --list --delete", "Command must include exactly one action"),
     "kafka-configs": ("--bootstrap-server a:1 --describe --alter", "Command must include exactly one action"),
@@ -67,6 +82,21 @@ def test_an_unreachable_broker_ends_the_tool_with_the_address_that_was_tried(
     assert printed.status == 1
     assert f"{nobody}: Connection refused" in printed.out + printed.err
     assert "Traceback" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("tool", sorted(_UNREACHABLE_OTHERWISE))
+def test_an_unreachable_broker_ends_the_tool_within_the_time_of_its_own_option(tool: str, nobody: str) -> None:
+    printed = ours(tool, *_UNREACHABLE_OTHERWISE[tool].replace("{A}", nobody).split(), stdin=b"line\n")
+    assert printed.status == (tool != "kafka-consumer-groups")  # whose status is 0 in Kafka, too
+    assert f"{nobody}: Connection refused" in printed.out + printed.err
+    assert "Traceback" not in printed.out + printed.err
+
+
+@pytest.mark.parametrize("tool", sorted({*dispatch.TOOLS} - {"rpk"}))
+def test_an_unknown_option_of_any_tool_is_refused_as_kafka_refuses_it(tool: str) -> None:
+    printed = ours(tool, "--no-such-option", "x")
+    assert (printed.out, printed.status) == ("", 1)
+    assert printed.err.startswith("no-such-option is not a recognized option\n")
 
 
 @pytest.mark.parametrize("tool", sorted(_CONFLICTING))

@@ -85,54 +85,6 @@ def test_topics_to_create_become_topics(text: str, topics: list[str]) -> None:
     assert values(printed_command({"KAFKA_CREATE_TOPICS": text}), "--topic") == topics
 
 
-@pytest.mark.parametrize(
-    ("environment", "reason"),
-    [
-        ({"KAFKA_CREATE_TOPICS": "a:b:1"}, "KAFKA_CREATE_TOPICS: 'a:b:1' is not NAME[:PARTITIONS"),
-        ({"KAFKA_ADVERTISED_PORT": "x", "KAFKA_ADVERTISED_HOST_NAME": "h"}, "KAFKA_ADVERTISED_PORT: 'x' is not a port"),
-        (
-            {"KAFKA_LISTENERS": "PLAINTEXT://:9092", "KAFKA_ADVERTISED_LISTENERS": "OUTSIDE://localhost:9094"},
-            "KAFKA_ADVERTISED_LISTENERS: OUTSIDE://localhost:9094 names a listener that KAFKA_LISTENERS",
-        ),
-        (
-            {**COUNTED, "KAFKA_ADVERTISED_LISTENERS": "BROKER://a:1,BROKER://b:2"},
-            "KAFKA_ADVERTISED_LISTENERS: BROKER://b:2 is the second address of BROKER",
-        ),
-        (
-            {**COUNTED, "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,BROKER://kafka:9092"},
-            "KAFKA_LISTENERS: PLAINTEXT://0.0.0.0:9092 and BROKER://kafka:9092 have one port",
-        ),
-        (
-            {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_CREDENTIALS": "missing"},
-            "KAFKA_SSL_KEYSTORE_CREDENTIALS: /etc/kafka/secrets/missing: No such file or directory; mount",
-        ),
-        (
-            {"KAFKA_LISTENERS": "SSL://:9093", "KAFKA_SSL_KEYSTORE_FILENAME": "no.p12"},
-            "KAFKA_SSL_KEYSTORE_FILENAME: /etc/kafka/secrets/no.p12: No such file or directory; mount",
-        ),
-        (
-            {"KAFKA_LISTENERS": "SASL_SSL://:9093", "KAFKA_SSL_TRUSTSTORE_LOCATION": "/missing/trust.jks"},
-            "KAFKA_SSL_TRUSTSTORE_LOCATION: /missing/trust.jks: No such file or directory; mount",
-        ),
-        (
-            {"KAFKA_CLIENT_PASSWORDS_FILE": "/missing/passwords"},
-            "KAFKA_CLIENT_PASSWORDS_FILE: /missing/passwords: No such file or directory; mount",
-        ),
-        (
-            {"KAFKA_OPTS": "-Djava.security.auth.login.config=/missing/jaas.conf"},
-            "KAFKA_OPTS: /missing/jaas.conf: No such file or directory; mount",
-        ),
-    ],
-)
-def test_a_variable_that_cannot_be_honoured_is_named_with_its_value_in_one_line(
-    environment: Mapping[str, str], reason: str
-) -> None:
-    completed = run(environment)
-    assert (completed.returncode, completed.stdout) == (1, "")
-    assert completed.stderr.startswith(f"minibroker container: {reason}")
-    assert completed.stderr.count("\n") == 1
-
-
 def test_ports_of_the_controller_and_of_jmx_are_opened_and_stay_silent() -> None:
     command = printed_command({**COUNTED, "KAFKA_JMX_PORT": "9101", "KAFKA_OPTS": "-Dx=y"})
     assert values(command, "--silent-port") == ["0.0.0.0:9094", "0.0.0.0:9101"]

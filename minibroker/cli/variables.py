@@ -1,0 +1,128 @@
+"""The variables by which a container is configured, and the one that a failure of its broker is about.
+
+The broker of a container gets options and settings that `minibroker.container` makes of variables. Who reads its
+messages knows the variables only, so a message begins with the variable and its value.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+OPTIONS: Final = {
+    "MINIBROKER_LISTEN": "--listen",
+    "MINIBROKER_ADVERTISE": "--advertise",
+    "MINIBROKER_DATA_DIR": "--data-dir",
+    "MINIBROKER_CONFIG": "--config",
+    "MINIBROKER_READY_FILE": "--ready-file",
+    "MINIBROKER_BROKERS": "--brokers",
+    "MINIBROKER_CONTROL": "--control",
+    "MINIBROKER_EMULATE": "--emulate",
+    "MINIBROKER_FAULTS": "--faults",
+    "MINIBROKER_JOURNAL": "--journal",
+    "MINIBROKER_LOG_FORMAT": "--log-format",
+    "MINIBROKER_SEED_DATA": "--seed-data",
+}
+"""Variables that are options of `minibroker serve`."""
+CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
+SECRET: Final = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
+"""Keys whose values nobody is shown."""
+IMAGE_FILES: Final = {
+    "ssl.keystore.filename": "ssl.keystore.location",
+    "ssl.keystore.credentials": "ssl.keystore.password",
+    "ssl.key.credentials": "ssl.key.password",
+    "ssl.truststore.filename": "ssl.truststore.location",
+    "ssl.truststore.credentials": "ssl.truststore.password",
+}
+"""Keys of the images that name files in their directory of secrets, and the keys of Kafka that they stand for."""
+_LISTS: Final = ("MINIBROKER_TOPICS", "KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
+_LOG_LINES: Final = "MINIBROKER_LOG_LINES"
+_NAMES_ONE: Final = re.compile(r"(KAFKA|MINIBROKER|CLUSTER_ID|ADV|ADVERTISED|BROKER|RACK|HOSTNAME|PORT)[A-Z0-9_]*\b")
+_KEY: Final = re.compile(r"([a-z]+(?:\.[a-z\d_-]+)+)[: ]")
+_PLACE: Final = re.compile(r"(/[^:]*): .+", re.DOTALL)
+_ADDRESS: Final = re.compile(r"cannot listen on ([^ ]+:\d+): ")
+_LONGEST_VALUE: Final = 200
+_DIRECTORIES: Final = ("KAFKA_LOG_DIRS", "KAFKA_LOG_DIR", "MINIBROKER_DATA_DIR")
+
+
+def config_name(variable: str) -> str:
+    """The key of a KAFKA_ variable, as `kafka.docker.KafkaDockerWrapper` makes it; of a KAFKA_CFG_ one, too."""
+    name = variable.removeprefix("KAFKA_").removeprefix("CFG_").lower()
+    return name.replace("_", ".").replace("...", "-").replace("..", "_")
+
+
+def variable_of(config: str) -> str:
+    """The variable of a key."""
+    return "KAFKA_" + config.replace("-", "___").replace("_", "__").replace(".", "_").upper()
+
+
+def in_container(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process is the broker of a container, which got its options from variables."""
+    return _LOG_LINES in environment
+
+
+def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Begin a message with the variable that it is about, and end it with a remedy where it names a file."""
+    if _NAMES_ONE.match(message):
+        return message
+    remedy = _remedy(message, variable := _variable_in(message, environment))
+    if variable is not None:
+        shown = "" if SECRET.fullmatch(variable.replace("_", ".")) else f"={environment[variable][:_LONGEST_VALUE]}"
+        return f"{variable}{shown}: {message}{remedy}"
+    key = _KEY.match(message)
+    return f"{message}{remedy}" if key is None else f"{variable_of(key[1])} is not set: {message}"
+
+
+def _remedy(message: str, variable: str | None) -> str:
+    """A remedy for a message that begins with a file or an address; empty for others."""
+    if _ADDRESS.match(message):
+        return "; leave the host out, as in PLAINTEXT://:9092, to listen on all of them"
+    if not _PLACE.fullmatch(message):
+        return ""
+    if variable == "MINIBROKER_READY_FILE":
+        return "; give a file in a directory that exists"
+    if variable is None or variable in _DIRECTORIES:
+        return f"; give a directory that user {os.geteuid()} may write to, or mount a volume of that user's"
+    return "; mount the file there"
+
+
+def _variable_in(message: str, environment: Mapping[str, str]) -> str | None:
+    """The variable whose key, option or value a message names; of several the one that it names first."""
+    found: list[tuple[int, int, str]] = []
+    for variable in environment:
+        for name in _names(variable):
+            match = re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", message)
+            if match is not None:
+                found.append((match.start(), -len(name), variable))
+    return min(found)[2] if found else _variable_with(message, environment)
+
+
+def _names(variable: str) -> Iterator[str]:
+    """The words by which messages name a variable."""
+    if variable in OPTIONS:
+        option = OPTIONS[variable]
+        yield from (f"argument {option}", option.removeprefix("--").replace("-", "_") + ":")
+    elif variable in CLUSTER_IDS:
+        yield "minibroker.cluster.id"
+    elif variable.startswith("KAFKA_"):
+        key = config_name(variable)
+        yield key
+        if key in IMAGE_FILES:
+            yield IMAGE_FILES[key]
+
+
+def _variable_with(message: str, environment: Mapping[str, str]) -> str | None:
+    """The variable whose value a message begins with, or quotes."""
+    place = _PLACE.fullmatch(message)
+    address = _ADDRESS.match(message)
+    quoted = re.findall(r"'([^']+)'", message)
+    for variable, value in environment.items():
+        ours = variable.startswith(("KAFKA_", "MINIBROKER_"))
+        paths = [part for part in value.split(",") if part.startswith("/")] if ours else []
+        if (
+            (place is not None and place[1].startswith(tuple(paths)))
+            or (variable in _LISTS and any(part in value for part in quoted))
+            or (address is not None and variable.endswith("LISTENERS") and address[1] in value)
+        ):
+            return variable
+    return None
