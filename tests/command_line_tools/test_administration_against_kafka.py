@@ -1,6 +1,7 @@
 """Records, rules, directories, leaders and features: our tools print what Kafka's do, on both brokers."""
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from minibroker import Broker
 from tests.clients.contract import Message
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
-from tests.command_line_tools.runs import our_run, ours
+from tests.command_line_tools.runs import kafkas_run, our_run, ours
 from tests.kafka.fixtures import or_skip
 from tests.kafka.jars import find
 from tests.kafka.oracle import Oracle
@@ -124,6 +125,25 @@ def test_features_are_described_and_refused(oracle: Oracle, bootstrap: str) -> N
     lines = our_run(*f"kafka-features --bootstrap-server {bootstrap} describe".split()).lines
     (metadata,) = [line for line in lines if line.startswith("Feature: metadata.version")]
     assert metadata.split("\t")[2:4] == ["SupportedMaxVersion: 3.9-IV0", "FinalizedVersionLevel: 3.9-IV0"]
+
+
+def test_the_quorum_is_described(oracle: Oracle, bootstrap: str) -> None:
+    tool = "kafka-metadata-quorum --bootstrap-server {B}"
+    compare(
+        oracle,
+        bootstrap,
+        f"{tool} describe",
+        f"{tool} describe --status --replication",
+        f"{tool} describe --status --human-readable",
+    )
+    for option in ("--status", "--replication"):
+        words = ("kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", option)
+        theirs, mine = (
+            [re.sub(r"(?<=[\s:])\d{2,}\b|(?<=Ms:) +-?\d+", "#", line).split() for line in ran.lines]
+            for ran in (kafkas_run(oracle, *words), our_run(*words))
+        )
+        assert len(mine) > 1
+        assert mine == theirs
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ _UNREACHABLE: Final = {
     "kafka-log-dirs": f"--describe {_CONFIG}",
     "kafka-leader-election": "--election-type preferred --all-topic-partitions --admin.config {C}",
     "kafka-features": f"describe {_CONFIG}",
+    "kafka-metadata-quorum": f"describe --status {_CONFIG}",
     "kafka-reassign-partitions": f"--list {_CONFIG}",
     "kafka-transactions": f"list {_CONFIG}",
     "kafka-groups": f"--list {_CONFIG}",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import health, running
+from minibroker.container import health, running, sockets
 
 
 def process(proc: Path, pid: int, *words: str) -> Path:
@@ -80,3 +80,37 @@ def test_a_container_without_a_broker_or_with_a_dead_port_is_not_healthy() -> No
         for protocol in ("PLAINTEXT", "SASL_SSL", ""):
             with pytest.raises(OSError, match=f"^{re.escape(address)}: "):
                 health.check_all([(address, protocol)])
+
+
+TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
+   0: 00000000:2384 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000
+   1: 0100007F:2384 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000
+"""
+TCP6 = """  sl  local_address                         remote_address                        st
+   0: 00000000000000000000000000000000:2385 00000000000000000000000000000000:0000 0A
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-plnt"], ["0.0.0.0:9092 0.0.0.0:* LISTEN", ":::9093 :::* LISTEN"]),
+        (["-t", "-n"], ["127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED"]),
+        (
+            ["-an"],
+            [
+                "0.0.0.0:9092 0.0.0.0:* LISTEN",
+                "127.0.0.1:9092 127.0.0.1:50000 ESTABLISHED",
+                ":::9093 :::* LISTEN",
+            ],
+        ),
+    ],
+)
+def test_netstat_shows_the_sockets_that_its_options_ask_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], expected: list[str]
+) -> None:
+    (tmp_path / "tcp").write_text(TCP)
+    (tmp_path / "tcp6").write_text(TCP6)
+    assert sockets.main(options, tmp_path) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [" ".join(line.split()[3:]) for line in lines] == expected
