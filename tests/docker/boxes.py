@@ -27,15 +27,16 @@ from tests.patience import PATIENCE_S
 
 _CLONE_NEWNET: Final = 0x40000000
 _ADDRESS: Final = "172.30.0.2"
+_ALONE: Final = f"ip address add {_ADDRESS}/32 dev lo"
 _START: Final = """
 set -e
 ip link set lo up
-ip address add {address}/32 dev lo
+{network}
 hostname {name}
 mount -t overlay overlay -o lowerdir={lower},upperdir={upper},workdir={work} {merged}
 mount -t proc proc {merged}/proc
 mount --rbind /dev {merged}/dev
-printf '127.0.0.1 localhost\\n{address} {hosts}\\n' > {merged}/etc/hosts
+printf '127.0.0.1 localhost\\n{hosts}\\n' > {merged}/etc/hosts
 echo {name} > {merged}/etc/hostname
 {read_only}
 exec chroot --userspec={user} {merged} /usr/bin/env -i -C {folder} "$@"
@@ -55,6 +56,50 @@ class Image:
         return dict(each.split("=", 1) for each in self.config.get("Env", ()))
 
 
+class Network:
+    """A network of boxes, which find each other by their names. Use it in a `with` block, which ends it.
+
+    Args:
+        names: the names of all boxes that will join, one or more of each.
+    """
+
+    def __init__(self, names: Sequence[Sequence[str]]) -> None:
+        self._addresses = {name: f"172.30.0.{number}" for number, each in enumerate(names, 2) for name in each}
+        self._count = 0
+        bridge = "ip link add bridge type bridge && ip link set bridge up && echo ready && exec sleep infinity"
+        self._process = subprocess.Popen(["unshare", "--net", "sh", "-c", bridge], stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    @property
+    def hosts(self) -> str:
+        """The lines of /etc/hosts, but for the own names of a box."""
+        return "\\n".join(f"{address} {name}" for name, address in self._addresses.items())
+
+    def waiting(self, name: str) -> str:
+        """The lines of a script by which a box waits until it has joined."""
+        return (
+            "until ip link show eth0 > /dev/null 2>&1; do sleep 0.01; done\n"
+            f"ip address add {self._addresses[name]}/24 dev eth0\nip link set eth0 up"
+        )
+
+    def join(self, pid: int) -> None:
+        """Connect the network namespace of a process. subprocess.CalledProcessError."""
+        self._count += 1
+        end = f"box{self._count}"
+        script = f"ip link add {end} type veth peer name eth0 netns {pid} && ip link set {end} master bridge up"
+        subprocess.run(["nsenter", "--target", str(self._process.pid), "--net", "sh", "-c", script], check=True)
+
+
 class Box:
     """One container. Use it in a `with` block, which ends it.
 
@@ -70,6 +115,7 @@ class Box:
         archives: tar archives to unpack before the command starts, each with its folder inside.
         volumes: folders outside by their places inside, which may end in `:ro`; the image's user and group
             root may write there.
+        network: with others, in the place of one that it has alone; `hostname` is among its names.
     """
 
     def __init__(
@@ -85,6 +131,7 @@ class Box:
         read_only: bool = False,
         archives: Sequence[tuple[str, bytes]] = (),
         volumes: Mapping[str, Path] | None = None,
+        network: Network | None = None,
     ) -> None:
         config = image.config
         entry = list(config.get("Entrypoint") or ()) if entrypoint is None else list(entrypoint)
@@ -94,7 +141,8 @@ class Box:
         self.user = config.get("User") or "0:0" if user is None else user
         self.hostname = hostname
         self._image = image
-        self._names = " ".join([hostname, *aliases])
+        self._hosts = network.hosts if network else f"{_ADDRESS} {' '.join([hostname, *aliases])}"
+        self._network = network
         self._read_only = read_only
         self._archives = archives
         self._volumes = dict(volumes or {})
@@ -127,9 +175,9 @@ class Box:
         if self._read_only:
             writable += f"mount -t tmpfs tmpfs {merged}/tmp; chmod 1777 {merged}/tmp; mount -o remount,ro {merged}\n"
         script = _START.format(
-            address=_ADDRESS,
+            network=_ALONE if self._network is None else self._network.waiting(self.hostname),
             name=self.hostname,
-            hosts=self._names,
+            hosts=self._hosts,
             lower=self._image.rootfs,
             upper=self._folder / "upper",
             work=self._folder / "work",
@@ -147,6 +195,8 @@ class Box:
                 stderr=stderr,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
+        if self._network is not None:
+            self._network.join(self.pid)
 
     def _mounts(self, merged: str) -> str:
         """The lines of a script that mounts volumes: those given, and new ones for what the image declares."""
@@ -158,9 +208,11 @@ class Box:
         lines: list[str] = []
         for path, place in mounts.items():
             inside = f"{merged}{path.removesuffix(':ro')}"
-            lines.append(
-                f"mkdir -p {place} {inside}; chown 1000:0 {place}; chmod g+w {place}; mount --bind {place} {inside}\n"
-            )
+            if place.is_file():
+                lines.append(f"mkdir -p {os.path.dirname(inside)}; touch {inside}; mount --bind {place} {inside}\n")
+            else:
+                owned = f"mkdir -p {place} {inside}; chown 1000:0 {place}; chmod g+w {place}"
+                lines.append(f"{owned}; mount --bind {place} {inside}\n")
             if path.endswith(":ro"):
                 lines.append(f"mount -o remount,bind,ro {inside}\n")
         return "".join(lines)

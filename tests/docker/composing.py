@@ -1,7 +1,8 @@
 """A small runner of Compose files: services of our image as boxes, their environment, health checks and dependencies.
 
-It knows the keys that the files of `docker/` have, and refuses others. Services of other images are left out. Each
-service has a network of its own: a client joins it to come by the address that the service advertises.
+It knows the keys that the files of `docker/` have, and refuses others. Services of other images are left out. All
+services are in one network, and find each other by their names. A client joins a service's side of it to come by the
+address that the service advertises.
 """
 
 import os
@@ -18,13 +19,14 @@ from typing import Any, Final, Self
 
 import yaml  # type: ignore[import-untyped] # it has no types
 
-from tests.docker.boxes import Box, Image
+from tests.docker.boxes import Box, Image, Network
 from tests.patience import PATIENCE_S
 
 OURS: Final = "minibroker"
 _KEYS: Final = frozenset(
     {"image", "build", "environment", "command", "entrypoint", "ports", "volumes", "healthcheck", "depends_on",
-     "read_only", "tmpfs", "cap_drop", "security_opt", "hostname", "user"}
+     "read_only", "tmpfs", "cap_drop", "security_opt", "hostname", "user", "container_name", "restart", "expose",
+     "networks", "working_dir"}
 )  # fmt: skip
 _VARIABLE: Final = re.compile(r"\$(?:\$|(?P<plain>\w+)|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")
 _TIMES: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -43,7 +45,7 @@ class Project:
 
     def __init__(self, image: Image, path: Path, folder: Path, images: Sequence[str] = (OURS,)) -> None:
         document = _filled(yaml.safe_load(path.read_text(encoding="utf-8")))
-        self._image, self._folder = image, folder
+        self._image, self._folder, self._place = image, folder, path.parent
         self._services: dict[str, dict[str, Any]] = {
             name: service for name, service in document["services"].items() if service["image"] in images
         }
@@ -51,8 +53,11 @@ class Project:
         self.left_out = sorted(set(document["services"]) - set(self._services))
         """Services of other images."""
         self.boxes: dict[str, Box] = {}
+        self._network: Network | None = None
 
     def __enter__(self) -> Self:
+        names = [{_hostname(name, each), name, *_aliases(each)} for name, each in self._services.items()]
+        self._network = Network([sorted(each) for each in names])
         try:
             for name in self._services:
                 self._start(name)
@@ -72,6 +77,8 @@ class Project:
     def _remove(self) -> None:
         for box in self.boxes.values():
             box.remove()
+        assert self._network is not None
+        self._network.__exit__(None, None, None)
 
     def _start(self, name: str) -> None:
         """Start a service behind those that it depends on."""
@@ -93,17 +100,20 @@ class Project:
             entrypoint=_words(entrypoint),
             environment=_environment(service.get("environment")),
             user=service.get("user"),
-            hostname=service.get("hostname", name),
-            aliases=(name,),
+            hostname=_hostname(name, service),
+            network=self._network,
             read_only=service.get("read_only", False),
             volumes=dict(self._mount(each) for each in service.get("volumes") or ()),
         )
         box.start()
 
     def _mount(self, text: str) -> tuple[str, Path]:
+        """A volume: its place inside, and the folder or file outside; a path goes from the Compose file."""
         source, _, target = text.partition(":")
-        assert source in self._volumes, f"{text}: the runner knows named volumes only"
-        return target, self._folder / source
+        if source in self._volumes:
+            return target, self._folder / source
+        assert source.startswith("."), f"{text}: the runner knows named volumes and paths beside the file"
+        return target, self._place / source
 
     def _wait(self, name: str, condition: str) -> None:
         box = self.boxes[name]
@@ -134,6 +144,14 @@ class Project:
             timeout=PATIENCE_S,
             check=False,
         )
+
+
+def _hostname(name: str, service: Mapping[str, Any]) -> str:
+    return str(service.get("hostname", name))
+
+
+def _aliases(service: Mapping[str, Any]) -> list[str]:
+    return [service["container_name"]] if "container_name" in service else []
 
 
 def _filled(content: Any) -> Any:

@@ -61,7 +61,7 @@ def test_a_listener_that_cannot_be_is_named(
 
 
 def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> None:
-    configs = {**MAP, "advertised.listeners": "SECURE://kafka.test:1,INSIDE://0.0.0.0:2"}
+    configs = {**MAP, "advertised.listeners": "SECURE://kafka.test:1,INSIDE://:2"}
     text = "SECURE://[::1]:9093, INSIDE://:9094,CONTROLLER://:9095,PLAINTEXT://h:9092"
     assert served_listeners(configs, text, "listeners") == [
         ServedListener("PLAINTEXT", "PLAINTEXT", "h", 9092),
@@ -73,6 +73,11 @@ def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> N
 @pytest.mark.parametrize(
     ("configs", "text", "reason"),
     [
+        (
+            {"advertised.listeners": "PLAINTEXT://0.0.0.0:1"},
+            "PLAINTEXT://:1",
+            "name the host by which they reach the broker",
+        ),
         ({}, "OTHER://:1", "no security protocol is defined for the listener OTHER"),
         ({"listener.security.protocol.map": "OTHER:NONSENSE"}, "OTHER://:1", "it must be one of PLAINTEXT, SSL"),
         ({}, "SSL://:1,SSL://:2", "there are two of SSL"),
