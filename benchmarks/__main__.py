@@ -164,7 +164,9 @@ def _write(
     stem = _RESULTS / time.strftime("%Y%m%d-%H%M%S", time.localtime(begin))
     report.write_json(stem.with_suffix(".json"), measures, runner.results, about)
     plotted = [measure for measure in measures if not measure.title]
-    for path in (stem.with_suffix(".json"), *plot.draw(stem, plotted, names, runner.results)):
+    table = stem.with_suffix(".md")
+    table.write_text(report.targets(plotted, names, runner.results))
+    for path in (stem.with_suffix(".json"), table, *plot.draw(stem, plotted, names, runner.results)):
         console.print(f"wrote {path.relative_to(children.ROOT)}", highlight=False)
 
 

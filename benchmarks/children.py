@@ -15,6 +15,8 @@ Child = subprocess.Popen[bytes]
 ROOT = Path(__file__).resolve().parent.parent
 """The checkout."""
 
+INHERITED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""The environment of a child. With that variable it would compile each module that it imports."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -36,7 +38,7 @@ def start(
     return subprocess.Popen(
         command,
         cwd=ROOT,
-        env=None if env is None else {**os.environ, **env},
+        env={**INHERITED, **(env or {})},
         stdin=stdin,
         stdout=output,
         stderr=subprocess.STDOUT,

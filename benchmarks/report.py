@@ -1,4 +1,4 @@
-"""The report of a run: a table on the terminal, and JSON and a plot in benchmarks/results/."""
+"""The report of a run: a table on the terminal, and JSON, the targets as Markdown and a plot in benchmarks/results/."""
 
 import json
 from collections.abc import Sequence
@@ -117,6 +117,26 @@ def _warmth(scale: Scale) -> str:
         f"{0.7 * scale.warm_ups:.1f} GB produced, {0.8 * scale.warm_ups:.1f} GB fetched, {requests:,} requests in turn"
     )
     return f"warmed up first, uncounted, by {amounts}, {2 * scale.warm_ups} s of pipelined ones"
+
+
+def targets(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> str:
+    """The figures that have a target, as a Markdown table: medians, ratios as `median (min-max)`, and the verdict."""
+    references = [peer for peer in REFERENCES if SUBJECT in peers and peer in peers]
+    head = ["figure", "unit", *peers, *(f"to {peer}" for peer in references), "target", ""]
+    lines = [head, ["---"] * len(head)]
+    for figure in (each for measure in measures for each in measure.figures if each.target):
+        met = verdict(figure, results)
+        cells = [_number(results.median(figure.key, peer), figure) for peer in peers]
+        cells += [_plain_ratio(results.ratios(figure.key, SUBJECT, peer)) for peer in references]
+        lines.append([figure.label, figure.unit, *cells, figure.target, _WORDS[met]])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+_WORDS = {True: "met", False: "**missed**", None: "not judged"}
+
+
+def _plain_ratio(ratios: Sequence[float]) -> str:
+    return f"{_median(ratios):.2f}x ({ratios[0]:.2f}-{ratios[-1]:.2f})" if ratios else "-"
 
 
 def write_json(path: Path, measures: Sequence[Measure], results: Results, about: dict[str, object]) -> None:
