@@ -47,7 +47,7 @@ class Event(NamedTuple):
     """Bytes that have passed, or the end of a connection.
 
     Attributes:
-        time_ms, at_ms: when, in ms since the epoch and on the monotonic clock.
+        time_ms, at_ms: when, in ms since the epoch (only of a request) and on the monotonic clock.
         size: of a request with its length; 0 for responses.
         data: a request without its length, or responses; None for the end.
         ranges: the ranges of files within responses; None for a request.
@@ -157,12 +157,11 @@ class Tap:
             piece = _beginning(part, MOST_KEPT - kept)
             kept += len(piece)
             ranges.append(Range(position, part.size, piece))
-        event = Event(self, self._clock.now_ms(), self._clock.monotonic_ms(), 0, data, ranges)
-        self._put(event, len(data) + kept)
+        self._put(Event(self, 0, self._clock.monotonic_ms(), 0, data, ranges), len(data) + kept)
 
     def close(self) -> None:
         """The connection is over."""
-        self._put(Event(self, self._clock.now_ms(), self._clock.monotonic_ms(), 0, None, None), 0)
+        self._put(Event(self, 0, self._clock.monotonic_ms(), 0, None, None), 0)
 
 
 def _beginning(part: LogSlice, room: int) -> bytes:

@@ -184,7 +184,8 @@ class Recorder:
         self._ring.append(exchange)
         self.rows.meet(exchange)
         self._kept_bytes += len(frame) + EXCHANGE_SIZE
-        self._changed.add(exchange.number)
+        if self._subscribers:
+            self._changed.add(exchange.number)
         if self._kept_bytes > self._most_bytes or len(self._ring) > self._most_exchanges:
             self._make_room()
 
@@ -200,7 +201,8 @@ class Recorder:
         exchange.response = frame
         self._kept_bytes += len(frame)
         self.rows.forget(exchange.number)
-        self._changed.add(exchange.number)
+        if self._subscribers:
+            self._changed.add(exchange.number)
         if self._kept_bytes > self._most_bytes:
             self._make_room()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from minibroker.trace.exchange import Exchange, Kind
 from minibroker_protocol.addresses import with_addresses
@@ -53,6 +53,20 @@ _WITH_ADDRESSES: Final = {
 """The first versions whose responses have addresses that clients connect to."""
 
 
+class _Acks(NamedTuple):
+    """The `acks` of the Produce requests of a version that have these bytes behind the correlation id.
+
+    They end with `acks`, and say themselves where that stands. None where it cannot be read.
+    """
+
+    version: int
+    head: bytes
+    acks: int | None
+
+
+_UNKNOWN_ACKS: Final = _Acks(-1, b"", None)
+
+
 class Sink(Protocol):
     """The owner of a conversation: it shows exchanges, gives them their times and reports what went wrong."""
 
@@ -82,6 +96,7 @@ class Conversation:
         self._translate = translate
         self._pending: deque[Exchange] = deque()
         self._may_be_tokens: bool | None = None  # None before the first request
+        self._known_acks = _UNKNOWN_ACKS
 
     @property
     def pending(self) -> int:
@@ -103,8 +118,11 @@ class Conversation:
             exchange.api_key, exchange.version, exchange.correlation_id = _HEADER.unpack_from(frame, 4)
             if exchange.api_key == _SASL_HANDSHAKE:
                 self._may_be_tokens = exchange.version == 0
-            elif exchange.api_key == _PRODUCE and _acks(frame, exchange.version) == 0:
-                exchange.expects_response = False
+            elif exchange.api_key == _PRODUCE:
+                known = self._known_acks
+                if exchange.version != known.version or not frame.startswith(known.head, _HEADER_END):
+                    known = self._known_acks = _acks(frame, exchange.version)
+                exchange.expects_response = known.acks != 0
         self._sink.begin(exchange, frame)
         if exchange.expects_response and (exchange.kind is _REQUEST or exchange.kind is not Kind.UNREADABLE):
             self._pending.append(exchange)
@@ -157,8 +175,6 @@ class Conversation:
         first = self._pending[0]
         if len(head) >= _BODY:
             correlation_id: int = _INT32.unpack_from(head, 4)[0]
-            if first.correlation_id == correlation_id and first.kind is _REQUEST:
-                return first
             for each in self._pending:
                 if each.correlation_id == correlation_id and each.kind is _REQUEST:
                     return each
@@ -215,8 +231,8 @@ def _is_request(frame: bytes | bytearray, size: int) -> bool:
     return -1 <= length <= size - _HEADER_END - _CLIENT_ID.size
 
 
-def _acks(frame: bytes | bytearray, version: int) -> int | None:
-    """The field `acks` of a Produce request; None where it cannot be read."""
+def _acks(frame: bytes | bytearray, version: int) -> _Acks:
+    """The field `acks` of a Produce request, and what stands before it."""
     try:
         position = _HEADER_END + _CLIENT_ID.size + max(_CLIENT_ID.unpack_from(frame, _HEADER_END)[0], 0)
         if version >= _FLEXIBLE_PRODUCE:
@@ -227,5 +243,5 @@ def _acks(frame: bytes | bytearray, version: int) -> int | None:
             position += _INT16.size + max(_INT16.unpack_from(frame, position)[0], 0)
         acks: int = _INT16.unpack_from(frame, position)[0]
     except (struct.error, DecodeError):
-        return None
-    return acks
+        return _UNKNOWN_ACKS
+    return _Acks(version, bytes(frame[_HEADER_END : position + _INT16.size]), acks)

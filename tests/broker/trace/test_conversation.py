@@ -129,6 +129,16 @@ def test_produce_without_acks_has_no_response(
     assert conversation.pending == 2
 
 
+@pytest.mark.parametrize("version", [2, 8, 9, 12])
+def test_acks_are_those_of_each_request_however_often_it_comes(
+    conversation: Conversation, ends: Ends, version: int
+) -> None:
+    cases = [(acks, name) for acks in (0, 0, 1, 1, 0, -1) for name in (None, "t" if version >= 3 else None)]
+    for number, (acks, name) in enumerate(cases):
+        ask(conversation, produce(acks, name), version, number)
+    assert [each.correlation_id for each in ends.over] == [number for number, case in enumerate(cases) if not case[0]]
+
+
 def test_tokens_without_a_header_are_told_from_requests(conversation: Conversation, ends: Ends) -> None:
     ask(conversation, SaslHandshakeRequest(mechanism="PLAIN"), 0, 1)
     answer(conversation, struct.pack(">ihi", 1, 0, 0))
