@@ -8,6 +8,8 @@ not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` 
 from typing import Final
 
 from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.requests.call import Call
@@ -37,23 +39,12 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handle
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
-    return ConsumerGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
+    return ConsumerGroupDescribeResponse(
+        groups=(yield from described_groups(request, call, call.services.groups.consumers, _describe, _refused))
+    )
 
 
-def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
-    coordinator = call.services.groups
-    message = None
-    group = None
-    if not coordinator.consumers.is_enabled:
-        code = ErrorCode.UNSUPPORTED_VERSION
-    else:
-        code = coordinator.status(group_id, call.node)
-    if not code:
-        group = coordinator.store.get_consumer(group_id)
-        if group is None:
-            code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}."
-    if group is None:
-        return _error(group_id, code, message)
+def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
     # Of one moment: members are values, which change in the group while they are told of here.
     state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
     listed, targets = tuple(group.members.values()), dict(group.target)
@@ -61,17 +52,16 @@ def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
     for each in listed:
         member = _member(each, targets.get(each.member_id, NOTHING), call.core.topics)
         if not _may_describe_topics(member, call):
-            return _error(
-                group_id,
+            raise GroupRefusedError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 "Members of the group read topics that the client may not describe.",
             )
         members.append(member)
         yield
-    default = next(iter(coordinator.consumers.assignors))
+    default = next(iter(call.services.groups.consumers.assignors))
     return DescribedGroup(
-        error_code=code,
-        group_id=group_id,
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
         group_state=state,
         group_epoch=epoch,
         assignment_epoch=assignment_epoch,
@@ -80,7 +70,7 @@ def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
     )
 
 
-def _error(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
+def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
     return DescribedGroup(
         error_code=code,
         error_message=message,

@@ -34,22 +34,11 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handle
 
 def handle(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`)."""
-    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
+    groups = call.services.groups.shares
+    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _refused)))
 
 
-def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
-    coordinator = call.services.groups
-    code = coordinator.status(group_id, call.node) if coordinator.shares.is_enabled else ErrorCode.UNSUPPORTED_VERSION
-    if code:
-        return _error(group_id, code)
-    try:
-        group = coordinator.shares.existing(group_id)
-    except GroupRefusedError as error:
-        return _error(group_id, error.code, error.message)
-    return (yield from _members_of(group, call))
-
-
-def _members_of(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
+def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
     # Of one moment: members are values, which change in the group while they are told of here.
     described = DescribedGroup(
         error_code=ErrorCode.NONE,
@@ -64,8 +53,7 @@ def _members_of(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
         member = _member(each, call.core.topics)
         topics = member.assignment.topic_partitions
         if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):
-            return _error(
-                group.group_id,
+            raise GroupRefusedError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 "Members of the group read topics that the client may not describe.",
             )
@@ -74,7 +62,7 @@ def _members_of(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
     return described
 
 
-def _error(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
     return DescribedGroup(
         error_code=code,
         error_message=message,

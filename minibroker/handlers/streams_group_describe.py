@@ -39,25 +39,18 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handle
 
 def handle(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`)."""
-    return StreamsGroupDescribeResponse(groups=(yield from described_groups(request, call, _describe)))
+    groups = call.services.groups.streams
+    described = yield from described_groups(request, call, groups, _describe, _refused)
+    return StreamsGroupDescribeResponse(groups=described)
 
 
-def _describe(group_id: str, call: Call) -> Steps[DescribedGroup]:
-    coordinator = call.services.groups
-    code = coordinator.status(group_id, call.node) if coordinator.streams.is_enabled else ErrorCode.UNSUPPORTED_VERSION
-    if code:
-        return _error(group_id, code)
-    try:
-        group = coordinator.streams.existing(group_id)
-    except GroupRefusedError as error:
-        return _error(group_id, error.code, error.message)
+def _describe(group: StreamsGroup, call: Call) -> Steps[DescribedGroup]:
     topology = _topology(group)
     for each in () if topology is None else topology.subtopologies or ():
         internal = (info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics))
         for name in (*each.source_topics, *each.repartition_sink_topics, *internal):
             if not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
-                return _error(
-                    group_id,
+                raise GroupRefusedError(
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                     "The described group uses topics that the client is not authorized to describe.",
                 )
@@ -82,7 +75,7 @@ def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[Describ
     return described
 
 
-def _error(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:
+def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
     return DescribedGroup(
         error_code=code,
         error_message=message,

@@ -125,6 +125,13 @@ class ConsumerGroups:
         """Milliseconds between two heartbeats of a member."""
         return self._core.configs.group(group_id).heartbeat_interval_ms
 
+    def existing(self, group_id: str) -> ConsumerGroup:
+        """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
+        group = self._store.get_consumer(group_id)
+        if group is None:
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+        return group
+
     # Heartbeats
 
     def heartbeat(self, request: Heartbeat) -> Answer:
@@ -284,9 +291,7 @@ class ConsumerGroups:
 
     def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:
         """A member leaves, for good or for a while. GroupRefusedError."""
-        group = self._store.get_consumer(group_id)
-        if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+        group = self.existing(group_id)
         if instance_id is None:
             member = self.member(group, member_id, joins=False)
         else:
