@@ -127,8 +127,8 @@ class GroupCoordinator:
         if isinstance(group, Group):
             self.rebalances.forget(group)
         elif isinstance(group, ShareGroup):
-            self.shares.forget(group)
+            self.shares.sessions.forget(group)
         elif isinstance(group, StreamsGroup):
             self.streams.forget(group)
         else:
-            self.consumers.forget(group)
+            self.consumers.sessions.forget(group)

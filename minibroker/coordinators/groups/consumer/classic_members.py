@@ -73,7 +73,7 @@ class ClassicMembers:
         moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
         if known is None or not groups.replace_last(group, update, known, moved):
             groups.finish(group, update, moved)
-            groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
+            groups.sessions.of(group, moved.member_id).has_joined(rebalance_timeout_ms)
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
@@ -134,7 +134,7 @@ class ClassicMembers:
         return member
 
     def _timers(self, member: ConsumerMember) -> MemberTimers:
-        return self._groups.timers(self._group, member.member_id)
+        return self._groups.sessions.of(self._group, member.member_id)
 
     def _heard(self, member: ConsumerMember) -> None:
         self._timers(member).heard(self._groups.session_timeout_ms(member, self._group.group_id))

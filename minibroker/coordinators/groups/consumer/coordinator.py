@@ -7,7 +7,6 @@ classic protocol may do in it in `classic_members`.
 import logging
 from collections.abc import Callable, Collection, Container
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.coordinators.groups.classic.group import Group
@@ -20,12 +19,11 @@ from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, Consum
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.sessions import MemberSessions
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
-from minibroker.support.advice import LOST_GROUPS, about_lost_members
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
@@ -87,6 +85,7 @@ class ConsumerGroups:
     Attributes:
         assignors: by name, the default one first.
         migration: how groups come from one protocol to the other.
+        sessions: what time does to the members.
     """
 
     def __init__(
@@ -104,6 +103,7 @@ class ConsumerGroups:
         self.assignors = named(core.config.items("group.consumer.assignors"))
         self.migration = Migration(core, store, rebalances)
         self._targets = Targets(core.slices, store)
+        self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence_one)
 
     @property
     def is_enabled(self) -> bool:
@@ -275,7 +275,7 @@ class ConsumerGroups:
             raise GroupRefusedError(code)
         if update.work is not None:
             self._targets.await_target(group, update.work, update.epoch)
-        timers = self.timers(group, member.member_id)
+        timers = self.sessions.of(group, member.member_id)
         if len(group.timers) > len(group.members):  # a member's place was taken
             for member_id in group.timers.keys() - group.members.keys():
                 group.timers.pop(member_id).cancel()
@@ -299,7 +299,7 @@ class ConsumerGroups:
         if epoch == AWAY and instance_id is not None:
             away = replace(member, epoch=AWAY, revoking=NOTHING)
             code = self._store.save_changes(group, [records.current_assignment(group_id, away)])
-            self.timers(group, member.member_id).has_revoked()
+            self.sessions.of(group, member.member_id).has_revoked()
         else:
             code = self.fence(group, [member.member_id])
         if code:
@@ -312,16 +312,14 @@ class ConsumerGroups:
             code = self.migration.downgrade(group, gone)
             if code is not None:
                 if not code:
-                    self.forget(group, is_gone=False)
+                    self.sessions.forget(group, is_gone=False)
                 return code
         update = self.begin(group)
         update.without(gone)
         code = self._store.save_changes(group, update.changes)
         if not code:
             for member_id in gone:
-                timers = group.timers.pop(member_id, None)
-                if timers is not None:
-                    timers.cancel()
+                self.sessions.end(group, member_id)
         return code
 
     def replace_last(
@@ -338,55 +336,28 @@ class ConsumerGroups:
         if code:
             raise GroupRefusedError(code)
         if code is not None:
-            self.forget(group, is_gone=False)
+            self.sessions.forget(group, is_gone=False)
         return code is not None
 
     # Time
 
-    def timers(self, group: ConsumerGroup, member_id: str) -> MemberTimers:
-        """The timers of a member."""
-        timers = group.timers.get(member_id)
-        if timers is None:
-            timers = group.timers[member_id] = MemberTimers(
-                self._core.clock, partial(self._on_deadline, group, member_id)
-            )
-        return timers
+    def _session_timeout_ms(self, group: ConsumerGroup, member_id: str) -> int:
+        return self.session_timeout_ms(group.members[member_id], group.group_id)
 
-    def _on_deadline(self, group: ConsumerGroup, member_id: str, reason: str) -> None:
-        member = group.members.get(member_id)
-        if member is None:
-            return
-        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
-        session_ms = self.session_timeout_ms(member, group.group_id)
-        code = self.fence(group, [member_id])
-        if code:  # it is looked at again after as long a silence
-            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
-            self.timers(group, member_id).heard(session_ms)
-        elif not group.members:
-            about = about_lost_members(group.group_id, session_ms)
-            self._core.advised.advise(LOST_GROUPS, group.group_id, about)
+    def _fence_one(self, group: ConsumerGroup, member_id: str) -> ErrorCode:
+        return self.fence(group, [member_id])
 
     def resume(self, group: ConsumerGroup) -> None:
         """A group has been read, or has come from the other protocol: its members have a session's time."""
         for member in tuple(group.members.values()):
-            timers = self.timers(group, member.member_id)
-            timers.heard(self.session_timeout_ms(member, group.group_id))
+            timers = self.sessions.heard(group, member.member_id)
             if member.state is MemberState.UNREVOKED_PARTITIONS:
                 timers.must_revoke(member.rebalance_timeout_ms)
-
-    @staticmethod
-    def forget(group: ConsumerGroup, *, is_gone: bool = True) -> None:
-        """The group is no more, or not of this protocol; whoever was in it is told so when he asks."""
-        if is_gone:
-            group.die()
-        for timers in group.timers.values():
-            timers.cancel()
-        group.timers.clear()
 
     def close(self) -> None:
         """Nothing happens any more, whatever time it is."""
         for group in self._store.consumer_groups():
-            self.forget(group, is_gone=False)
+            self.sessions.forget(group, is_gone=False)
 
     def rebalance(self, group: ConsumerGroup) -> ErrorCode:
         """Have the group make another assignment, as if somebody had come or gone."""

@@ -1,10 +1,17 @@
-"""Session and rebalance timeouts of consumer group members."""
+"""Session and rebalance timeouts of members: of consumer, share and streams groups."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Generic, Protocol, TypeVar
 
 from minibroker.clock import Clock
 from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker_protocol.error_codes import ErrorCode
+
+_logger = logging.getLogger(__name__)
 
 
 class MemberTimers:
@@ -69,3 +76,78 @@ class MemberTimers:
 
     def _deadline(self, reason: str) -> Deadline:
         return Deadline(self._clock, partial(self._fence, reason))
+
+
+class TimedGroup(Protocol):
+    """A group whose members have timers."""
+
+    group_id: str
+    timers: dict[str, MemberTimers]
+
+    @property
+    def members(self) -> Mapping[str, object]:
+        """By member id."""
+
+    def die(self) -> None:
+        """The group is no more."""
+
+
+G = TypeVar("G", bound=TimedGroup)
+
+
+class MemberSessions(Generic[G]):
+    """The timers of all members of one protocol's groups. Whoever is silent for too long is removed.
+
+    Args:
+        timeout_ms: the milliseconds that a member of a group may be silent.
+        fence: removes a member; the error, where that cannot be written.
+    """
+
+    def __init__(self, core: Core, timeout_ms: Callable[[G, str], int], fence: Callable[[G, str], ErrorCode]) -> None:
+        self._core = core
+        self._timeout_ms = timeout_ms
+        self._fence = fence
+
+    def of(self, group: G, member_id: str) -> MemberTimers:
+        """The timers of a member."""
+        timers = group.timers.get(member_id)
+        if timers is None:
+            timers = group.timers[member_id] = MemberTimers(
+                self._core.clock, partial(self._on_deadline, group, member_id)
+            )
+        return timers
+
+    def heard(self, group: G, member_id: str) -> MemberTimers:
+        """The timers of a member whose session begins anew."""
+        timers = self.of(group, member_id)
+        timers.heard(self._timeout_ms(group, member_id))
+        return timers
+
+    @staticmethod
+    def end(group: G, member_id: str) -> None:
+        """A member has left."""
+        timers = group.timers.pop(member_id, None)
+        if timers is not None:
+            timers.cancel()
+
+    @staticmethod
+    def forget(group: G, *, is_gone: bool = True) -> None:
+        """The group is no more, or not of this protocol; whoever was in it is told so when he asks."""
+        if is_gone:
+            group.die()
+        for timers in group.timers.values():
+            timers.cancel()
+        group.timers.clear()
+
+    def _on_deadline(self, group: G, member_id: str, reason: str) -> None:
+        if member_id not in group.members:
+            return
+        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
+        session_ms = self._timeout_ms(group, member_id)
+        code = self._fence(group, member_id)
+        if code:  # it is looked at again after as long a silence
+            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
+            self.of(group, member_id).heard(session_ms)
+        elif not group.members:
+            about = about_lost_members(group.group_id, session_ms)
+            self._core.advised.advise(LOST_GROUPS, group.group_id, about)

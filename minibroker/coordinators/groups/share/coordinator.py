@@ -16,7 +16,7 @@ from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRef
 from minibroker.coordinators.groups.consumer.group import TopicMetadata
 from minibroker.coordinators.groups.consumer.known_topics import known_topics
 from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.sessions import MemberSessions
 from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.group import ShareGroup, hash_of, topics_of_all
 from minibroker.coordinators.groups.share.member import ShareMember
@@ -26,7 +26,6 @@ from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.core import Core
-from minibroker.support.advice import LOST_GROUPS, about_lost_members
 from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -61,6 +60,7 @@ class ShareGroups:
 
     Attributes:
         states: as given; the coordinator is made when it is asked for.
+        sessions: what time does to the members.
     """
 
     def __init__(
@@ -71,6 +71,7 @@ class ShareGroups:
         self.states = states
         self._forgotten = forgotten
         self._targets = ShareTargets(core.slices, store)
+        self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
 
     @property
     def is_enabled(self) -> bool:
@@ -132,7 +133,7 @@ class ShareGroups:
             client_host=request.client_host,
         )
         moved = self._advance(group, member, updated)
-        self._timers(group, moved.member_id).heard(self._session_timeout_ms(group))
+        self.sessions.heard(group, moved.member_id)
         is_told = joins or request.topics is not None or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
 
@@ -230,55 +231,23 @@ class ShareGroups:
         code = self.store.save_changes(group, changes)
         if not code:
             group.topics = found
-            timers = group.timers.pop(member_id, None)
-            if timers is not None:
-                timers.cancel()
+            self.sessions.end(group, member_id)
         return code
 
     # Time
 
-    def _session_timeout_ms(self, group: ShareGroup) -> int:
+    def _session_timeout_ms(self, group: ShareGroup, _member_id: str) -> int:
         return self.core.configs.group(group.group_id).share_session_timeout_ms
-
-    def _timers(self, group: ShareGroup, member_id: str) -> MemberTimers:
-        timers = group.timers.get(member_id)
-        if timers is None:
-            timers = group.timers[member_id] = MemberTimers(
-                self.core.clock, partial(self._on_deadline, group, member_id)
-            )
-        return timers
-
-    def _on_deadline(self, group: ShareGroup, member_id: str, reason: str) -> None:
-        if member_id not in group.members:
-            return
-        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
-        session_ms = self._session_timeout_ms(group)
-        code = self._fence(group, member_id)
-        if code:  # it is looked at again after as long a silence
-            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
-            self._timers(group, member_id).heard(session_ms)
-        elif not group.members:
-            about = about_lost_members(group.group_id, session_ms)
-            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: ShareGroup) -> None:
         """A group has been read: its members have a session's time."""
         for member_id in tuple(group.members):
-            self._timers(group, member_id).heard(self._session_timeout_ms(group))
-
-    @staticmethod
-    def forget(group: ShareGroup, *, is_gone: bool = True) -> None:
-        """The group is no more; whoever was in it is told so when he asks."""
-        if is_gone:
-            group.die()
-        for timers in group.timers.values():
-            timers.cancel()
-        group.timers.clear()
+            self.sessions.heard(group, member_id)
 
     def close(self) -> None:
         """Nothing happens any more, whatever time it is."""
         for group in self.store.share_groups():
-            self.forget(group, is_gone=False)
+            self.sessions.forget(group, is_gone=False)
 
     def rebalance(self, group: ShareGroup) -> ErrorCode:
         """Have the group make another assignment, as if somebody had come or gone."""

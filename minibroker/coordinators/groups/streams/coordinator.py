@@ -16,7 +16,7 @@ from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.consumer.known_topics import known_topics
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.sessions import MemberSessions
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.share.group import hash_of
 from minibroker.coordinators.groups.store import GroupStore
@@ -30,7 +30,6 @@ from minibroker.coordinators.groups.streams.targets import StreamsTargets
 from minibroker.coordinators.groups.streams.tasks import NO_TASKS, HeldTasks, Tasks, are_within
 from minibroker.coordinators.groups.streams.update import STANDBYS, GroupUpdate
 from minibroker.core import Core
-from minibroker.support.advice import LOST_GROUPS, about_lost_members
 from minibroker.support.slices import Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
@@ -92,6 +91,9 @@ class StreamsGroups:
 
     Args:
         forgotten: groups that were forgotten on purpose; their members have to join again.
+
+    Attributes:
+        sessions: what time does to the members.
     """
 
     def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
@@ -99,6 +101,7 @@ class StreamsGroups:
         self.store = store
         self._forgotten = forgotten
         self._targets = StreamsTargets(core.slices, store)
+        self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
 
     @property
     def is_enabled(self) -> bool:
@@ -149,7 +152,7 @@ class StreamsGroups:
         self._save(update, moved, before)
         if moved != updated:
             self._await_revocation(group, moved)
-        self._timers(group, moved.member_id).heard(self._setting(group.group_id, "session.timeout.ms"))
+        self.sessions.heard(group, moved.member_id)
         if request.shuts_down and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
         return self._answer(update, request, member, moved)
@@ -309,59 +312,33 @@ class StreamsGroups:
         changes = [*records.without_member(group.group_id, member_id), _next_epoch(group)]
         code = self.store.save_changes(group, changes)
         if not code:
-            timers = group.timers.pop(member_id, None)
-            if timers is not None:
-                timers.cancel()
+            self.sessions.end(group, member_id)
         return code
 
     # Time
 
     def _await_revocation(self, group: StreamsGroup, member: StreamsMember) -> None:
-        timers = self._timers(group, member.member_id)
+        timers = self.sessions.of(group, member.member_id)
         if member.state is TaskState.UNREVOKED_TASKS:
             timers.must_revoke(member.rebalance_timeout_ms)
         else:
             timers.has_revoked()
 
-    def _timers(self, group: StreamsGroup, member_id: str) -> MemberTimers:
-        timers = group.timers.get(member_id)
-        if timers is None:
-            timers = group.timers[member_id] = MemberTimers(
-                self.core.clock, partial(self._on_deadline, group, member_id)
-            )
-        return timers
-
-    def _on_deadline(self, group: StreamsGroup, member_id: str, reason: str) -> None:
-        if member_id not in group.members:
-            return
-        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
-        session_ms = self._setting(group.group_id, "session.timeout.ms")
-        code = self._fence(group, member_id)
-        if code:  # it is looked at again after as long a silence
-            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
-            self._timers(group, member_id).heard(session_ms)
-        elif not group.members:
-            about = about_lost_members(group.group_id, session_ms)
-            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
+    def _session_timeout_ms(self, group: StreamsGroup, _member_id: str) -> int:
+        return self._setting(group.group_id, "session.timeout.ms")
 
     def resume(self, group: StreamsGroup) -> None:
         """A group has been read: its members have a session's time, and what they have to give up is waited for."""
         for member in tuple(group.members.values()):
-            timers = self._timers(group, member.member_id)
-            timers.heard(self._setting(group.group_id, "session.timeout.ms"))
+            timers = self.sessions.heard(group, member.member_id)
             if member.state is TaskState.UNREVOKED_TASKS:
                 timers.must_revoke(member.rebalance_timeout_ms)
 
-    @staticmethod
-    def forget(group: StreamsGroup, *, is_gone: bool = True) -> None:
+    def forget(self, group: StreamsGroup, *, is_gone: bool = True) -> None:
         """The group is no more; whoever was in it is told so when he asks."""
-        if is_gone:
-            group.die()
         if group.delay is not None:
             group.delay.cancel()
-        for timers in group.timers.values():
-            timers.cancel()
-        group.timers.clear()
+        self.sessions.forget(group, is_gone=is_gone)
 
     def close(self) -> None:
         """Nothing happens any more, whatever time it is."""
