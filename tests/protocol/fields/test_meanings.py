@@ -5,10 +5,11 @@ import re
 from minibroker_protocol import primitives as p
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.fields.meanings import MESSAGES, NAMES, RARE, RECORDS, meaning_of, meanings_json
+from minibroker_protocol.fields.meanings.kips import KIPS, STORED, first_versions
 from minibroker_protocol.fields.structures import place_of
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
-from minibroker_protocol.schema import fields_of
+from minibroker_protocol.schema import fields_of, schema_of
 from minibroker_protocol.steps import drain
 from tests.protocol.fields.test_frames import request_frame
 from tests.protocol.message_strategies import all_classes
@@ -41,9 +42,36 @@ def test_no_name_has_two_sentences() -> None:
     assert NAMES.keys() & RARE.keys() == set()
 
 
-def test_each_field_of_each_api_has_a_sentence() -> None:
-    apis = [cls for cls in all_classes() if ".messages." in cls.__module__]
-    assert sorted(place for cls in apis for place in places(cls) if meaning_of(place) is None) == []
+def test_each_field_has_a_sentence() -> None:
+    assert sorted(place for cls in all_classes() for place in places(cls) if meaning_of(place) is None) == []
+
+
+def test_each_field_that_came_later_names_a_kip() -> None:
+    without = {
+        f"{module}.{version}"
+        for module in KIPS
+        for place, version in first_versions(module).items()
+        if (found := meaning_of(place)) is not None and found.kip is None
+    }
+    oldest = {f"{module}.0" for module, kips in KIPS.items() if 0 not in kips}
+    assert without - oldest == {
+        "delete_groups.3",
+        "metadata.4",
+        "offset_commit.1",
+        "offset_commit.2",
+        "offset_for_leader_epoch.3",
+        "update_metadata.1",
+    }
+
+
+def test_each_version_with_a_kip_exists() -> None:
+    modules = {cls.__module__.rpartition(".")[2]: cls for cls in all_classes()}
+    assert KIPS.keys() - modules.keys() == {"current_leader", "streams_tasks", "topology_description"}
+    assert STORED.keys() <= modules.keys()
+    for module, kips in KIPS.items():
+        assert all(30 < kip < 1400 or kip == 4 for kip in kips.values()), module
+        if module in modules:
+            assert max(kips) <= schema_of(modules[module]).versions.last, module
 
 
 def test_a_sentence_is_short_and_ends() -> None:

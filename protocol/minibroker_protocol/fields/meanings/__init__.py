@@ -1,4 +1,4 @@
-"""One sentence of meaning for each field, with the KIP that brought it where that one explains it.
+"""One sentence of meaning for each field, with the KIP that explains it, or the one that brought it (`kips`).
 
 `meaning_of` looks for the place of a declaration ("fetch.FetchRequest.max_bytes"), then for its class and name, then
 for the name alone: many names mean the same in all messages. The tables are `records` (headers, batches, messages),
@@ -9,6 +9,7 @@ for the name alone: many names mean the same in all messages. The tables are `re
 from functools import cache
 from typing import Any, Final
 
+from minibroker_protocol.fields.meanings.kips import kip_of
 from minibroker_protocol.fields.meanings.messages import MESSAGES
 from minibroker_protocol.fields.meanings.names import NAMES
 from minibroker_protocol.fields.meanings.rare import RARE
@@ -18,6 +19,8 @@ from minibroker_protocol.fields.tree import Node
 
 __all__ = ["MESSAGES", "NAMES", "RARE", "RECORDS", "Meaning", "meaning_of", "meanings_json"]
 
+_PLACE: Final = 3
+"""The parts of a field's place: module, class, name."""
 _TABLE: Final = {**RARE, **NAMES, **MESSAGES, **RECORDS}
 
 
@@ -28,7 +31,7 @@ def meaning_of(about: str) -> Meaning | None:
     for begin in range(len(parts)):
         found = _TABLE.get(".".join(parts[begin:]))
         if found is not None:
-            return found
+            return found if found.kip is not None or len(parts) != _PLACE else found._replace(kip=kip_of(about))
     return None
 
 

@@ -299,6 +299,12 @@ RARE: Final[dict[str, Meaning]] = table(
         "topology_description_required": ("The coordinator asks for the description.", 1331),
         "topology_description_status": ("Whether the coordinator has the description.", 1331),
         "topology_epoch": ("The epoch of the topology.", 1071),
+        "active_tasks_pending_revocation": "The active tasks that the member has to give up first.",
+        "standby_tasks_pending_revocation": "The standby tasks that the member has to give up first.",
+        "warmup_tasks_pending_revocation": "The warm-up tasks that the member has to give up first.",
+        "validated_topology_epoch": "The epoch of the topology whose topics are all there; -1 for none.",
+        "last_assignment_configs": "The settings of the group that the last assignment was made with.",
+        "assignment_epochs": "For each partition the epoch in which the member got its task.",
         "user_endpoint": ("The address at which others query the member.", 1071),
         "warmup_tasks": ("The tasks whose state the member is building up.", 1071),
     }
