@@ -4,21 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
+from minibroker.coordinators.groups.classic.group import CONSUMER, Group
 from minibroker.coordinators.groups.classic.members import Member, Reply
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember, MemberState
 from minibroker.coordinators.groups.kinds import AnyGroup
-from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
+from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks
-from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks
 from minibroker.errors import NotFoundError
 from minibroker.operations.groups import describe_group, find_group, group_ids, group_loaded, missing_group
 from minibroker.operations.paging import page_of
 from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.views.state_machines import GROUPS, Machine
 from minibroker.services import Services
 from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
@@ -49,10 +50,11 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """Some groups by id; `next_after` goes on, None at the end."""
+    """Some groups by id; `next_after` goes on, None at the end. `machines`: by the types of groups."""
 
     groups: tuple[GroupRow, ...]
     next_after: str | None
+    machines: Mapping[str, Machine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class GroupView:
     """A group.
 
     Attributes:
-        states: all states of its type, in the order of a rebalance; `state` is one of them.
+        states: all states of its type, each with those that may follow it; `state` is one of them.
         generation: or the group's epoch, in the consumer protocol; `assignment_epoch` is that of the target there.
         state_since_ms: None where it is not known.
         waiting_to_join, pending_sync: members whose JoinGroup waits; member ids that have not asked for their
@@ -125,7 +127,7 @@ class GroupView:
     group_id: str
     type: str
     state: str
-    states: tuple[str, ...]
+    states: Machine
     state_since_ms: int | None
     generation: int
     assignment_epoch: int | None
@@ -139,14 +141,6 @@ class GroupView:
     offsets: tuple[OffsetView, ...]
 
 
-_STATES: Final[Mapping[str, Iterable[GroupState | ConsumerGroupState | ShareGroupState | StreamsGroupState]]] = {
-    Group.kind: GroupState,
-    ConsumerGroup.kind: ConsumerGroupState,
-    ShareGroup.kind: ShareGroupState,
-    StreamsGroup.kind: StreamsGroupState,
-}
-
-
 async def group_page(services: Services, after: str = "", most: int = MOST) -> GroupPage:
     """The groups whose ids sort behind `after`, at most `most`."""
     ids, next_after = page_of(await group_ids(services), after, min(most, MOST))
@@ -158,7 +152,7 @@ async def group_page(services: Services, after: str = "", most: int = MOST) -> G
             if group is not None:
                 rows.append(GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members)))
             yield
-        return GroupPage(tuple(rows), next_after)
+        return GroupPage(tuple(rows), next_after, GROUPS)
 
     return await in_slices(services, steps())
 
@@ -202,7 +196,7 @@ def _view(services: Services, group: AnyGroup) -> Steps[GroupView]:
         group_id=group.group_id,
         type=group.kind,
         state=group.state.value,
-        states=tuple(each.value for each in _STATES[group.kind]),
+        states=GROUPS[group.kind],
         state_since_ms=None if classic is None else classic.state_timestamp_ms,
         generation=_generation(group),
         assignment_epoch=None if isinstance(group, Group) else group.assignment_epoch,

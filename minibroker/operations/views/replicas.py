@@ -13,7 +13,7 @@ MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class BrokerRow:
-    """A broker; `leads` counts the partitions that it leads, those of internal topics with them."""
+    """A broker; `leads` counts the partitions that it leads, those of internal topics left out."""
 
     id: int
     is_up: bool
@@ -55,14 +55,12 @@ def _view(services: Services) -> Steps[ReplicasView]:
     whole: list[ReplicasRow] = []
     broken: list[ReplicasRow] = []
     count = 0
-    for topic in list(services.core.topics):
+    for topic in [each for each in services.core.topics if not each.is_internal]:
         for each in topic.partitions:
             leader = None if each.leader is None else each.leader.id
+            count += 1
             if leader is not None:
                 leads[leader] = leads.get(leader, 0) + 1
-            if topic.is_internal:
-                continue
-            count += 1
             rows = whole if leader is not None and len(each.isr) == len(each.replicas) else broken
             if len(rows) < MOST:
                 replicas, isr = tuple(each.replicas), tuple(each.isr)

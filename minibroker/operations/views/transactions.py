@@ -5,15 +5,14 @@ from heapq import nsmallest
 from typing import Final
 
 from minibroker.cluster.topics import TRANSACTION_STATE
-from minibroker.coordinators.transactions.transaction import Transaction, TransactionState
+from minibroker.coordinators.transactions.transaction import Transaction
 from minibroker.operations.views.groups import PartitionPlace
 from minibroker.operations.views.slicing import in_slices
+from minibroker.operations.views.state_machines import TRANSACTION, Machine
 from minibroker.services import Services
 from minibroker.support.slices import Steps
 
 MOST: Final = 1_000
-STATES: Final = tuple(state.wire_name for state in TransactionState)
-"""All states by their names, in Kafka's order."""
 _AT_ONCE: Final = 1_000
 
 
@@ -22,7 +21,7 @@ class TransactionView:
     """A transactional id with its latest transaction; times are in ms.
 
     Attributes:
-        state: one of `STATES`.
+        state: one of those of `TRANSACTION`.
         started_ms: None when that is not known, or none is open.
         partitions: those that still wait for a marker, at most 1,000 of `partition_count`.
     """
@@ -44,19 +43,20 @@ class TransactionView:
 class TransactionPage:
     """Some transactional ids in their order; `next_after` goes on, None at the end.
 
+    `states`: all states of a transaction, each with those that may follow it.
     `is_loading`: there may be more, which are being read from `__transaction_state`.
     """
 
     transactions: tuple[TransactionView, ...]
     next_after: str | None
-    states: tuple[str, ...]
+    states: Machine
     is_loading: bool
 
 
 async def transaction_page(services: Services, after: str = "", most: int = MOST) -> TransactionPage:
     """The transactional ids that sort behind `after`, at most `most`."""
     if services.core.topics.get(TRANSACTION_STATE) is None:  # there has been no transaction yet
-        return TransactionPage((), None, STATES, is_loading=False)
+        return TransactionPage((), None, TRANSACTION, is_loading=False)
     services.transactions.load_all()
     return await in_slices(services, _page(services, after, min(most, MOST)))
 
@@ -74,7 +74,7 @@ def _page(services: Services, after: str, most: int) -> Steps[TransactionPage]:
         shown.append(_view(each))
         yield
     next_after = shown[-1].transactional_id if len(lowest) > most else None
-    return TransactionPage(tuple(shown), next_after, STATES, is_loading=store.is_loading)
+    return TransactionPage(tuple(shown), next_after, TRANSACTION, is_loading=store.is_loading)
 
 
 def _view(each: Transaction) -> TransactionView:

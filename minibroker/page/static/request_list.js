@@ -112,7 +112,6 @@ function Row({ entry, index, top, isChosen }) {
   const { row } = entry;
   const place = { transform: `translateY(${top}px)` };
   if (!row) return html`<div class="row" role="row" id=${`request-${entry.number}`} aria-rowindex=${index + 1} style=${place}><span role="gridcell" class="number">${entry.number}</span></div>`;
-  const client = row.client_id ? `${row.client_id} ${row.client}` : row.client;
   return html`<div class=${`row ${row.state}${isChosen ? " chosen" : ""}`} role="row" id=${`request-${row.number}`} aria-rowindex=${index + 1} aria-selected=${isChosen ? "true" : "false"} style=${place} onClick=${(event) => event.target.closest("a") || go(`/requests/${row.number}`)}>
     <span role="gridcell" class="number"><a href=${`/requests/${row.number}`} tabindex="-1">${row.number}</a></span>
     <span role="gridcell" class="time">${timeOfDay(row.time)}</span>
@@ -122,6 +121,6 @@ function Row({ entry, index, top, isChosen }) {
     <span role="gridcell" class="took">${duration(row.duration_ms)}</span>
     <span role="gridcell" class="size">${size(row.bytes_in)}</span>
     <span role="gridcell" class="size">${row.bytes_out ? size(row.bytes_out) : ""}</span>
-    <span role="gridcell" class="client" title=${client}>${client}</span>
+    <span role="gridcell" class="client" title=${`${row.client_id ?? ""} ${row.client}`}>${row.client_id || row.client}</span>
   </div>`;
 }

@@ -22,7 +22,7 @@ function Table({ name, heads, children }) {
 function Replicas({ replicas }) {
   return html`<section aria-labelledby="replicas-title">
     <h2 id="replicas-title">Leaders and in-sync replicas <span class="muted">${count(replicas.partition_count, "partition")}</span></h2>
-    <p>${replicas.brokers.map((each) => html`<span class=${`badge ${each.is_up ? "ok" : "error"}`}>broker ${each.id} ${each.is_up ? "up" : "down"}, leads ${number(each.leads)}</span> `)}</p>
+    <p>${replicas.brokers.map((each) => html`<span class=${`badge ${each.is_up ? "ok" : "error"}`}>broker ${each.id} ${each.is_up ? "up" : "down"}, leads ${count(each.leads, "partition")}</span> `)}</p>
     ${replicas.partitions.length > 0 && html`<${Table} name="Leaders and in-sync replicas" heads=${["Partition", "#Leader", "#Leader epoch", "Replicas", "In sync"]}>
       ${replicas.partitions.map((each) => html`<tr key=${placeOf(each)}><th scope="row"><a href=${`/logs/${encodeURIComponent(each.topic)}/${each.partition}`}>${placeOf(each)}</a></th><td class="num">${each.leader ?? "none"}</td><td class="num">${each.leader_epoch}</td>
         <td>${each.replicas.join(", ")}</td><td>${each.isr.join(", ") || "none"}${each.is_under_min_isr ? html` <span class="badge error">too few for min.insync.replicas</span>` : ""}</td></tr>`)}
@@ -38,7 +38,7 @@ function Shared({ partitions }) {
       ? html`<${Table} name="Share-partitions" heads=${["Partition", "#Start offset", "#Lag", "#Acquired", "In flight"]}>
         ${partitions.map((each) => html`<tr key=${placeOf(each)}><th scope="row"><a href=${`/logs/${encodeURIComponent(each.topic)}/${each.partition}?offset=${each.start_offset ?? 0}`}>${placeOf(each)}</a></th>
           <td class="num">${each.start_offset === null ? "" : number(each.start_offset)}</td><td class="num">${each.lag === null ? "" : number(each.lag)}</td><td class="num">${number(each.acquired)}</td>
-          <td>${each.in_flight.slice(0, 20).map((part) => html`<span class="badge">${part.first_offset === part.last_offset ? number(part.first_offset) : `${number(part.first_offset)} to ${number(part.last_offset)}`} ${part.state}, delivery ${part.delivery_count}</span> `)}${each.in_flight.length > 20 && `and ${number(each.in_flight.length - 20)} more`}</td></tr>`)}
+          <td class="words">${each.in_flight.slice(0, 20).map((part) => html`<span class="badge">${part.first_offset === part.last_offset ? number(part.first_offset) : `${number(part.first_offset)} to ${number(part.last_offset)}`} ${part.state}, delivery ${part.delivery_count}</span> `)}${each.in_flight.length > 20 && `and ${number(each.in_flight.length - 20)} more`}</td></tr>`)}
       <//>`
       : html`<p class="muted">The group has not begun to read.</p>`}</section>`;
 }
@@ -54,8 +54,8 @@ function Groups({ page }) {
   return html`<section aria-labelledby="groups-title">
     <h2 id="groups-title">Groups</h2>
     ${groups.length
-      ? html`<${Table} name="Groups" heads=${["Group", "Protocol", "State", "#Generation", "#Members"]}>
-        ${groups.map((each) => html`<tr key=${each.group_id}><th scope="row"><a href=${`/groups/${encodeURIComponent(each.group_id)}`}>${each.group_id || "(empty name)"}</a></th><td>${each.type}</td><td><span class="badge">${each.state}</span></td><td class="num">${each.generation}</td><td class="num">${each.members}</td></tr>`)}
+      ? html`<${MachineLegend} /><${Table} name="Groups" heads=${["Group", "Protocol", "State", "#Generation", "#Members"]}>
+        ${groups.map((each) => html`<tr key=${each.group_id}><th scope="row"><a href=${`/groups/${encodeURIComponent(each.group_id)}`}>${each.group_id || "(empty name)"}</a></th><td>${each.type}</td><td><${Machine} states=${page.machines[each.type]} state=${each.state} /></td><td class="num">${each.generation}</td><td class="num">${each.members}</td></tr>`)}
       <//>`
       : html`<p class="muted">No group yet. A consumer with a group id makes one.</p>`}
     ${next && html`<button type="button" onClick=${load}>More groups</button>`}
@@ -67,10 +67,9 @@ function Transactions({ page }) {
     <h2 id="transactions-title">Transactions</h2>
     ${page.is_loading && html`<p class="muted">The coordinator still reads its log.</p>`}
     ${page.transactions.length
-      ? html`<p class="muted">Of all states of a transaction the present one is marked.</p>
-        <${Table} name="Transactions" heads=${["Transactional id", "State", "#Producer id", "#Epoch", "Partitions"]}>
+      ? html`<${MachineLegend} /><${Table} name="Transactions" heads=${["Transactional id", "State", "#Producer id", "#Epoch", "Partitions"]}>
         ${page.transactions.map((each) => html`<tr key=${each.transactional_id}><th scope="row">${each.transactional_id}</th><td><${Machine} states=${page.states} state=${each.state} /></td><td class="num">${each.producer_id}</td><td class="num">${each.producer_epoch}</td>
-          <td>${each.partition_count ? each.partitions.map(placeOf).join(", ") : "none"}</td></tr>`)}
+          <td class="words">${each.partition_count ? each.partitions.map(placeOf).join(", ") : "none"}</td></tr>`)}
       <//>`
       : html`<p class="muted">No transactional id yet. A producer with one makes it.</p>`}
   </section>`;
@@ -78,10 +77,15 @@ function Transactions({ page }) {
 
 const placeOf = ({ topic, partition }) => `${topic}-${partition}`;
 
-/** All states, with the present one lit. */
+/** All states, with the present one lit, and those that may follow it. */
 function Machine({ states, state }) {
-  return html`<ol class="machine">${states.map((each) => html`<li aria-current=${each === state ? "true" : null}>${each}</li>`)}</ol>`;
+  return html`<ol class="machine">${Object.keys(states).map((each) => {
+    const follows = states[state]?.includes(each);
+    return html`<li class=${follows ? "next" : ""} aria-current=${each === state ? "true" : null}>${follows && html`<span aria-hidden="true">→ </span>`}${each}${follows && html`<span class="sr-only"> may follow</span>`}</li>`;
+  })}</ol>`;
 }
+
+const MachineLegend = () => html`<p class="muted">The present state is lit. Those with an arrow may follow it.</p>`;
 
 function Sessions({ sessions }) {
   return html`<section aria-labelledby="sessions-title">
@@ -91,7 +95,7 @@ function Sessions({ sessions }) {
         <${Table} name="Fetch sessions" heads=${["#Broker", "#Session", "#Next epoch", "Last used", "#Fetches", "#Bytes saved", "Cached partitions, each with its next offset"]}>
         ${sessions.map((each) => html`<tr key=${`${each.node}-${each.id}`}><td class="num">${each.node}</td><th scope="row" class="num">${each.id}</th><td class="num">${each.epoch}</td><td>${timeOfDay(each.last_used_ms)}</td>
           <${Saved} savings=${each.savings} />
-          <td>${each.partitions.slice(0, 12).map((part) => `${part.topic ?? "unknown topic"}-${part.partition} at ${number(part.fetch_offset)}`).join(", ")}${each.partition_count > 12 ? ` and ${each.partition_count - 12} more` : ""}</td></tr>`)}
+          <td class="words">${each.partitions.slice(0, 12).map((part) => `${part.topic ?? "unknown topic"}-${part.partition} at ${number(part.fetch_offset)}`).join(", ")}${each.partition_count > 12 ? ` and ${each.partition_count - 12} more` : ""}</td></tr>`)}
       <//>`
       : html`<p class="muted">No fetch session. A consumer opens one with its first Fetch.</p>`}
   </section>`;
@@ -109,7 +113,7 @@ function Delayed({ requests }) {
     <h2 id="delayed-title">Requests that wait</h2>
     ${requests.length
       ? html`<${Table} name="Requests that wait" heads=${["#Broker", "Client", "Request", "Waits for"]}>
-        ${requests.map((each) => html`<tr key=${`${each.client}-${each.correlation_id}`}><td class="num">${each.node}</td><th scope="row">${each.client_id ?? ""} <span class="muted">${each.client}</span></th><td>${each.api ?? "unknown"} v${each.version}</td><td>${each.waits_for}</td></tr>`)}
+        ${requests.map((each) => html`<tr key=${`${each.client}-${each.correlation_id}`}><td class="num">${each.node}</td><th scope="row">${each.client_id ?? ""} <span class="muted">${each.client}</span></th><td>${each.api ?? "unknown"} v${each.version}</td><td class="words">${each.waits_for}</td></tr>`)}
       <//>`
       : html`<p class="muted">No request waits at the moment.</p>`}
   </section>`;
@@ -133,8 +137,8 @@ export function GroupView({ id }) {
       ${group.members.length
         ? html`<${Table} name="Members" heads=${["Member", "Client", "Subscribed to", "Reads", "State"]}>
           ${group.members.map((each) => html`<tr key=${each.member_id}><th scope="row">${each.instance_id ?? each.member_id}${each.is_leader ? html` <span class="badge ok">leader</span>` : ""}</th><td>${each.client_id} <span class="muted">${each.client_host}</span></td>
-            <td>${each.subscribed_regex ?? (each.subscribed_topics.join(", ") || "no topic")}</td><td>${each.assigned === null ? "unknown" : each.assigned.map(placeOf).join(", ") || "nothing"}</td>
-            <td>${each.waits_in ? `waits in ${each.waits_in}` : (each.state ?? "")}${each.epoch === null ? "" : `, epoch ${each.epoch}`}${each.revoking.length ? `, gives up ${each.revoking.map(placeOf).join(", ")}` : ""}</td></tr>`)}
+            <td class="words">${each.subscribed_regex ?? (each.subscribed_topics.join(", ") || "no topic")}</td><td class="words">${each.assigned === null ? "unknown" : each.assigned.map(placeOf).join(", ") || "nothing"}</td>
+            <td class="words">${each.waits_in ? `waits in ${each.waits_in}` : (each.state ?? "")}${each.epoch === null ? "" : `, epoch ${each.epoch}`}${each.revoking.length ? `, gives up ${each.revoking.map(placeOf).join(", ")}` : ""}</td></tr>`)}
         <//>`
         : html`<p class="muted">The group has no member. Its offsets stay.</p>`}</section>
       ${group.type === "share" && html`<${Shared} partitions=${group.shared} />`}

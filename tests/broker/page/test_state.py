@@ -151,7 +151,7 @@ def test_leaders_and_in_sync_replicas_of_several_brokers_are_shown(browser: Brow
         assert {each["leader"] for each in replicas["partitions"]} <= {1, 3}
         window = Window(browser, broker.page_url)
         page = window.open("/state")
-        expect(page.get_by_text("broker 2 down, leads 0")).to_be_visible()
+        expect(page.get_by_text("broker 2 down, leads 0 partitions")).to_be_visible()
         in_sync = page.get_by_role("row").filter(has_text="orders-0").get_by_role("cell").last
         expect(in_sync).to_have_text("1, 3")
         window.check_accessibility()

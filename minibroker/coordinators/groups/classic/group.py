@@ -33,13 +33,14 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-_CAN_FOLLOW: Final = {
+CAN_FOLLOW: Final = {
     GroupState.PREPARING_REBALANCE: {GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY},
     GroupState.COMPLETING_REBALANCE: {GroupState.PREPARING_REBALANCE},
     GroupState.STABLE: {GroupState.COMPLETING_REBALANCE},
     GroupState.EMPTY: {GroupState.PREPARING_REBALANCE},
     GroupState.DEAD: set(GroupState),
 }
+"""By each state those that it can follow (Kafka's `ClassicGroupState.validPreviousStates`)."""
 
 
 class Group:
@@ -117,7 +118,7 @@ class Group:
 
     def move_to(self, state: GroupState) -> None:
         """Change the state. AssertionError for a change that cannot happen."""
-        assert self.state in _CAN_FOLLOW[state], f"{self.group_id}: {self.state} cannot become {state}"
+        assert self.state in CAN_FOLLOW[state], f"{self.group_id}: {self.state} cannot become {state}"
         self.state = state
         self.state_timestamp_ms = self._clock.now_ms()
 
