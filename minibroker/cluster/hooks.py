@@ -8,6 +8,7 @@ from minibroker.support.slices import Steps
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.config.resources import ConfigResourceType
+    from minibroker_storage.log_shape import LogShape
 
 P = ParamSpec("P")
 
@@ -56,12 +57,13 @@ class Hooks:
         fault_hit: a fault has hit a request; the arguments are the API, the client id, and a function that gives the
             fault's fields.
         leader_moved: the partition has another leader, or none any more.
-        log_cleaned: the log of a partition was compacted; the arguments are the partition and the bytes that it had
-            before.
-        log_shortened: retention has removed segments; the arguments are the partition, the log start offset before, and
-            the number of segments.
+        log_cleaned: the log of a partition was compacted; the arguments are the partition, and the log as it was.
+        log_shortened: retention has removed segments; the arguments are the partition, the log as it was, and the
+            number of segments.
         marker_written: a marker is in a log; the arguments are (topic, partition), the producer's id, and whether
             the transaction was committed.
+        records_deleted: DeleteRecords has moved a log start offset; the arguments are the partition, and the log as it
+            was.
         topics_deleted: the topics of these names are gone; a subscriber returns its work in steps.
     """
 
@@ -72,6 +74,7 @@ class Hooks:
         "log_cleaned",
         "log_shortened",
         "marker_written",
+        "records_deleted",
         "topics_deleted",
     )
 
@@ -79,7 +82,8 @@ class Hooks:
         self.config_changed: Hook[[ConfigResourceType]] = Hook()
         self.fault_hit: Hook[[str, str | None, Callable[[], Mapping[str, object]]]] = Hook()
         self.leader_moved: Hook[[Partition]] = Hook()
-        self.log_cleaned: Hook[[Partition, int]] = Hook()
-        self.log_shortened: Hook[[Partition, int, int]] = Hook()
+        self.log_cleaned: Hook[[Partition, LogShape]] = Hook()
+        self.log_shortened: Hook[[Partition, LogShape, int]] = Hook()
         self.marker_written: Hook[[tuple[str, int], int, bool]] = Hook()
+        self.records_deleted: Hook[[Partition, LogShape]] = Hook()
         self.topics_deleted: SteppedHook[[Collection[str]]] = SteppedHook()

@@ -22,6 +22,7 @@ from minibroker_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from minibroker_storage.log_shape import LogShape, shape_of
 
 _HIGH_WATERMARK: Final = -1
 
@@ -32,12 +33,14 @@ NEEDS: Final = on_each(Operation.DELETE, ResourceType.TOPIC)
 def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResponse]:
     """Move each partition's log start offset; of a partition that is named twice, the last offset counts."""
     topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
-    moved: list[Partition] = []
+    moved: dict[Partition, LogShape] = {}
     offsets = {(topic.name, each.partition_index): each.offset for topic in request.topics for each in topic.partitions}
     for (name, index), offset in offsets.items():
         topics.setdefault(name, {})[index] = _delete(name, index, offset, call, moved)
         yield
     yield from call.core.logs.starts_moved(moved)
+    for partition, before in moved.items():
+        call.core.hooks.records_deleted(partition, before)
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(name=name, partitions=list(partitions.values()))
@@ -46,7 +49,9 @@ def handle(request: DeleteRecordsRequest, call: Call) -> Steps[DeleteRecordsResp
     )
 
 
-def _delete(name: str, index: int, offset: int, call: Call, moved: list[Partition]) -> DeleteRecordsPartitionResult:
+def _delete(
+    name: str, index: int, offset: int, call: Call, moved: dict[Partition, LogShape]
+) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=index, error_code=ErrorCode.NONE)
     topic = call.core.topics.get(name)
     partition = topic.partition(index) if topic is not None else None
@@ -63,9 +68,10 @@ def _delete(name: str, index: int, offset: int, call: Call, moved: list[Partitio
     else:
         try:
             log = partition.log
+            before = shape_of(log)
             log.advance_log_start_offset(log.high_watermark if offset == _HIGH_WATERMARK else offset)
             result.low_watermark = log.log_start_offset
-            moved.append(partition)
+            moved[partition] = before
         except MAPPED as error:
             result.error_code = error_code_of(error)
     return result

@@ -29,6 +29,7 @@ from minibroker_storage.cleaner import (
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
+from minibroker_storage.log_shape import LogShape, shape_of
 
 RunCleaning = Callable[[CleaningPlan, Callable[[CleaningResult | BaseException], None]], Callable[[], object]]
 """Has a plan carried out aside from the event loop, then calls back on it with the result or with what went wrong.
@@ -57,7 +58,7 @@ class LogCleaner:
     Args:
         checkpoint: the first dirty offsets.
         opened: goes through all open logs.
-        cleaned: called with a log that has new segments and a newer first dirty offset, and its size before.
+        cleaned: called with a log that has new segments and a newer first dirty offset, and as it was before.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class LogCleaner:
         *,
         opened: Callable[[], Iterator[tuple[Partition, Log]]],
         run_cleaning: "RunCleaning",
-        cleaned: Callable[[Partition, Log, int], None],
+        cleaned: Callable[[Partition, Log, LogShape], None],
     ) -> None:
         self._clock = clock
         self._chores = chores
@@ -178,7 +179,7 @@ class LogCleaner:
             self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
 
     def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps:
-        size = log.size
+        before = shape_of(log)
         try:
             offset = yield from finish_cleaning_in_steps(log, result)
         except (OSError, StorageError) as error:
@@ -186,7 +187,7 @@ class LogCleaner:
         else:
             self._current = None
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
-            self._cleaned(partition, log, size)
+            self._cleaned(partition, log, before)
 
     def _fail(self, partition: Partition, log: Log, error: BaseException) -> None:
         if isinstance(error, CleaningAbortedError):

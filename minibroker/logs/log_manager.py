@@ -23,6 +23,7 @@ from minibroker.logs.log_files import holds_data, unlink_logged
 from minibroker.support.slices import Steps
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
+from minibroker_storage.log_shape import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.files import FilePool
     from minibroker_storage.log import Log
+    from minibroker_storage.log_shape import LogShape
 
 _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"
@@ -94,8 +96,8 @@ class LogManager:
         self._flushed_at: dict[Log, int] = {}
         self._unlinking: set[Timer] = set()
         self._complaints: set[tuple[str, str]] = set()
-        self.on_cleaned: Callable[[Partition, int], object] = lambda _, __: None
-        self.on_shortened: Callable[[Partition, int, int], object] = lambda _, __, ___: None
+        self.on_cleaned: Callable[[Partition, LogShape], object] = lambda _, __: None
+        self.on_shortened: Callable[[Partition, LogShape, int], object] = lambda _, __, ___: None
 
     def start(self, topics: Topics) -> None:
         """Look after the logs of `topics` from now on. OSError when the data directory takes no writes."""
@@ -390,7 +392,7 @@ class LogManager:
     def _retain(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
             return 0  # once that is through
-        before = log.log_start_offset
+        before = shape_of(log)
         deleted = log.delete_old_segments(self._clock.now_ms())
         self.schedule_deletion(partition, log)
         if deleted:
@@ -474,8 +476,8 @@ class LogManager:
             )
         return self._cleaner
 
-    def _cleaned(self, partition: Partition, log: Log, size_before: int) -> None:
+    def _cleaned(self, partition: Partition, log: Log, before: LogShape) -> None:
         """The log has cleaned segments; retention has waited for that."""
-        self.on_cleaned(partition, size_before)
+        self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)

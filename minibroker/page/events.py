@@ -1,18 +1,23 @@
-"""Events of a broker besides requests: leaders that move, logs that are cleaned or shortened."""
+"""Events of a broker besides requests: leaders that move, faults, logs that are cleaned or shortened."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from minibroker_storage.log_shape import shape_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from minibroker.cluster.partition import Partition
     from minibroker.core import Core
+    from minibroker_storage.log_shape import LogShape
 
-MOST: Final = 10_000
+MOST: Final = 5_000
 """Events that are kept."""
+_MOST_SEGMENTS: Final = 16
+"""Segments of a log that are kept as they were; the first ones, since retention and compaction begin there."""
 
 
 class BrokerEvent(NamedTuple):
@@ -21,7 +26,7 @@ class BrokerEvent(NamedTuple):
     Attributes:
         number: counts them from 1 on.
         time_ms: in ms since the epoch, by the broker's clock.
-        kind: "leader", "fault", "cleaning" or "retention".
+        kind: "leader", "fault", "cleaning", "retention" or "deletion".
         topic, partition: those that it is about; "" and -1 for none.
         text: a sentence.
         facts: its numbers by name.
@@ -51,6 +56,7 @@ class Events:
         core.hooks.leader_moved.subscribe(self._leader_moved)
         core.hooks.log_cleaned.subscribe(self._log_cleaned)
         core.hooks.log_shortened.subscribe(self._log_shortened)
+        core.hooks.records_deleted.subscribe(self._records_deleted)
 
     def all(self) -> list[BrokerEvent]:
         """All that are kept."""
@@ -77,17 +83,33 @@ class Events:
         text = f"{name}-{index} has no leader." if leader is None else f"Broker {leader} leads {name}-{index} now."
         self._add("leader", partition, text, leader=leader, epoch=partition.leader_epoch)
 
-    def _log_cleaned(self, partition: Partition, size_before: int) -> None:
+    def _log_cleaned(self, partition: Partition, before: LogShape) -> None:
         name, index = partition.key
-        size = partition.log.size
-        text = f"The cleaner has compacted {name}-{index}: {size_before} bytes before, {size} after."
-        self._add("cleaning", partition, text, before=size_before, after=size)
+        text = f"The cleaner has compacted {name}-{index}: {before.size} bytes before, {partition.log.size} after."
+        self._add("cleaning", partition, text, **_outlines(partition, before))
 
-    def _log_shortened(self, partition: Partition, start_before: int, segments: int) -> None:
+    def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
         name, index = partition.key
         start = partition.log.log_start_offset
         many = "1 segment" if segments == 1 else f"{segments} segments"
         text = (
-            f"Retention has removed {many} of {name}-{index}: the log start offset is {start}, it was {start_before}."
+            f"Retention has removed {many} of {name}-{index}: the log start offset is {start}, it was {before.start}."
         )
-        self._add("retention", partition, text, before=start_before, start=start, segments=segments)
+        self._add("retention", partition, text, **_outlines(partition, before))
+
+    def _records_deleted(self, partition: Partition, before: LogShape) -> None:
+        name, index = partition.key
+        start = partition.log.log_start_offset
+        if start > before.start:
+            text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
+            self._add("deletion", partition, text, **_outlines(partition, before))
+
+
+def _outlines(partition: Partition, before: LogShape) -> dict[str, Any]:
+    """A log before and after a change."""
+    return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
+
+
+def _outline(shape: LogShape) -> dict[str, Any]:
+    segments = [{"base_offset": base, "size": size} for base, size in shape.segments[:_MOST_SEGMENTS]]
+    return {"start": shape.start, "size": shape.size, "count": len(shape.segments), "segments": segments}

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 _HEADER_FIELDS: Final = 13
 _CLOSED: Final = Limits(fields=10_000, record_fields=0)
-_MARKED: Final = frozenset({int(ApiKey.PRODUCE), int(ApiKey.FETCH)})
-_MARKS: Final = frozenset({"high_watermark", "last_stable_offset", "log_start_offset"})
+_MARKS: Final = {each: each for each in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
+    "low_watermark": "log_start_offset"  # of DeleteRecords
+}
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _SETS: Final = {
     ("request", int(ApiKey.PRODUCE)): ("topic_data", "name", "partition_data", "index"),
     ("response", int(ApiKey.PRODUCE)): ("responses", "name", "partition_responses", "index"),
     ("response", int(ApiKey.FETCH)): ("responses", "topic", "partitions", "partition_index"),
     ("response", int(ApiKey.SHARE_FETCH)): ("responses", "topic", "partitions", "partition_index"),
+}
+_MARKED: Final = {
+    int(ApiKey.PRODUCE): _SETS["response", int(ApiKey.PRODUCE)],
+    int(ApiKey.FETCH): _SETS["response", int(ApiKey.FETCH)],
+    int(ApiKey.DELETE_RECORDS): ("topics", "name", "partitions", "partition_index"),
 }
 
 
@@ -80,7 +86,7 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
 
 
 def told_marks(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
-    """The marks of logs that a response to Produce or Fetch tells: ((topic, partition), marks by name).
+    """The marks of logs that a response to Produce, Fetch or DeleteRecords tells: ((topic, partition), marks by name).
 
     "end" is the offset behind what a Produce has brought.
     """
@@ -95,12 +101,13 @@ def told_marks(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[
             data = records_of(part, exchange.request)[1]
             if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:
                 brought[topic, part.find("index").value] = read_header(data).last_offset_delta + 1
-    names = _SETS["response", exchange.api_key]
+    names = _MARKED[exchange.api_key]
     for topic, part in _parts(response, names, topics):
         if part.find("error_code").value:
             continue
         place = topic, part.find(names[3]).value
-        marks = {each.name: each.value for each in part.children or () if each.name in _MARKS and each.value >= 0}
+        children = part.children or ()
+        marks = {_MARKS[each.name]: each.value for each in children if each.name in _MARKS and each.value >= 0}
         if place in brought and part.find("base_offset").value >= 0:
             marks["end"] = part.find("base_offset").value + brought[place]
         yield place, marks

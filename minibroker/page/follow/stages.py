@@ -391,7 +391,8 @@ def removed(
         shortened = [
             {"text": each.text, "time": each.time_ms}
             for each in events
-            if each.kind == "retention" and each.facts["before"] <= target.offset < each.facts["start"]
+            if each.kind == "retention"
+            and each.facts["before"]["start"] <= target.offset < each.facts["after"]["start"]
         ]
         if deletes:
             return stage("removed", title, "bad", "A client has deleted the records up to here.", deletes)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.cluster.partition import Partition
 from minibroker.control.remote import OnBroker
@@ -12,6 +12,7 @@ from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.views.slicing import in_slices
 from minibroker.page.detail import record_set_json
+from minibroker.page.recorder import Recorder
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
 from minibroker_storage.views import look_ups, snapshot
@@ -21,6 +22,7 @@ router = APIRouter(prefix="/logs")
 _MOST_ARROWS: Final = 400
 _MOST_PARTITIONS: Final = 2000
 _ENTRIES_BEFORE: Final = 2
+_MOST_CHANGES: Final = 20
 
 Topic = Annotated[str, Path()]
 Number = Annotated[int, Path(ge=0)]
@@ -83,6 +85,14 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
         }
 
     return await on_broker(work)
+
+
+@router.get("/{topic}/{index}/history")
+async def history(request: Request, topic: Topic, index: Number) -> dict[str, Any]:
+    """The newest compactions, retentions and DeleteRecords of the log, each with its outline before and after."""
+    recorder: Recorder = request.app.state.recorder
+    found = [each for each in recorder.events.of(topic, index) if "before" in each.facts]
+    return {"count": len(found), "changes": [each._asdict() for each in found[-_MOST_CHANGES:]]}
 
 
 @router.get("/{topic}/{index}/batch")

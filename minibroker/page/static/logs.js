@@ -6,6 +6,7 @@ import { count, go, html, Notice, number, size, useData, useEffect, useState } f
 import { recordOf } from "./field_tree.js";
 import { lifeAddress } from "./follow.js";
 import { Find } from "./log_find.js";
+import { History } from "./log_history.js";
 
 export function LogList() {
   const { data, error } = useData("/data/logs", 2000);
@@ -75,6 +76,7 @@ export function LogView({ topic, index, query }) {
     </section>
     ${chosen && html`<${Batch} key=${`${chosen.segment}-${chosen.position}`} path=${path} batch=${chosen} place=${{ topic, partition: index, offset: asked }} at=${query.get("at")} inside=${query.get("inside")} onClose=${() => setChosen(null)} />`}
     <${Producers} path=${path} log=${log} />
+    <${History} path=${path} />
   </main>`;
 }
 

@@ -6,7 +6,7 @@ import { count, dayAndTime, go, html, Notice, number, useData, useEffect, useSta
 const WIDTH = 1000;
 const GRAPH = 70;
 const FAMILIES = ["produce", "fetch", "groups", "other"];
-const LANES = [["rebalance", "Rebalances"], ["leader", "Elections"], ["fault", "Faults"], ["cleaning", "Cleanings"], ["retention", "Retention"]];
+const LANES = [["rebalance", "Rebalances"], ["leader", "Elections"], ["fault", "Faults"], ["cleaning", "Cleanings"], ["retention", "Retention"], ["deletion", "DeleteRecords"]];
 const LANE = 18;
 const PAUSE_MS = 150; // a scrubber that moves asks once it rests
 
@@ -62,7 +62,7 @@ function Graph({ data, at }) {
       </g>`)}
       <line class="now" x1=${x(at)} x2=${x(at)} y1="0" y2=${height} />
     </svg>
-    <p class="legend">${FAMILIES.map((family) => html`<span class=${`key bar-${family}`}></span> ${family} `)}${lanes.length > 0 && html`<span class="muted">Below: ${lanes.map(([, name]) => name.toLowerCase()).join(", ")}.</span>`}</p>
+    <p class="legend">${FAMILIES.map((family) => html`<span class=${`key bar-${family}`}></span> ${family} `)}${lanes.length > 0 && html`<span class="lanes">Below: ${lanes.map(([kind, name]) => html`<span class=${`key dot-of ${kind}`}></span> ${name} `)}</span>`}</p>
   </div>`;
 }
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
@@ -23,7 +24,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Broker]:
-    """A broker with two commits of a group, a fault, a move of a leader and a cleaning."""
+    """A broker with a cleaning, two commits of a group, a fault, a move of a leader, and records that were deleted."""
     latest = "latest:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
     with Broker(page=True, brokers=2, topics=["orders", latest]) as broker:
         servers = {"bootstrap.servers": broker.bootstrap_servers}
@@ -53,6 +54,10 @@ def used() -> Iterator[Broker]:
             assert producer.flush(PATIENCE_S) == 0
         broker.clock.advance(1)
         broker.move_leader("orders", 0, to=2 if broker.leader("orders") == 1 else 1)
+        broker.clock.advance(1)
+        admin: Any = AdminClient({**servers})  # whose answers nobody takes once it is gone
+        (deleted,) = admin.delete_records([TopicPartition("orders", 0, 1)]).values()
+        assert deleted.result(PATIENCE_S).low_watermark == 1
         yield broker
 
 
@@ -68,11 +73,12 @@ def test_requests_and_events_are_in_their_order(used: Broker) -> None:
     kinds = [each["kind"] for each in line["events"]]
     assert set(kinds) >= {"rebalance", "fault", "cleaning", "leader"}
     assert kinds.index("cleaning") < kinds.index("rebalance") < kinds.index("fault")
-    assert kinds[-1] == "leader"
+    assert kinds[-2:] == ["leader", "deletion"]
     numbers = [each["request"] for each in line["events"]]
     assert numbers == sorted(numbers)
     texts = [each["text"] for each in line["events"]]
     assert any("billing has come to generation 1" in each for each in texts)
+    assert texts[-1] == "DeleteRecords has moved the log start offset of orders-0 to 1, it was 0."
 
 
 def test_going_back_shows_groups_offsets_and_logs_as_they_were(used: Broker) -> None:
@@ -89,6 +95,8 @@ def test_going_back_shows_groups_offsets_and_logs_as_they_were(used: Broker) -> 
         assert (logs["orders"]["end"], logs["orders"]["end_now"]) == (offset, 2)
         assert (logs["latest"]["end"], logs["latest"]["end_now"]) == (6, 7)
         assert not moment["was_cleaned"]
+    moment = page.get(f"/data/timeline/{requests(page, 'DeleteRecords')[0]}")
+    assert {each["topic"]: each["log_start_offset"] for each in moment["logs"]} == {"latest": 0, "orders": 1}
 
 
 def test_a_request_that_is_not_there_is_refused(used: Broker) -> None:
@@ -106,6 +114,27 @@ def test_the_scrubber_goes_back(browser: Browser, used: Broker) -> None:
     expect(groups).to_contain_text("orders-0 at 2")
     expect(page.get_by_role("listitem").filter(has_text="The cleaner has compacted latest-0")).to_be_visible()
     window.picture("lab-time-line")
+    window.close()
+
+
+def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Broker) -> None:
+    ((cleaning,), (deletion,)) = (
+        Control(used.page_url).get(f"/data/logs/{topic}/0/history")["changes"] for topic in ("latest", "orders")
+    )
+    before, after = cleaning["facts"]["before"], cleaning["facts"]["after"]
+    assert cleaning["kind"] == "cleaning"
+    assert before["size"] == sum(each["size"] for each in before["segments"]) > after["size"]
+    changed = set(map(str, after["segments"])) - set(map(str, before["segments"]))
+    assert len(changed) == 5  # of six records with one key, each in a segment of its own, the last one stays
+    assert (deletion["facts"]["before"]["start"], deletion["facts"]["after"]["start"]) == (0, 1)
+    window = Window(browser, used.page_url)
+    page = window.open("/logs/latest/0")
+    changes = page.get_by_role("region", name="Before and after")
+    expect(changes.get_by_role("list", name="Segments before").get_by_role("listitem")).to_have_count(before["count"])
+    expect(changes.get_by_role("list", name="Segments after").get_by_text("written anew")).to_have_count(len(changed))
+    changes.scroll_into_view_if_needed()
+    window.picture("lab-before-and-after")
+    window.check_accessibility()
     window.close()
 
 
