@@ -157,7 +157,12 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
         _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
     broker.twin.owns_loop = True
     try:
-        async with broker, _silent_ports(options.silent_port), _admin_ports(options.admin_api, broker):
+        ports = (
+            _silent_ports(options.silent_port),
+            _links(options.link, broker),
+            _admin_ports(options.admin_api, broker),
+        )
+        async with broker, ports[0], ports[1], ports[2]:
             if faults:
                 _install(broker.services, faults)
             if options.verbose:
@@ -231,6 +236,27 @@ async def _silent_ports(addresses: Sequence[str]) -> AsyncGenerator[None]:
         yield
     finally:
         ports.close()
+
+
+@contextlib.asynccontextmanager
+async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[None]:
+    """Keep ports open by which other containers pass connections on to this broker's listeners."""
+    if not addresses:
+        yield
+        return
+    from minibroker.server.link import LinkPort  # noqa: PLC0415 - most runs have none
+    from minibroker.support.addresses import parse_address  # noqa: PLC0415 - as above
+
+    first = {name: broker.twin.bootstrap_servers_of(name).split(",")[0] for name in broker.twin.listener_names}
+    listeners = {name: parse_address(address, name) for name, address in first.items()}
+    links = [LinkPort(address, listeners) for address in addresses]
+    for link in links:
+        await link.open()
+    try:
+        yield
+    finally:
+        for link in links:
+            link.close()
 
 
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:

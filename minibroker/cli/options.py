@@ -37,6 +37,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="accept connections there and send nothing, in place of Kafka's controller or JMX port (repeatable)",
     )
     option(
+        "--link",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="take connections there that containers of the same Compose file pass on: see docs/docker.md",
+    )
+    option(
         "--admin-api",
         action="append",
         default=[],

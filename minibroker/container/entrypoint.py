@@ -42,6 +42,8 @@ from minibroker.cluster.listeners import ServedListener
 from minibroker.container import files, lists, vendors
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
+BITNAMI_CONFIG = "/bitnami/kafka/config/server.properties"
+"""The place at which bitnami/kafka takes a file of the user's."""
 DATA_DIR = "/var/lib/minibroker"
 _IMAGE_PREFIX = "/opt/minibroker"
 """The place of this package in the image. On other machines the brokers of others run, too."""
@@ -57,6 +59,9 @@ _ADMIN_API = "MINIBROKER_ADMIN_API"
 _REDPANDA = "--redpanda"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
 _HOLD_PORTS = "--hold-ports"
+_FOLLOW = "--follow"
+_LEAD_PATIENCE_S = 15.0
+"""The time in which the container with the broker has to be there; Compose starts all of a file's at once."""
 _WRITE_PROPERTIES = "--write-properties"
 _LINK_TOOLS = "--link-tools"
 
@@ -174,7 +179,8 @@ def _first_line(variable: str, path: str) -> str:
 
 def config_file(environment: Mapping[str, str]) -> str | None:
     """Name the server.properties to read, if there is one."""
-    return environment.get("MINIBROKER_CONFIG") or (MOUNTED_CONFIG if os.path.exists(MOUNTED_CONFIG) else None)
+    mounted = filter(os.path.exists, (MOUNTED_CONFIG, BITNAMI_CONFIG))
+    return environment.get("MINIBROKER_CONFIG") or next(mounted, None)
 
 
 def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
@@ -201,7 +207,7 @@ def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, 
     return _serve_options(vendors.translate(environment, _warn))
 
 
-def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
     configs = effective_configs(environment)
     options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
     further: list[str] = []
@@ -211,7 +217,7 @@ def _serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str,
     if "--listen" not in options:
         served = _checked_listeners(configs)
         default = default_listener(configs, served)
-        if all(each.protocol == listeners.PLAINTEXT for each in served):
+        if not keeps_names and all(each.protocol == listeners.PLAINTEXT for each in served):
             first, *others = served
             others += [default] if default is not None else []
             options["--listen"] = _address((first.host, first.port))
@@ -310,13 +316,51 @@ def container_command(
     if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
         silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
         return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
+    own = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
+    lead = None if own else lists.lead_of(configs)
+    is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
+    if lead is not None and not is_lead and checks_files and _answers(lead[1]):
+        return _following(understood, configs, lead[1])
     remark = lists.remark_on_other_containers(configs)
-    if remark and not understood.get("MINIBROKER_BROKERS"):
+    if is_lead:
+        _warn("the other brokers of this cluster are containers that pass their connections on to this one")
+    elif remark and not understood.get("MINIBROKER_BROKERS"):
         _warn(remark)
     if checks_files and not understood.get("MINIBROKER_LISTEN"):
         _check_stores(understood, configs)
-    options, secrets = _serve_options(understood)
+    options, secrets = _serve_options(understood, keeps_names=is_lead)
+    if is_lead:
+        options = _with_link(options, configs)
     return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
+
+
+def _answers(lead: str) -> bool:
+    from minibroker.server.link import answers  # noqa: PLC0415 - most containers are alone
+    from minibroker.support.addresses import parse_address  # noqa: PLC0415 - as above
+
+    return answers(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
+
+
+def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
+    """The command that passes connections on to another container, and keeps the silent ports open."""
+    from minibroker.container.follower import written  # noqa: PLC0415 - most containers are alone
+
+    served = _checked_listeners(configs)
+    entries = [written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
+    silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
+    entries += map(written, silent)
+    return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
+
+
+def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
+    """Have the controller's port take the connections that other containers pass on."""
+    names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
+    found = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
+    ports = {each.port for each in found if each.name in names}
+    return [
+        "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in ports else word
+        for word, following in zip(options, [*options[1:], ""], strict=True)
+    ]
 
 
 def _is_controller_only(configs: Mapping[str, str]) -> bool:
@@ -405,6 +449,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
             from minibroker.container.controller import hold  # noqa: PLC0415 - most containers have a broker
 
             sys.exit(hold(arguments[1], arguments[2:]))
+        if arguments and arguments[0] == _FOLLOW:
+            from minibroker.container.follower import follow  # noqa: PLC0415 - most containers are alone
+
+            sys.exit(follow(arguments[1], arguments[2], arguments[3:]))
         if arguments and arguments[0] == _WRITE_PROPERTIES:
             files.write_properties(arguments[1], written_properties(os.environ))
             sys.exit(0)

@@ -19,6 +19,7 @@ _REPLICAS: Final = (
 """Keys that a file with one broker cannot have above 1: Kafka would not start its coordinators."""
 _EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - as the images do
 _PARTS_OF_A_TOPIC: Final = 4
+_VOTER: Final = re.compile(r"\s*(\d+)@([^:/\s]+):(\d+)\s*", re.ASCII)
 
 
 def tidy(text: str) -> str:
@@ -97,6 +98,21 @@ def silent_addresses(
 def node_of(configs: Mapping[str, str]) -> str:
     """Return the id of the node, under either of its names."""
     return configs.get("node.id") or configs.get("broker.id", "1")
+
+
+def lead_of(configs: Mapping[str, str]) -> tuple[int, str] | None:
+    """(id, HOST:PORT of the controller) of the first of several brokers that are controllers, too, as this node is.
+
+    None where the node is alone, has other roles, or its file does not say who the others are.
+    """
+    roles = {role.strip() for role in configs.get("process.roles", "").split(",")}
+    entries = [entry for entry in configs.get("controller.quorum.voters", "").split(",") if entry.strip()]
+    voters = {int(match[1]): f"{match[2]}:{match[3]}" for match in map(_VOTER.fullmatch, entries) if match}
+    node = node_of(configs).strip()
+    if roles != {"broker", "controller"} or len(voters) < 2 or not node.isdigit() or int(node) not in voters:  # noqa: PLR2004 - two are several
+        return None
+    lead = min(voters)
+    return lead, voters[lead]
 
 
 def remark_on_other_containers(configs: Mapping[str, str]) -> str | None:

@@ -17,6 +17,8 @@ from minibroker.support.properties import parse_properties
 
 HOLD_PORTS: Final = "--hold-ports"
 """The option of the entry point for a container that is a controller; a node and addresses follow."""
+FOLLOW: Final = "--follow"
+"""The option of the entry point for a container that passes its connections on."""
 _PROC: Final = Path("/proc")
 
 
@@ -40,6 +42,10 @@ def _listened(words: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
             yield from _served(words[place + 1 :], process)
         elif word == HOLD_PORTS and os.path.basename(words[place - 1]) == "entrypoint.py":
             yield from ((address, "") for address in words[place + 2 :] if address)
+        elif word == FOLLOW and os.path.basename(words[place - 1]) == "entrypoint.py":
+            for text in filter(None, words[place + 3 :]):
+                named, _, address = text.partition("=")
+                yield address, named.partition(":")[0]
 
 
 def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]]:
@@ -61,5 +67,5 @@ def _served(arguments: Sequence[str], process: Path) -> Iterator[tuple[str, str]
         yield options.listen or DEFAULT_LISTEN, listeners.PLAINTEXT
     for text in options.also_listen:
         yield text.partition("=")[0], listeners.PLAINTEXT
-    for text in options.silent_port:
+    for text in (*options.silent_port, *options.link):
         yield text, ""

@@ -1,8 +1,8 @@
 """The variables of each vendor's image, under the names that apache/kafka has for them.
 
 wurstmeister/kafka (`start-kafka.sh`), debezium/kafka and spotify/kafka have names for the advertised host and port,
-lensesio/fast-data-dev has ADV_HOST, and bitnami/kafka reads passwords from files (`..._FILE`) and finds its key stores
-in a directory of its own.
+lensesio/fast-data-dev has ADV_HOST, moeenz/docker-kafka-kraft KRAFT_... names, and bitnami/kafka reads passwords from
+files (`..._FILE`) and finds its key stores in a directory of its own.
 """
 
 import os
@@ -25,8 +25,13 @@ _OTHER_NAMES: Final = {
     "BROKER_ID": "KAFKA_BROKER_ID",
     "CREATE_TOPICS": "KAFKA_CREATE_TOPICS",
     "NODE_ID": "KAFKA_NODE_ID",
-    # spotify/kafka
+    # spotify/kafka and johnnypark/kafka-zookeeper
     "ADVERTISED_HOST": "KAFKA_ADVERTISED_HOST_NAME",
+    "NUM_PARTITIONS": "KAFKA_NUM_PARTITIONS",
+    # krisgeus/docker-kafka
+    "LISTENERS": "KAFKA_LISTENERS",
+    "SECURITY_PROTOCOL_MAP": "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
+    "INTER_BROKER": "KAFKA_INTER_BROKER_LISTENER_NAME",
     # lensesio/fast-data-dev and landoop/fast-data-dev
     "ADV_HOST": "KAFKA_ADVERTISED_HOST_NAME",
     "BROKER_PORT": "KAFKA_PORT",
@@ -42,6 +47,9 @@ _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _ADMIN_API: Final = "MINIBROKER_ADMIN_API"
 _HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
 _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
+_CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
+"""Variables of cp-server, which serves HTTP on port 8090 unless told otherwise."""
+_CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
 _BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KRAFT")
 
 
@@ -69,6 +77,9 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     if authorizer.startswith("io.confluent."):
         warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {_AUTHORIZER} keeps the ACLs in its place")
         found["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+    if "KAFKA_METRIC_REPORTERS" in found and any(map(_CP_SERVER.fullmatch, found)):
+        found.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
+    _add_kraft_names(found)
     _add_admin_api(found, warn)
     _run_commands(found, warn)
     _add_listeners(found, is_bitnami=_is_bitnami(environment))
@@ -89,6 +100,21 @@ def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
             port = f"confluent={match['host']}:{match['port']}"
             if port not in found.get(_ADMIN_API, "").split():
                 found[_ADMIN_API] = f"{found.get(_ADMIN_API, '')} {port}".strip()
+
+
+def _add_kraft_names(found: dict[str, str]) -> None:
+    """Read the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the machine around it."""
+    host = found.get("KRAFT_CONTAINER_HOST_NAME")
+    if host:
+        found.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
+        found.setdefault("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://{host}:9092,EXTERNAL://localhost:9093")
+        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT")
+    partitions = found.get("KRAFT_PARTITIONS_PER_TOPIC") or "1"
+    topics = filter(None, map(str.strip, found.get("KRAFT_CREATE_TOPICS", "").split(",")))
+    if listed := ",".join(f"{topic}:{partitions}" for topic in topics):
+        found.setdefault("KAFKA_CREATE_TOPICS", listed)
+    if found.get("KRAFT_AUTO_CREATE_TOPICS"):
+        found.setdefault("KAFKA_AUTO_CREATE_TOPICS_ENABLE", found["KRAFT_AUTO_CREATE_TOPICS"])
 
 
 def _is_bitnami(environment: Mapping[str, str]) -> bool:

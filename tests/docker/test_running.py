@@ -32,8 +32,15 @@ KAFKA = ("/opt/minibroker/bin/python", "-Xkafka.Kafka", "/opt/minibroker/bin/min
                 "broker:9092=localhost:9092",
                 "--silent-port",
                 "0.0.0.0:9093",
+                "--link",
+                "0.0.0.0:9095",
             ],
-            [("0.0.0.0:29092", "PLAINTEXT"), ("broker:9092", "PLAINTEXT"), ("0.0.0.0:9093", "")],
+            [
+                ("0.0.0.0:29092", "PLAINTEXT"),
+                ("broker:9092", "PLAINTEXT"),
+                ("0.0.0.0:9093", ""),
+                ("0.0.0.0:9095", ""),
+            ],
         ),
         (
             [
@@ -69,6 +76,16 @@ def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> Non
 def test_a_controller_is_found_with_its_ports(tmp_path: Path) -> None:
     process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", running.HOLD_PORTS, "7", "0.0.0.0:9093")
     assert running.addresses(tmp_path) == [("0.0.0.0:9093", "")]
+
+
+def test_a_container_that_passes_connections_on_is_found_with_its_ports(tmp_path: Path) -> None:
+    listed = ("PLAINTEXT:IN=0.0.0.0:9092", "SASL_SSL:OUT=[::]:9094", ":=0.0.0.0:9093")
+    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", running.FOLLOW, "2", "kafka-1:9093", *listed)
+    assert running.addresses(tmp_path) == [
+        ("0.0.0.0:9092", "PLAINTEXT"),
+        ("[::]:9094", "SASL_SSL"),
+        ("0.0.0.0:9093", ""),
+    ]
 
 
 def test_a_container_without_a_broker_or_with_a_dead_port_is_not_healthy() -> None:

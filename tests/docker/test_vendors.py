@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.container import lists
+from minibroker.container.entrypoint import broker_configs
 from tests.docker.test_entrypoint import ENTRYPOINT, printed_command, run, values
 from tests.patience import PATIENCE_S
 
@@ -37,6 +38,16 @@ COUNTED = {
         ),
         pytest.param({"ADVERTISED_HOST_NAME": "kafka", "BROKER_ID": "1"}, "0.0.0.0:9092", "kafka:9092", id="debezium"),
         pytest.param({"ADV_HOST": "127.0.0.1", "RUNTESTS": "0"}, "0.0.0.0:9092", "127.0.0.1:9092", id="fast-data-dev"),
+        pytest.param(
+            {"ADVERTISED_HOST": "kafka", "ADVERTISED_PORT": "9092"}, "0.0.0.0:9092", "kafka:9092", id="spotify"
+        ),
+        pytest.param(
+            {"LISTENERS": "OUT://:9093", "ADVERTISED_LISTENERS": "OUT://h:1", "SECURITY_PROTOCOL_MAP": "OUT:PLAINTEXT"},
+            "0.0.0.0:9093",
+            "h:1",
+            id="krisgeus",
+        ),
+        pytest.param({"KRAFT_CONTAINER_HOST_NAME": "kafka"}, "0.0.0.0:9092", "kafka:9092", id="moeenz"),
         pytest.param(
             {"KAFKA_ADVERTISED_LISTENERS": '"PLAINTEXT://kafka:9092"'}, "0.0.0.0:9092", "kafka:9092", id="quotes"
         ),
@@ -71,6 +82,13 @@ def test_bitnamis_passwords_may_come_from_files(tmp_path: Path) -> None:
     shown = run({**environment, "KAFKA_CFG_LISTENERS": "SASL_PLAINTEXT://:9092"}, "--print-command")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "plain.sasl.jaas.config=[hidden]" in shown.stdout
+
+
+def test_moeenz_names_for_topics_are_understood() -> None:
+    environment = {"KRAFT_CREATE_TOPICS": "a, b", "KRAFT_PARTITIONS_PER_TOPIC": "3", "KRAFT_AUTO_CREATE_TOPICS": "no"}
+    command = printed_command(environment)
+    assert values(command, "--topic") == ["a:3", "b:3"]
+    assert "auto.create.topics.enable=no" in values(command, "--set")
 
 
 @pytest.mark.parametrize(
@@ -121,14 +139,50 @@ def test_a_controller_without_a_broker_keeps_its_port_open_until_it_is_stopped()
     assert run(environment, "--check-health").returncode == 1
 
 
+SEVERAL = {
+    **COUNTED,
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "2@kafka-2:9093, 1@kafka-1:9094,3@kafka-3:9093",
+}
+
+
+def test_the_first_of_several_brokers_takes_the_connections_of_the_others() -> None:
+    command = printed_command({**SEVERAL, "KAFKA_NODE_ID": "1", "KAFKA_JMX_PORT": "9101"})
+    assert values(command, "--link") == ["0.0.0.0:9094"]
+    assert values(command, "--silent-port") == ["0.0.0.0:9101"]
+    assert f"listeners={COUNTED['KAFKA_LISTENERS']}" in values(command, "--set")
+
+
+@pytest.mark.parametrize(
+    ("changed", "lead"),
+    [
+        ({"KAFKA_NODE_ID": "3"}, (1, "kafka-1:9094")),
+        ({"KAFKA_NODE_ID": "1"}, (1, "kafka-1:9094")),
+        ({"KAFKA_NODE_ID": "4"}, None),
+        ({"KAFKA_NODE_ID": "2", "KAFKA_PROCESS_ROLES": "broker"}, None),
+        ({"KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, None),
+    ],
+)
+def test_brokers_that_are_controllers_know_the_first_of_them(
+    changed: Mapping[str, str], lead: tuple[int, str] | None
+) -> None:
+    assert lists.lead_of(broker_configs({**SEVERAL, **changed})) == lead
+
+
 def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> None:
-    voters = "1@kafka-1:9093,2@kafka-2:9093,3@kafka-3:9093"
-    environment = {"KAFKA_PROCESS_ROLES": "broker,controller", "KAFKA_CONTROLLER_QUORUM_VOTERS": voters}
+    environment = {**SEVERAL, "KAFKA_PROCESS_ROLES": "broker", "KAFKA_NODE_ID": "4"}
     shown = run(environment, "--print-command")
     assert shown.returncode == 0
     assert "each minibroker container is a cluster of its own" in shown.stderr
-    alone = run({**environment, "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, "--print-command")
+    alone = run({**SEVERAL, "KAFKA_NODE_ID": "1", "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093"}, "--print-command")
     assert alone.stderr == ""
+
+
+def test_a_variable_of_cp_server_opens_its_http_port() -> None:
+    reporter = {"KAFKA_METRIC_REPORTERS": "io.confluent.metrics.reporter.ConfluentMetricsReporter"}
+    assert values(printed_command(reporter), "--admin-api") == []
+    command = printed_command({**reporter, "KAFKA_CONFLUENT_LICENSE_TOPIC_REPLICATION_FACTOR": "1"})
+    assert values(command, "--admin-api") == ["confluent=0.0.0.0:8090"]
 
 
 def test_a_broker_of_a_stack_with_zookeeper_says_so_where_the_stack_has_several() -> None:

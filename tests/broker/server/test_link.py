@@ -1,0 +1,89 @@
+"""Containers of one Compose file that pass their connections on to the one with the broker."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from minibroker.server.link import Follower, LinkPort, answers
+
+
+@contextlib.asynccontextmanager
+async def echo() -> AsyncGenerator[int]:
+    """A listener that sends back what it receives, in capitals."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data.upper())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def test_what_a_client_sends_to_a_follower_reaches_the_listener_of_that_name() -> None:
+    async with echo() as port:
+        link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
+        await link.open()
+        follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0), ("OTHER", "127.0.0.1", 0)])
+        await follower.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
+        for text in (b"one", b"\x00\x01two\n"):
+            writer.write(text)
+            assert await reader.readexactly(len(text)) == text.upper()
+        writer.write_eof()
+        assert await reader.read() == b""
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[1])
+        assert await reader.read() == b""  # the broker has no such listener
+        writer.close()
+        follower.close()
+        link.close()
+
+
+async def test_connections_end_when_either_side_closes() -> None:
+    async with echo() as port:
+        link = LinkPort("127.0.0.1:0", {"INSIDE": ("127.0.0.1", port)})
+        await link.open()
+        follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0)])
+        await follower.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
+        writer.write(b"one")
+        assert await reader.readexactly(3) == b"ONE"
+        link.close()
+        assert await reader.read() == b""
+        writer.close()
+        follower.close()
+
+
+async def test_a_follower_without_a_lead_closes_each_connection() -> None:
+    link = LinkPort("127.0.0.1:0", {})
+    await link.open()
+    follower = Follower(("127.0.0.1", link.port), [("INSIDE", "127.0.0.1", 0)])
+    link.close()  # nobody listens there any more
+    await follower.open()
+    reader, writer = await asyncio.open_connection("127.0.0.1", follower.ports[0])
+    assert await reader.read() == b""
+    writer.close()
+    follower.close()
+
+
+async def test_a_link_answers_followers_and_stays_silent_to_others() -> None:
+    link = LinkPort("127.0.0.1:0", {})
+    await link.open()
+    assert await asyncio.to_thread(answers, ("127.0.0.1", link.port), 60.0)
+    reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+    writer.write(b"\x00\x00\x00\x05other\nbytes")
+    await writer.drain()
+    assert not reader.at_eof()
+    writer.close()
+    port = link.port
+    link.close()
+    assert not await asyncio.to_thread(answers, ("127.0.0.1", port), 0.0)
+
+
+@pytest.mark.parametrize("address", ["nothing", "127.0.0.1:x"])
+def test_an_address_of_another_form_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match=r"^--link: "):
+        LinkPort(address, {})
