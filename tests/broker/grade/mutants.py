@@ -57,7 +57,7 @@ def _without_long_names(frame: bytes) -> bytes | None:
 
 
 def _without_large_ids(frame: bytes) -> bytes | None:
-    return None if struct.unpack_from(">i", frame, 8)[0] < 0 else frame
+    return None if frame[8:9] >= b"\x80" else frame
 
 
 _FIRST: Final = (
