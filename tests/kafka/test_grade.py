@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cli.main import main
 from minibroker.grade.catalogue import chosen
 from minibroker.grade.runner import Result, Target, run
+from tests.broker.grade.tables import PAGE
 from tests.broker.socket_client import address_of
 from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
+from tests.samples import WHOLE
 
 _BEFORE_KIP_896 = {"produce/format-0-is-accepted", "produce/format-1-is-accepted", "produce/format-1-may-be-compressed"}
 
@@ -47,6 +50,21 @@ def test_kafka_4_passes_all_checks_but_those_of_old_formats(
 ) -> None:
     monkeypatch.setenv("KAFKA_LIBS", os.fspath(kafka_libs))
     assert _skipped(kafka_4) == _BEFORE_KIP_896
+
+
+@pytest.mark.parametrize("version", [jars.VERSION, jars.NEWEST] if WHOLE else [jars.VERSION])
+def test_kafka_is_started_killed_and_started_again_by_the_script_of_the_page(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (script,) = re.findall(r"^```sh\n(#!/bin/sh\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "start-kafka.sh").write_text(script)
+    monkeypatch.setenv("KAFKA_LIBS", os.fspath(or_skip(lambda: jars.find(version=version))))
+    only = [] if WHOLE else ["--only", "files/acknowledged-records-outlive-a-kill"]
+    status = main(["grade", "--start", f"sh {tmp_path}/start-kafka.sh {{port}} {{dir}}", *only])
+    printed, errors = capsys.readouterr()
+    assert status == 0, printed + errors
+    passed = len(chosen()) - (len(_BEFORE_KIP_896) if version == jars.NEWEST else 0) if WHOLE else 1
+    assert f"{passed} of {passed}" in printed
 
 
 _A_CLASS = re.compile(r"[A-Z]\w+[a-z]\w*(\.\w+)?")
