@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +32,15 @@ def add_parser(subparsers: Any) -> None:
     option("--upto", metavar="STAGE", help="end with this stage")
     option("--only", metavar="CHECK", help="run this check alone, or this stage")
     option("--list", action="store_true", help="list stages and checks, and end")
-    option("--json", metavar="FILE", help="write the results there as JSON; - is stdout")
-    option("--junit", metavar="FILE", help="write the results there as JUnit XML")
+    option("--json", metavar="FILE", help="write the results there as JSON, as they come; - is stdout, at the end")
+    option("--junit", metavar="FILE", help="write the results there as JUnit XML, as they come")
     parser.set_defaults(run=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
     from minibroker.grade.catalogue import STAGES, chosen  # noqa: PLC0415 - other commands need none of it
-    from minibroker.grade.report import as_json, as_junit, failure_text, summary  # noqa: PLC0415 - the same
+    from minibroker.grade.report import Report, failure_text, summary  # noqa: PLC0415 - the same
     from minibroker.grade.runner import is_alive  # noqa: PLC0415 - the same
     from minibroker.grade.runner import run as run_checks  # noqa: PLC0415 - the same
 
@@ -50,26 +51,31 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.address is None and options.start is None:
         options.parser.error("HOST:PORT or --start is needed")
-    text = sys.stderr if options.json == "-" else sys.stdout
+    to_stdout = options.json == "-"
     with _target(options) as target:
         where = f"{target.address[0]}:{target.address[1]}"
         if not is_alive(target.address):
             raise ValueError(f"no broker accepts connections at {where}")
-        with _progress(checks) as advance:
-            results = run_checks(target, checks, advance)
-    for result in results:
-        if result.outcome in {"failed", "died"}:
-            print(failure_text(result), end="\n\n", file=text)
-    print(summary(STAGES, results), file=text)
-    if options.json == "-":
-        sys.stdout.write(as_json(where, results))
-    elif options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            file.write(as_json(where, results))
-    if options.junit:
-        with open(options.junit, "wb") as written:
-            written.write(as_junit(where, results))
-    return int(any(result.outcome in {"failed", "died"} for result in results))
+        report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
+
+        def done(result: "Result") -> None:
+            advance(result)
+            if result.has_failed:  # stdout and stderr are other ones below a progress bar
+                print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
+            report.add(result)
+
+        try:
+            with _progress(checks) as advance:
+                run_checks(target, checks, done)
+            status = int(any(result.has_failed for result in report.results))
+        except KeyboardInterrupt:
+            status = 128 + signal.SIGINT
+        finally:
+            report.end()
+            print(summary(STAGES, report.results, len(checks)), file=sys.stderr if to_stdout else sys.stdout)
+            if to_stdout:
+                sys.stdout.write(report.json())
+    return status
 
 
 @contextlib.contextmanager

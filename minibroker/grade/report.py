@@ -1,12 +1,55 @@
-"""The outcome of a run: lines for people, JSON, and JUnit XML."""
+"""The outcome of a run: lines for people, JSON, and JUnit XML. The files are whole after each check."""
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from minibroker.grade.check import Stage
 from minibroker.grade.runner import Result
+
+
+class Report:
+    """The results so far. A grader that is killed leaves them in its files.
+
+    Args:
+        address: of the broker.
+        chosen: the number of checks that were chosen.
+        json_file, junit_file: are written with each result, a device or a pipe at the end; None for no file.
+    """
+
+    def __init__(self, address: str, chosen: int, json_file: str | None, junit_file: str | None) -> None:
+        """Write the files without a result. OSError."""
+        self.results: list[Result] = []
+        self._address = address
+        self._chosen = chosen
+        self._json_file = json_file
+        self._junit_file = junit_file
+        self._write()
+
+    def add(self, result: Result) -> None:
+        """Take the next result, and write the files. OSError."""
+        self.results.append(result)
+        self._write()
+
+    def end(self) -> None:
+        """No result comes any more. OSError."""
+        self._write(is_end=True)
+
+    def json(self) -> str:
+        """All results as one JSON object."""
+        checks = [_as_dict(result) for result in self.results]
+        return json.dumps({"broker": self._address, "chosen": self._chosen, "checks": checks}, indent=2) + "\n"
+
+    def _write(self, *, is_end: bool = False) -> None:
+        for path, content in ((self._json_file, self.json), (self._junit_file, self._junit)):
+            if path is not None and (is_end or not _is_device(path)):
+                _replace(path, content())
+
+    def _junit(self) -> str:
+        return as_junit(self._address, self.results)
 
 
 def failure_text(result: Result) -> str:
@@ -21,9 +64,9 @@ def failure_text(result: Result) -> str:
     return "\n".join(lines)
 
 
-def summary(stages: Sequence[Stage], results: Sequence[Result]) -> str:
-    """A line for each stage, and one for all of them."""
-    lines: list[str] = []
+def summary(stages: Sequence[Stage], results: Sequence[Result], chosen: int) -> str:
+    """A line for each stage, and one for all of them; `chosen` is the number of checks that were to be run."""
+    lines = [f"stopped after {len(results)} of {chosen} checks"] if len(results) < chosen else []
     for stage in stages:
         mine = [result for result in results if result.check.stage == stage.name]
         if mine:
@@ -39,25 +82,36 @@ def summary(stages: Sequence[Stage], results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def as_json(address: str, results: Iterable[Result]) -> str:
-    """All results as one JSON object."""
-    checks = [
-        {
-            "name": result.check.name,
-            "stage": result.check.stage,
-            "outcome": result.outcome,
-            "seconds": round(result.seconds, 3),
-            "teaches": result.check.teaches,
-            "source": result.check.source,
-            **({"reason": result.reason} if result.reason else {}),
-            **({"failure": result.failure} if result.failure else {}),
-        }
-        for result in results
-    ]
-    return json.dumps({"broker": address, "checks": checks}, indent=2) + "\n"
+def _as_dict(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.check.name,
+        "stage": result.check.stage,
+        "outcome": result.outcome,
+        "seconds": round(result.seconds, 3),
+        "teaches": result.check.teaches,
+        "source": result.check.source,
+        **({"reason": result.reason} if result.reason else {}),
+        **({"failure": result.failure} if result.failure else {}),
+    }
 
 
-def as_junit(address: str, results: Sequence[Result]) -> bytes:
+def _is_device(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _replace(path: str, content: str) -> None:
+    """Put the content in place of a file's at once, so that a kill leaves the one or the other. OSError."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+    is_device = _is_device(path)
+    written = path if is_device else f"{os.path.realpath(path)}.new"
+    with open(written, "w", encoding="utf-8") as file:
+        file.write(content)
+    if not is_device:
+        os.replace(written, os.path.realpath(path))
+
+
+def as_junit(address: str, results: Sequence[Result]) -> str:
     """All results as JUnit XML: a suite for each stage."""
     root = ET.Element("testsuites", name=f"minibroker grade {address}")
     suites: dict[str, list[Result]] = {}
@@ -75,13 +129,13 @@ def as_junit(address: str, results: Sequence[Result]) -> bytes:
                 failure.text = failure_text(result)
     ET.indent(root)
     written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return written + b"\n"
+    return written.decode() + "\n"
 
 
 def _numbers(results: Sequence[Result]) -> dict[str, str]:
     counts: dict[str, Any] = {
         "tests": len(results),
-        "failures": sum(result.outcome in {"failed", "died"} for result in results),
+        "failures": sum(result.has_failed for result in results),
         "skipped": sum(result.outcome == "skipped" for result in results),
         "time": f"{sum(result.seconds for result in results):.3f}",
     }

@@ -39,6 +39,11 @@ class Result:
     failure: dict[str, Any]
     seconds: float
 
+    @property
+    def has_failed(self) -> bool:
+        """Has the broker given a wrong answer, or none?"""
+        return self.outcome in {"failed", "died"}
+
 
 @dataclass(slots=True)
 class Target:

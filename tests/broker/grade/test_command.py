@@ -73,6 +73,7 @@ def test_a_broker_is_killed_and_started_again(capsys: pytest.CaptureFixture[str]
         (["127.0.0.1:9092", "--only", "metadata/x"], "--only metadata/x: there is no such check or stage"),
         (["--start", "serve"], "--start 'serve' has no {port}"),
         (["--start", f"{sys.executable} -c exit(3) {{port}}"], "the broker has ended with status 3"),
+        (["--start", SERVE, "--only", "versions", "--junit", "tests"], "tests"),
         ([f"127.0.0.1:{free_port()}"], "no broker accepts connections at 127.0.0.1:"),
     ],
 )

@@ -1,12 +1,18 @@
 """Brokers that die, are silent, talk nonsense or are slow: the grader ends, and names what it saw."""
 
+import json
 import random
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -161,3 +167,37 @@ def test_a_broker_that_ends_in_the_middle_is_told_as_such() -> None:
     at = next(place for place, result in enumerate(results) if result.outcome == "died")
     assert "accepts no connection any more" in results[at].reason
     assert {result.outcome for result in results[at + 1 :]} == {"skipped"}
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "last"),
+    [(signal.SIGKILL, -signal.SIGKILL, ""), (signal.SIGINT, 128 + signal.SIGINT, "stopped after ")],
+)
+def test_a_grader_that_is_ended_leaves_the_results_that_it_has(
+    number: signal.Signals, status: int, last: str, tmp_path: Path
+) -> None:
+    is_waiting = threading.Event()
+
+    def answer(client: socket.socket, request: bytes) -> bool:
+        if request[4:6] == b"\0\x12":
+            return _noise_behind_versions(client, request)
+        is_waiting.set()
+        return True
+
+    with _broker(answer) as (host, port):
+        command = [sys.executable, "-m", "minibroker", "grade", f"{host}:{port}", "--only", "flexible"]
+        command += ["--json", str(tmp_path / "json"), "--junit", str(tmp_path / "xml")]
+        grader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert is_waiting.wait(_PATIENCE_S)
+        grader.send_signal(number)
+        out, error = grader.communicate(timeout=_PATIENCE_S)
+    assert (grader.returncode, error) == (status, "")
+    found = json.loads((tmp_path / "json").read_text())
+    failed = [each for each in found["checks"] if each["outcome"] == "failed"]
+    assert failed
+    assert len(found["checks"]) < found["chosen"]
+    assert [line.partition(":")[0] for line in out.splitlines() if line.endswith(": failed")] == [
+        each["name"] for each in failed
+    ]
+    assert last in out
+    assert len(list(ET.parse(tmp_path / "xml").getroot().iter("failure"))) == len(failed)
