@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from minibroker.grade.subject import Subject
+from minibroker.grade.subject import Subject, shown
 from minibroker.grade.wire import Wire
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -30,11 +30,16 @@ _STARTING: Final = {
 """Errors of a coordinator that is not ready yet: clients try again."""
 
 
+def code_of(answer: Any) -> str:
+    """The error code of a response with its name."""
+    return shown("error_code", answer.error_code)
+
+
 def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
     """Until the coordinator of this group or transactional id is found and has loaded its log."""
     request = FindCoordinatorRequest(key=key, key_type=kind)
     version = b.newest(FindCoordinatorRequest, 3)
-    b.until(lambda: b.ask(request, version), lambda found: found.error_code not in _STARTING, "a coordinator")
+    b.until(lambda: b.ask(request, version), lambda found: found.error_code not in _STARTING, "a coordinator", code_of)
     if kind == GROUP:
         b.until(
             lambda: b.ask(
@@ -42,6 +47,7 @@ def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
             ),
             lambda found: found.error_code not in _STARTING,
             "a coordinator that has loaded its log",
+            code_of,
         )
 
 

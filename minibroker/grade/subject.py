@@ -1,5 +1,6 @@
 """The broker under test as a check sees it: requests, expectations, and topics of its own."""
 
+import dataclasses
 import re
 import secrets
 import time
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from minibroker.grade.process import BrokerProcess
 
 _PAUSE_S: Final = 0.02
+_MOST_BYTES: Final = 40
+_MOST_TEXT: Final = 400
 _STEP: Final = re.compile(r"(\w+)|\[(\d+)\]")
 
 
@@ -129,16 +132,15 @@ class Subject:
             why = f" ({note})" if note else ""
             raise CheckFailedError(f"{shown(path, expected)}{why}", shown(path, value), response, path, expected)
 
-    def holds(self, truth: object, expected: str, response: Any = None, path: str = "") -> None:
-        """Something is so, of the field that the path leads to if there is one."""
+    def holds(self, truth: object, expected: str, response: Any = None, path: str = "", *, came: str = "") -> None:
+        """Something is so, of the field that the path leads to; `came` are the words for what is so instead."""
         if not truth:
-            came = shown(path, self.at(response, path)) if path else "something else"
-            raise CheckFailedError(expected, came, response, path)
+            raise CheckFailedError(expected, came or shown(path, self.at(response, path)), response, path)
 
     def equal(self, value: object, expected: object, subject: str, response: Any = None, path: str = "") -> None:
-        """A value that was read out of a response, or of a file."""
+        """A value that was read out of a response."""
         if value != expected:
-            raise CheckFailedError(f"{expected!r} as {subject}", f"{value!r}", response, path)
+            raise CheckFailedError(f"{_brief(expected)} as {subject}", f"{_brief(value)} as {subject}", response, path)
 
     def attempt(self, act: Callable[[], object], expected: str, response: Any = None, path: str = "") -> None:
         """Something that must not raise an error of the protocol."""
@@ -165,14 +167,24 @@ class Subject:
                 value = value[int(index)]
         return value
 
-    def until(self, ask: Callable[[], Any], is_done: Callable[[Any], object], expected: str) -> Any:
-        """Ask until it is so; returns the last answer. CheckFailedError at the check's limit."""
+    def until(
+        self,
+        ask: Callable[[], Any],
+        is_done: Callable[[Any], object],
+        expected: str,
+        read: Callable[[Any], str] | None = None,
+    ) -> Any:
+        """Ask until it is so; returns the last answer.
+
+        CheckFailedError at the check's limit, with the words that `read` has for the last answer.
+        """
         while True:
             answer = ask()
             if is_done(answer):
                 return answer
             if time.monotonic() > self.deadline:
-                raise CheckFailedError(expected, "something else, however often it was asked", answer)
+                came = "another answer" if read is None else read(answer)
+                raise CheckFailedError(expected, f"{came}, up to the check's limit", answer)
             time.sleep(_PAUSE_S)
 
     # Things to work with.
@@ -204,6 +216,7 @@ class Subject:
                 and not any(partition.error_code for partition in answer.topics[0].partitions)
             ),
             f"{partitions} partitions with leaders in Metadata",
+            lambda answer: f"{len(answer.topics and answer.topics[0].partitions)} in Metadata",
         )
         asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
         offsets = ListOffsetsRequest(topics=[ListOffsetsTopic(name=name, partitions=asked)])
@@ -212,17 +225,32 @@ class Subject:
             lambda: self.ask(offsets, version),
             lambda answer: not any(partition.error_code for partition in answer.topics[0].partitions),
             "offsets from the leaders",
+            lambda answer: shown("error_code", max(part.error_code for part in answer.topics[0].partitions)),
         )
 
 
 def shown(path: str, value: Any) -> str:
     """A field and its value for people; errors get their names."""
-    is_binary = isinstance(value, bytes | bytearray | memoryview)
-    text = repr(bytes(cast("memoryview", value)[:40])) if is_binary else repr(value)
+    text = _brief(value)
     if path.endswith("error_code") and isinstance(value, int):
         with_name = next((code.name for code in ErrorCode if int(code) == value), "")
         text = f"{value} {with_name}".strip()
     return f"{text} in {path}" if path else text
+
+
+def _brief(value: Any) -> str:
+    """A value in a few words; structures are counted."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        data = bytes(cast("memoryview", value))
+        first = data[:_MOST_BYTES]
+        text = repr(first) if first.isascii() and first.decode().isprintable() else first.hex(" ")
+        return text + (f" ... in {len(data)} bytes" if len(data) > _MOST_BYTES else "")
+    if isinstance(value, list):
+        elements = cast("list[object]", value)
+        if any(dataclasses.is_dataclass(each) for each in elements):
+            return f"{len(elements)} element" + ("s" if len(elements) > 1 else "")
+    text = repr(cast("object", value))
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} ..."
 
 
 def first_difference(ours: Sequence[int], theirs: Sequence[int]) -> int | None:

@@ -42,7 +42,28 @@ class Exchange:
 
 
 class BrokenAnswerError(Exception):
-    """The broker's answer is none, or cannot be read; the message says why."""
+    """The broker's answer is none, or cannot be read; the message says why.
+
+    Args:
+        expected: a phrase.
+        byte: the first byte that is wrong, if it is known.
+        where: words that follow its number: ", in header.correlation_id".
+        field: the path of its field.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        expected: str = "a whole response that can be read",
+        byte: int | None = None,
+        where: str = "",
+        field: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.expected = expected
+        self.byte = byte
+        self.where = where
+        self.field = field
 
 
 class Wire:
@@ -66,8 +87,10 @@ class Wire:
         self._number += 1
         self.send_frame(frame_of(request, version, self._number), request, version)
 
-    def send_bytes(self, data: bytes) -> None:
-        """Send bytes of which no report tells. BrokenAnswerError."""
+    def send_bytes(self, data: bytes, *, is_request: bool = False) -> None:
+        """Send bytes of which no report tells, unless they are a request that has no answer. BrokenAnswerError."""
+        if is_request:
+            self._exchanges.append(Exchange(-1, 0, data))
         with self._limited("bytes could not be sent"):
             self._socket.sendall(data)
 
@@ -85,10 +108,19 @@ class Wire:
         expected_id = struct.unpack_from(">i", exchange.sent, 8)[0]
         exchange.received = frame = self.receive_frame(exchange)
         if len(frame) < 8:  # noqa: PLR2004 - a length and a correlation id
-            raise BrokenAnswerError("the response is shorter than its header")
+            raise BrokenAnswerError(
+                "the response is shorter than its header", byte=len(frame), where=": nothing is there"
+            )
         (number,) = struct.unpack_from(">i", frame, 4)
         if number != expected_id:
-            raise BrokenAnswerError(f"the correlation id is {number}, that of the request was {expected_id}")
+            at = next(at for at in range(4, 8) if frame[at] != exchange.sent[at + 4])
+            raise BrokenAnswerError(
+                f"the correlation id is {number}, that of the request was {expected_id}",
+                f"{expected_id} in header.correlation_id",
+                at,
+                f", in header.correlation_id: {frame[at]:02x} instead of {exchange.sent[at + 4]:02x}",
+                "header.correlation_id",
+            )
         exchange.response = _decoded(exchange, request)
         return exchange.response
 
@@ -98,7 +130,12 @@ class Wire:
         (length,) = _LENGTH.unpack(head)
         if not 0 <= length <= _LARGEST:
             note = f": that is the text {head.decode()!r}" if head.isascii() and head.decode().isprintable() else ""
-            raise BrokenAnswerError(f"the length of the response is {length}{note}")
+            raise BrokenAnswerError(
+                f"the length of the response is {length}{note}",
+                f"a length from 0 to {_LARGEST}",
+                0,
+                ", where the length begins",
+            )
         return head + self._receive(length, exchange)
 
     def is_silent(self, seconds: float) -> bool:
@@ -118,7 +155,9 @@ class Wire:
         try:
             return self._socket.recv(1) == b""
         except TimeoutError:
-            raise BrokenAnswerError("the connection stays open until the check's limit") from None
+            raise BrokenAnswerError(
+                "the connection stays open up to the check's limit", "the end of the connection"
+            ) from None
         except ConnectionResetError:
             return True
 
@@ -128,7 +167,14 @@ class Wire:
             with self._limited("no answer came"):
                 piece = self._socket.recv(min(size - len(data), 1 << 20))
             if not piece:
-                raise BrokenAnswerError(f"the broker closed the connection after {len(exchange.received)} bytes")
+                came = len(exchange.received)
+                if not came:
+                    raise BrokenAnswerError("the broker closed the connection without an answer", "an answer")
+                raise BrokenAnswerError(
+                    f"the broker closed the connection after {came} bytes of an answer",
+                    byte=came,
+                    where=": it did not come",
+                )
             data += piece
             exchange.received += piece
         return bytes(data)
@@ -139,9 +185,9 @@ class Wire:
         try:
             yield
         except TimeoutError:
-            raise BrokenAnswerError(f"{what_failed} within the check's limit") from None
+            raise BrokenAnswerError(f"{what_failed} within the check's limit", "an answer") from None
         except (ConnectionResetError, BrokenPipeError) as error:
-            raise BrokenAnswerError(f"the broker closed the connection ({error.strerror})") from None
+            raise BrokenAnswerError(f"the broker closed the connection ({error.strerror})", "an answer") from None
 
     def _left(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)
@@ -178,7 +224,13 @@ def _decoded(exchange: Exchange, request: object) -> Any:
     except (ProtocolError, IndexError) as error:
         raise BrokenAnswerError(f"the response cannot be read: {error}") from None
     if end != len(data):
-        raise BrokenAnswerError(f"{len(data) - end} bytes are left over behind the response")
+        left = len(data) - end
+        raise BrokenAnswerError(
+            f"{left} {'byte is' if left == 1 else 'bytes are'} left over behind the response",
+            f"a response of {end} bytes, as the schema of version {version} has it",
+            end,
+            ", behind the last field",
+        )
     return response
 
 

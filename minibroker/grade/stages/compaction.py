@@ -73,6 +73,7 @@ def _cleaned(b: Subject, topic: str) -> list[Record]:
         lambda: _all(b, topic),
         lambda records: [record.offset for record in records][:3] == [3, 4, 5],
         "the offsets 3, 4 and 5 first: a cleaned log",
+        lambda records: f"the offsets {[record.offset for record in records]}",
     )
     return found
 
@@ -115,7 +116,7 @@ def tombstones_stay_for_their_time(b: Subject) -> None:
     topic = _topic(b)
     _fill(b, topic)
     values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
-    b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d")
+    b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d", came=f"the keys {sorted(values)}")
 
 
 @STAGE.check(
@@ -132,6 +133,7 @@ def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
         lambda: fetch(b, topic),
         lambda found: [record.offset for record in records_in(found)][:1] == [1],
         "offset 1 first: a cleaned log",
+        lambda found: f"the offsets {[record.offset for record in records_in(found)]}",
     )
     for batch in batches_in(answer):
         b.attempt(batch.check_crc, "a checksum that fits", answer, "responses[0].partitions[0].records")

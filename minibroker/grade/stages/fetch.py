@@ -85,7 +85,8 @@ def batches_have_the_leaders_epoch(b: Subject) -> None:
     topic = b.topic()
     write(b, topic, "a")
     answer = fetch(b, topic)
-    b.equal([batch.header.partition_leader_epoch for batch in batches_in(answer)], [0], "the epochs", answer)
+    epochs = [batch.header.partition_leader_epoch for batch in batches_in(answer)]
+    b.equal(epochs, [0], "the epochs", answer, f"{FETCHED}.records[0].partition_leader_epoch")
 
 
 @STAGE.check(
@@ -143,12 +144,12 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
     waiting = b.connect()
     start = time.monotonic()
     waiting.send(fetch_request(topic, wait=_LONG), b.newest(FetchRequest, 12))
-    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are records")
+    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are records", came="an answer at once")
     write(b, topic, "a")
     answer = waiting.receive()
     b.equal(values_of(records_in(answer)), ["a"], "the values", answer, f"{FETCHED}.records")
     waited = time.monotonic() - start
-    b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms; it took {waited:.1f} s", answer)
+    b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms", answer, came=f"it after {waited:.1f} s")
 
 
 @STAGE.check("DelayedFetch.onComplete", look="Answer with what there is when max_wait_ms is over.")
@@ -160,7 +161,7 @@ def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
     answer = b.ask(fetch_request(topic, wait=_SHORT), version)
     waited = (time.monotonic() - start) * 1000
     b.same(answer, _ERROR, 0)
-    b.holds(waited > _SHORT * 0.8, f"an answer after {_SHORT} ms; it came after {waited:.0f} ms", answer)
+    b.holds(waited > _SHORT * 0.8, f"an answer after {_SHORT} ms", answer, came=f"it after {waited:.0f} ms")
 
 
 @STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait until there are min_bytes.")
@@ -170,7 +171,7 @@ def min_bytes_is_waited_for(b: Subject) -> None:
     write(b, topic, "a")
     waiting = b.connect()
     waiting.send(fetch_request(topic, wait=_LONG, min_bytes=1000), b.newest(FetchRequest, 12))
-    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are 1000 bytes")
+    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are 1000 bytes", came="an answer at once")
     write(b, topic, "x" * 2000)
     b.equal(len(records_in(waiting.receive())), 2, "the number of records", b.exchanges[-2].response)
 
@@ -181,7 +182,8 @@ def min_bytes_0_does_not_wait(b: Subject) -> None:
     topic = b.topic()
     start = time.monotonic()
     answer = fetch(b, topic, wait=_LONG, min_bytes=0)
-    b.holds(time.monotonic() - start < _LONG / 1000 * 0.9, "an answer at once", answer)
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
 
 
 @STAGE.check(_SOURCE, look="Do not let a refused partition wait: answer at once.")
@@ -191,7 +193,8 @@ def an_error_does_not_wait(b: Subject) -> None:
     start = time.monotonic()
     answer = fetch(b, topic, 7, wait=_LONG)
     b.same(answer, _ERROR, 1)
-    b.holds(time.monotonic() - start < _LONG / 1000 * 0.9, "an answer at once", answer)
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
 
 
 @STAGE.check("KIP-74, LogSegment.read", look="Return the first batch whole, however small max_bytes is.")
@@ -213,7 +216,9 @@ def partition_max_bytes_limits_the_answer(b: Subject) -> None:
         write(b, topic, "x" * 1000)
     answer = fetch(b, topic, partition_max=_FOR_TWO)
     size = len(answer.responses[0].partitions[0].records or b"")
-    b.holds(0 < size <= _FOR_TWO, f"at most {_FOR_TWO} bytes, and not {size}", answer, f"{FETCHED}.records")
+    b.holds(
+        0 < size <= _FOR_TWO, f"at most {_FOR_TWO} bytes of records", answer, f"{FETCHED}.records", came=f"{size} bytes"
+    )
 
 
 @STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
@@ -228,7 +233,11 @@ def max_bytes_limits_all_partitions_together(b: Subject) -> None:
     answer = b.ask(request, b.newest(FetchRequest, 12))
     sizes = [len(each.records or b"") for topic in answer.responses for each in topic.partitions]
     b.holds(
-        sum(map(bool, sizes)) == 1, f"records of one partition, and not {sizes} bytes", answer, f"{FETCHED}.records"
+        sum(map(bool, sizes)) == 1,
+        "records of one partition, and none of the other",
+        answer,
+        f"{FETCHED}.records",
+        came=f"{sizes[0]} and {sizes[1]} bytes",
     )
 
 

@@ -21,7 +21,7 @@ from minibroker.grade.records import (
     values_of,
     write,
 )
-from minibroker.grade.subject import Subject
+from minibroker.grade.subject import Subject, first_difference
 from minibroker_protocol.errors import ProtocolError
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.records.batch import Batch, iter_batches
@@ -35,6 +35,8 @@ _RESTART_S: Final = 240.0
 _INDEX: Final = struct.Struct(">ii")
 _TIME_INDEX: Final = struct.Struct(">qi")
 _FIRST: Final = "0" * 20
+_CRC: Final = 17
+"""Where a batch of format 2 has its checksum."""
 _SEGMENT_BYTES: Final = 1 << 20
 """The least that Kafka 4 allows (KIP-1030)."""
 
@@ -104,11 +106,22 @@ def a_segment_is_its_batches(b: Subject) -> None:
     write(b, topic, "a", "b")
     write(b, topic, "c")
     batches = _batches(b, topic)
-    for batch in batches:
-        b.attempt(batch.check_crc, "a checksum that fits")
-    b.equal([record.offset for batch in batches for record in batch], [0, 1, 2], "the offsets in the file")
     (path,) = _files(b, topic, ".log")
-    b.equal(os.path.getsize(path), sum(len(batch.buffer) for batch in batches), "the size of the file")
+    position = 0
+    for batch in batches:
+        try:
+            batch.check_crc()
+        except ProtocolError as error:
+            at = position + _CRC
+            raise CheckFailedError("a checksum that fits", str(error), path="in crc", file=path, at=at) from None
+        position += len(batch.buffer)
+    offsets = [record.offset for batch in batches for record in batch]
+    if offsets != [0, 1, 2]:
+        expected = "the offsets 0, 1 and 2, as Produce answered"
+        raise CheckFailedError(expected, f"{offsets}", path="where the first batch has its base offset", file=path)
+    if (size := os.path.getsize(path)) != position:
+        came = f"{size - position} more behind the last batch"
+        raise CheckFailedError(f"a file of {position} bytes", came, file=path, at=position)
 
 
 @STAGE.check("FileRecords.writeTo", look="Send what is in the file: Kafka copies it from the file to the socket.")
@@ -118,13 +131,11 @@ def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
     write(b, topic, "a", "b")
     answer = fetch(b, topic)
     (path,) = _files(b, topic, ".log")
-    b.equal(
-        bytes(answer.responses[0].partitions[0].records),
-        _read(path),
-        "the bytes",
-        answer,
-        "responses[0].partitions[0].records",
-    )
+    came, kept = bytes(answer.responses[0].partitions[0].records), _read(path)
+    if (at := first_difference(kept, came)) is not None:
+        expected = f"the {len(kept)} bytes of {os.path.basename(path)}"
+        words = f"{len(came)} bytes, of which byte {at} is the first other one"
+        raise CheckFailedError(expected, words, answer, "responses[0].partitions[0].records")
 
 
 @STAGE.check(
@@ -134,14 +145,15 @@ def segments_are_named_by_their_first_offset(b: Subject) -> None:
     """A segment is no larger than segment.bytes, and its name is the offset that it begins with."""
     topic = _filled(b)
     paths = _files(b, topic, ".log")
-    b.holds(len(paths) > 1, "several segments")
+    b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", came=f"{len(paths)}")
     for path in paths:
         first = next(iter(iter_batches(_read(path))), None)
         if first is None:
             raise CheckFailedError("a batch in each segment", f"none in {os.path.basename(path)}")
         offset = next(iter(first)).offset
         b.equal(os.path.basename(path), f"{offset:020}.log", "the name of the segment")
-        b.holds(os.path.getsize(path) <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes")
+        size = os.path.getsize(path)
+        b.holds(size <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes", came=f"{size} in {os.path.basename(path)}")
 
 
 @STAGE.check("OffsetIndex", look="Entries of 8 bytes: offset minus the segment's, then the position of the batch.")
@@ -149,7 +161,8 @@ def index_entries_lead_to_batches(b: Subject) -> None:
     """An entry has the last offset of a batch, and the position where this batch begins."""
     topic = _filled(b)
     found = 0
-    for path in _files(b, topic, ".log"):
+    names = _files(b, topic, ".log")
+    for path in names:
         base = int(os.path.basename(path)[:20])
         data = _read(path)
         starts: dict[int, int] = {}
@@ -158,10 +171,24 @@ def index_entries_lead_to_batches(b: Subject) -> None:
             for record in batch:
                 starts[record.offset - base] = position
             position += len(batch.buffer)
-        for offset, at in _entries(path[: -len(".log")] + ".index", _INDEX):
-            b.equal(at, starts.get(offset), f"the position of offset {base + offset} in the index")
+        index = path[: -len(".log")] + ".index"
+        for entry, (offset, at) in enumerate(_entries(index, _INDEX)):
             found += 1
-    b.holds(found > 1, "index entries each index.interval.bytes")
+            if at == starts.get(offset):
+                continue
+            came = f"offset {base} + {offset} at position {at} of {os.path.basename(path)}"
+            if offset in starts:
+                expected, place, field = f"offset {base} + {offset} at position {starts[offset]}", 4, "position"
+            else:
+                expected, place, field = (
+                    f"an offset of the segment, {base} to {base + max(starts, default=0)}",
+                    0,
+                    "offset",
+                )
+            remark = f"in the {field} of entry {entry}"
+            raise CheckFailedError(expected, came, path=remark, file=index, at=_INDEX.size * entry + place)
+    came = f"{found} in {len(names)} segments"
+    b.holds(found > 1, "an index entry each index.interval.bytes, which are 1000 here", came=came)
 
 
 @STAGE.check("TimeIndex", look="Entries of 12 bytes: a time, then the offset minus the segment's; both rise.")
@@ -172,9 +199,13 @@ def time_index_entries_rise_and_are_true(b: Subject) -> None:
     for path in _files(b, topic, ".timeindex"):
         base = int(os.path.basename(path)[:20])
         last = -1
-        for timestamp, offset in _entries(path, _TIME_INDEX):
-            b.holds(timestamp >= last, "times that rise")
-            b.equal(timestamp, times.get(base + offset), f"the time of offset {base + offset} in the time index")
+        for entry, (timestamp, offset) in enumerate(_entries(path, _TIME_INDEX)):
+            right = times.get(base + offset)
+            if timestamp < last or timestamp != right:
+                expected = f"times that rise, and {right} for offset {base} + {offset}"
+                remark = f"in the time of entry {entry}"
+                at = _TIME_INDEX.size * entry
+                raise CheckFailedError(expected, f"{timestamp} behind {last}", path=remark, file=path, at=at)
             last = timestamp
 
 
@@ -215,11 +246,15 @@ def _restart(b: Subject, topic: str, *, kill: bool = True) -> None:
     else:
         process.stop()
     b.close()
+    _start(b, topic)
+
+
+def _start(b: Subject, topic: str, partitions: int = 1) -> None:
     try:
-        process.start()
+        _process(b).start()
     except ValueError as error:
         raise CheckFailedError("a broker that starts again", str(error)) from None
-    b.wait_for_leaders(topic)
+    b.wait_for_leaders(topic, partitions)
 
 
 @STAGE.check(
@@ -261,11 +296,9 @@ def topics_outlive_a_kill(b: Subject) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     version = b.newest(MetadataRequest, 12)
     before = b.ask(request, version)
-    process = _process(b)
-    process.kill()
+    _process(b).kill()
     b.close()
-    process.start()
-    b.wait_for_leaders(topic, 3)
+    _start(b, topic, 3)
     after = b.ask(request, version)
     b.same(after, "cluster_id", before.cluster_id)
     b.equal(
@@ -310,8 +343,7 @@ def half_a_batch_is_cut_off(b: Subject) -> None:
     b.close()
     with open(path, "ab") as file:
         file.write((1).to_bytes(8, "big") + whole[8 : len(whole) // 2])
-    process.start()
-    b.wait_for_leaders(topic)
+    _start(b, topic)
     b.same(produce(b, topic, "b"), f"{PRODUCED}.base_offset", 1)
     answer = fetch(b, topic)
     b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, "responses[0].partitions[0].records")

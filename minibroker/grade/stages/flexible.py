@@ -137,7 +137,7 @@ def tagged_fields_of_the_answer_can_be_read(b: Subject) -> None:
     for index, feature in enumerate(answer.supported_features):
         b.holds(
             feature.min_version <= feature.max_version,
-            "a lowest level not above the highest",
+            f"{feature.min_version} or more in supported_features[{index}].max_version",
             answer,
             f"supported_features[{index}].max_version",
         )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from minibroker.grade.check import Stage
-from minibroker.grade.groups import Member, commit, committed, new_group
+from minibroker.grade.groups import Member, code_of, commit, committed, new_group
 from minibroker.grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -64,7 +64,12 @@ def _two(b: Subject) -> tuple[Member, Member]:
     follower.send_join()
     if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
-    b.until(leader.heartbeat, lambda answer: answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS, "a rebalance")
+    b.until(
+        leader.heartbeat,
+        lambda answer: answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS,
+        "27 REBALANCE_IN_PROGRESS in error_code",
+        code_of,
+    )
     leader.send_join()
     leader.joined()
     follower.joined()
@@ -93,7 +98,7 @@ def a_join_waits_for_the_other_members(b: Subject) -> None:
     follower.send_join()
     if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
         follower.send_join()
-        b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined")
+        b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined", came="an answer at once")
         leader.send_join()
         leader.joined()
         b.same(follower.joined(), "error_code", 0)
@@ -117,7 +122,7 @@ def a_follower_waits_for_its_assignment(b: Subject) -> None:
     """SyncGroup of a follower is answered once the leader has synced."""
     leader, follower = _two(b)
     follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest, 3))
-    b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced")
+    b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", came="an answer at once")
     leader.sync(**{leader.member_id: b"one", follower.member_id: b"two"})
     answer = follower.wire.receive()
     b.equal(bytes(answer.assignment), b"two", "the assignment", answer, "assignment")

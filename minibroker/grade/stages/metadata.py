@@ -119,9 +119,11 @@ def leader_replicas_and_isr_fit_together(b: Subject) -> None:
     path = "topics[0].partitions[0]"
     brokers = {broker.node_id for broker in answer.brokers}
     b.same(answer, f"{path}.error_code", 0)
-    b.holds(partition.leader_id in partition.isr_nodes, "a leader in sync", answer, f"{path}.leader_id")
-    b.holds(set(partition.isr_nodes) <= set(partition.replica_nodes), "replicas", answer, f"{path}.isr_nodes")
-    b.holds(set(partition.replica_nodes) <= brokers, "listed brokers", answer, f"{path}.replica_nodes")
+    leader, in_sync, replicas = partition.leader_id, set(partition.isr_nodes), set(partition.replica_nodes)
+    came = f"leader {leader}, in sync {sorted(in_sync)}, replicas {sorted(replicas)}, brokers {sorted(brokers)}"
+    b.holds(leader in in_sync, "a leader in sync", answer, f"{path}.leader_id", came=came)
+    b.holds(in_sync <= replicas, "replicas in sync that are replicas", answer, f"{path}.isr_nodes", came=came)
+    b.holds(replicas <= brokers, "replicas that are listed brokers", answer, f"{path}.replica_nodes", came=came)
     b.equal(len(partition.replica_nodes), 1, "the number of replicas", answer, f"{path}.replica_nodes")
 
 

@@ -274,7 +274,8 @@ def keys_nulls_and_headers_come_back(b: Subject) -> None:
     b.same(b.ask(produce_request(topic, build_batch(sent)), b.newest(ProduceRequest, 9)), _ERROR, 0)
     answer = fetch(b, topic)
     found = [(record.key, record.value, tuple(record.headers)) for record in records_in(answer)]
-    b.equal(found, [(each.key, each.value, tuple(each.headers)) for each in sent], "the records", answer)
+    path = "responses[0].partitions[0].records"
+    b.equal(found, [(each.key, each.value, tuple(each.headers)) for each in sent], "the records", answer, path)
 
 
 def _sign(batch: bytearray) -> None:

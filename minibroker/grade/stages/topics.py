@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from minibroker.grade.check import Stage
-from minibroker.grade.subject import Subject
+from minibroker.grade.subject import Subject, shown
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import (
@@ -167,6 +167,7 @@ def incrementalalterconfigs_changes_one_key(b: Subject) -> None:
         lambda: _config(b, name, "segment.bytes"),
         lambda found: found.results[0].configs[0].value == "1048576",
         "1048576 as segment.bytes",
+        lambda found: f"{found.results[0].configs[0].value} as segment.bytes",
     )
     b.same(_config(b, name, "retention.ms"), "results[0].configs[0].value", "86400000")
 
@@ -193,7 +194,8 @@ def a_deleted_topic_is_gone(b: Subject) -> None:
     b.until(
         lambda: _metadata(b, name),
         lambda found: found.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        "error 3 in Metadata",
+        "3 UNKNOWN_TOPIC_OR_PARTITION in Metadata",
+        lambda found: shown("topics[0].error_code", found.topics[0].error_code),
     )
     b.same(_create(b, _topic(name)), "topics[0].error_code", 0)
 

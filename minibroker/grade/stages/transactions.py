@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from minibroker.grade.check import Stage
-from minibroker.grade.groups import TRANSACTION, committed, new_group, wait_for_coordinator
+from minibroker.grade.groups import TRANSACTION, code_of, committed, new_group, wait_for_coordinator
 from minibroker.grade.records import (
     FETCHED,
     LATEST,
@@ -18,7 +18,7 @@ from minibroker.grade.records import (
     values_of,
     write,
 )
-from minibroker.grade.subject import Subject
+from minibroker.grade.subject import Subject, shown
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -49,7 +49,9 @@ _BUSY: Final = {
 def _init(b: Subject, transactional_id: str | None = None, timeout: int = 60000) -> Any:
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout)
     version = b.newest(InitProducerIdRequest, 4)
-    return b.until(lambda: b.ask(request, version), lambda answer: answer.error_code not in _BUSY, "a producer id")
+    return b.until(
+        lambda: b.ask(request, version), lambda answer: answer.error_code not in _BUSY, "a producer id", code_of
+    )
 
 
 def _idempotent(b: Subject, topic: str, sequence: int, *values: str, producer: int, epoch: int = 0) -> Any:
@@ -84,6 +86,7 @@ class _Transaction:
             lambda: self.b.ask(request, version),
             lambda answer: _added(answer) not in _BUSY,
             "a partition in the transaction",
+            lambda answer: shown("error_code", _added(answer)),
         )
 
     def send(self, *values: str) -> Any:
@@ -120,6 +123,7 @@ class _Transaction:
                 answer.responses[0].partitions[0].last_stable_offset == answer.responses[0].partitions[0].high_watermark
             ),
             "a last stable offset at the end of the log",
+            lambda answer: shown("last_stable_offset", answer.responses[0].partitions[0].last_stable_offset),
         )
 
 
@@ -332,7 +336,7 @@ def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
     transaction = _Transaction(b, topic)
     transaction.write("a")
     transaction.ended(commit=True)
-    b.until(lambda: transaction.end(commit=True), lambda answer: answer.error_code == 0, "0 for the same end")
+    b.until(lambda: transaction.end(commit=True), lambda answer: answer.error_code == 0, "0 for the same end", code_of)
     b.same(transaction.end(commit=False), "error_code", 48)
 
 
@@ -383,6 +387,7 @@ def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
         lambda: committed(b, group, topic),
         lambda answer: answer.topics[0].partitions[0].committed_offset == 11,  # noqa: PLR2004 - as above
         "11 as the committed offset",
+        lambda answer: f"{answer.topics[0].partitions[0].committed_offset} as the committed offset",
     )
 
 
@@ -413,6 +418,7 @@ def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
     b.until(
         lambda: committed(b, group, topic, stable=True),
         lambda answer: answer.topics[0].partitions[0].error_code == 0,
-        "no pending offsets",
+        "0 NONE: no pending offsets",
+        lambda answer: shown("partitions[0].error_code", answer.topics[0].partitions[0].errorcode_of),
     )
     b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)

@@ -25,7 +25,8 @@ Row = tuple[Mutant, list[Result]]
 
 def checks_for(mutant: Mutant, *, whole: bool) -> list[Check]:
     """All checks for a mutant, or in a sample those of its stage."""
-    stages = {mutant.stage} | ({stage.name for stage in STAGES} - _APART if whole else set())
+    others = {stage.name for stage in STAGES} - _APART
+    stages = {mutant.stage, *(others if whole else ())}
     return [check for check in chosen() if check.stage in stages and check.stage != "clients"]
 
 

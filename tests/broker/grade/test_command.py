@@ -1,6 +1,7 @@
 """The command `minibroker grade`, and its page."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -8,11 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from minibroker.cli.main import main
-from minibroker.grade.catalogue import STAGES
+from minibroker.grade.catalogue import STAGES, chosen
 from minibroker.grade.check import Check, Stage
 from minibroker.grade.failures import CheckFailedError
 from minibroker.grade.process import free_port
-from minibroker.grade.runner import Result, Target, run
+from minibroker.grade.report import failure_text
+from minibroker.grade.runner import Result, Target, run, run_check
 from minibroker.grade.subject import Subject
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.grade.mutants import MUTANTS
@@ -32,7 +34,7 @@ def test_a_failure_is_told_in_order_with_fields_bytes_and_the_first_that_differs
         )
     assert status == 1
     text = capsys.readouterr().out
-    parts = ["sent:", "topics[0].name = 'grade-topic-", "came:", "5 LEADER_NOT_AVAILABLE in topics[0].error_code"]
+    parts = ["sent:", 'topics[0] = name "grade-topic-', "came:", "5 LEADER_NOT_AVAILABLE in topics[0].error_code"]
     parts += [
         "expected: 3 UNKNOWN_TOPIC_OR_PARTITION",
         "why: ",
@@ -51,6 +53,45 @@ def test_a_failure_is_told_in_order_with_fields_bytes_and_the_first_that_differs
     failures = sum(check["outcome"] == "failed" for check in found.values())
     assert suite.attrib["tests"] == str(len(found))
     assert suite.attrib["failures"] == str(failures)
+
+
+def _report(name: str, target: Target) -> tuple[Result, list[str]]:
+    """The result under a mutant, and the lines of its report that are marked."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    with Relay(target.address, mutant, target.data_dir) as relay:
+        check = next(check for check in chosen() if check.name == mutant.caught_by)
+        result = run_check(Target(relay.address, target.data_dir), check)
+    return result, [line for line in failure_text(result).splitlines() if line.startswith("    >")]
+
+
+def test_the_field_and_the_bytes_that_are_wrong_are_marked(graded: Target) -> None:
+    result, marked = _report("a row twice", graded)
+    field, line = marked
+    assert re.fullmatch(r"    > api_keys\[\d+\] = api_key \d+ \w+, min_version \d, max_version \d", field)
+    start = int(line.split()[1])
+    at = int(result.failure["byte"].split()[1].rstrip(","))
+    assert start <= at < start + 16
+    assert any(" fields: " in each for each in result.failure["came"])
+
+
+def test_a_wrong_correlation_id_is_told_with_its_byte(graded: Target) -> None:
+    result, marked = _report("correlation ids off by one", graded)
+    assert result.failure["expected"] == "0 in header.correlation_id"
+    assert result.failure["byte"] == "byte 7, in header.correlation_id: 01 instead of 00"
+    assert marked[0] == "    > header.correlation_id = 1"
+
+
+def test_a_response_that_cannot_be_read_is_told_with_the_byte_where_reading_ends(graded: Target) -> None:
+    result, _ = _report("response header 0 for Metadata 9", graded)
+    assert result.failure["byte"].startswith("byte 14: ")
+    assert any("from byte 14 on, not read" in line for line in result.failure["came"])
+
+
+def test_a_wrong_file_is_shown_with_its_bytes(graded: Target) -> None:
+    result, marked = _report("index entries that lead into a batch", graded)
+    assert result.failure["byte"] == "byte 4 of 00000000000000000000.index, in the position of entry 0"
+    assert result.failure["came"][1] == "00000000000000000000.index"
+    assert len(marked) == 1
 
 
 def test_a_broker_is_started_graded_and_stopped(capsys: pytest.CaptureFixture[str]) -> None:
