@@ -10,11 +10,12 @@ import pytest
 from minibroker import Broker
 from minibroker.page.lessons.catalogue import LESSONS
 from minibroker.page.lessons.lesson import Lesson
-from tests.broker.page.lesson_answers import PAGE, SERVER, answer_to, lab_for, reached, server_of
+from tests.broker.page.lesson_answers import PAGE, SERVER, answer_to, client_in, lab_for, reached, server_of
 from tests.clients import go_programs, java_programs, node_programs
 from tests.patience import PATIENCE_S
 
-BEYOND_KAFKAJS = {"session", "new-protocol"}
+EMPTY: frozenset[str] = frozenset()
+BEYOND_KAFKAJS = frozenset({"session", "new-protocol"})
 """Goals for which its page sends readers to another client."""
 
 ADDRESSES_IN_GO = """\
@@ -31,26 +32,32 @@ def with_addresses(program: str, server: str, page: str) -> str:
     return program.replace(f'"{SERVER}"', server).replace(f'"{PAGE}', f'{page} + "')
 
 
-def java(lesson: Lesson, folder: Path) -> Sequence[str]:
-    sources: list[Path] = []
-    for each in LESSONS:
-        program = answer_to(each, "java")
-        sources.append(folder / f"Lesson{each.number}.java")
-        sources[-1].write_text(with_addresses(program, 'System.getenv("SERVER")', 'System.getenv("PAGE")'))
-    return java_programs.documented_command(sources, f"Lesson{lesson.number}")
+def java(lesson: Lesson | None, folder: Path) -> Sequence[str]:
+    """The command for the answer to a lesson, or for the client to begin with; so are the next ones."""
+    programs = {f"Lesson{each.number}": answer_to(each, "java") for each in LESSONS}
+    programs["First"] = client_in("java")
+    sources = [folder / f"{name}.java" for name in programs]
+    for source, program in zip(sources, programs.values(), strict=True):
+        source.write_text(with_addresses(program, 'System.getenv("SERVER")', 'System.getenv("PAGE")'))
+    return java_programs.documented_command(sources, f"Lesson{lesson.number}" if lesson else "First")
 
 
-def go(lesson: Lesson, _: Path) -> Sequence[str]:
-    programs = {}
-    for each in LESSONS:
-        program = with_addresses(answer_to(each, "go"), 'addressOf("SERVER")', 'addressOf("PAGE")')
-        programs[f"lesson-{each.number}"] = {"main.go": program, "addresses.go": ADDRESSES_IN_GO}
-    return go_programs.documented_commands(programs)[f"lesson-{lesson.number}"]
+def go(lesson: Lesson | None, _: Path) -> Sequence[str]:
+    programs = {f"lesson-{each.number}": answer_to(each, "go") for each in LESSONS}
+    programs["first"] = client_in("go")
+    files = {
+        name: {
+            "main.go": with_addresses(program, 'addressOf("SERVER")', 'addressOf("PAGE")'),
+            "addresses.go": ADDRESSES_IN_GO,
+        }
+        for name, program in programs.items()
+    }
+    return go_programs.documented_commands(files)[f"lesson-{lesson.number}" if lesson else "first"]
 
 
-def node(lesson: Lesson, folder: Path) -> Sequence[str]:
-    source = folder / "answer.js"
-    program = answer_to(lesson, "js").replace(f"`{PAGE}", "`${process.env.PAGE}")
+def node(lesson: Lesson | None, folder: Path) -> Sequence[str]:
+    source = folder / "program.js"
+    program = (answer_to(lesson, "js") if lesson else client_in("js")).replace(f"`{PAGE}", "`${process.env.PAGE}")
     source.write_text(with_addresses(program, "process.env.SERVER", "process.env.PAGE"))
     interpreter, _ = node_programs.command("member")
     return [interpreter, str(source)]
@@ -59,16 +66,26 @@ def node(lesson: Lesson, folder: Path) -> Sequence[str]:
 @pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
 @pytest.mark.parametrize(
     ("command", "beyond"),
-    [(java, set()), (go, set()), (node, BEYOND_KAFKAJS)],
+    [(java, EMPTY), (go, EMPTY), (node, BEYOND_KAFKAJS)],
     ids=["java", "go", "node"],
 )
 def test_the_answer_reaches_all_goals(
-    tmp_path: Path, command: Callable[[Lesson, Path], Sequence[str]], beyond: set[str], lesson: Lesson
+    tmp_path: Path, command: Callable[[Lesson, Path], Sequence[str]], beyond: frozenset[str], lesson: Lesson
 ) -> None:
     words = command(lesson, tmp_path)
     with lab_for(lesson) as lab:
         run(words, lab)
         assert set(reached(lesson, lab)) == {goal.name for goal in lesson.goals} - beyond
+
+
+@pytest.mark.parametrize("command", [java, go, node])
+def test_the_client_to_begin_with_reads_what_it_has_written(
+    tmp_path: Path, command: Callable[[Lesson | None, Path], Sequence[str]]
+) -> None:
+    words = command(None, tmp_path)
+    with Broker(page=True, topics=["orders"]) as lab:
+        run(words, lab)
+        assert len(lab.records("orders")) == 10
 
 
 def run(words: Sequence[str], lab: Broker) -> None:

@@ -27,6 +27,8 @@ ANSWERS: Final = {
     "JavaScript": "answers-node.md",
 }
 """The pages with the answers for teachers, by language."""
+_CLIENTS: Final = "clients.md"
+"""The page with a client to begin with; its headings are those languages."""
 _GOALS: Final = re.compile(r"^## Goals\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
 _LINK: Final = "](http://127.0.0.1:8090"
 """Links of the documentation lead to a lab at its usual address; those of the page stay on it."""
@@ -37,10 +39,11 @@ Element = str | list[Any]
 
 
 class Text(NamedTuple):
-    """The text of a lesson: what stands before its goals, behind them, and the answers for teachers by language."""
+    """The text of a lesson: what stands before its goals, behind them, and by language the clients and the answers."""
 
     before: list[Element]
     behind: list[Element]
+    clients: dict[str, list[Element]]
     answers: dict[str, list[Element]]
 
 
@@ -49,16 +52,18 @@ def text_of(lesson: Lesson) -> Text:
     """The text of a lesson. `OSError` when its page is not there."""
     source = _read(f"{lesson.slug}.md").partition("\n")[2]  # the view shows the title
     before, behind = _GOALS.split(source, maxsplit=1)
-    answers = {language: _elements(_answer(lesson, page)) for language, page in ANSWERS.items()}
-    return Text(_elements(before), _elements(behind), answers)
+    clients = {language: _elements(_section(language, _CLIENTS)) for language in ANSWERS}
+    title = f"{lesson.number}. {lesson.title}"
+    answers = {language: _elements(_section(title, page)) for language, page in ANSWERS.items()}
+    return Text(_elements(before), _elements(behind), clients, answers)
 
 
-def _answer(lesson: Lesson, page: str) -> str:
+def _section(title: str, page: str) -> str:
     for section in re.split(r"^## ", _read(page), flags=re.MULTILINE)[1:]:
-        title, _, body = section.partition("\n")
-        if title == f"{lesson.number}. {lesson.title}":
+        found, _, body = section.partition("\n")
+        if found == title:
             return body
-    raise LookupError(f"{page} has no section for lesson {lesson.number}")
+    raise LookupError(f"{page} has no section {title!r}")
 
 
 def _read(name: str) -> str:

@@ -47,6 +47,7 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
         "title": lesson.title,
         "before": found.before,
         "behind": found.behind,
+        "clients": found.clients,
         "answers": found.answers if answers else None,
         "goals": [{"name": goal.name, "task": goal.task, "hint": goal.hint} for goal in lesson.goals],
     }

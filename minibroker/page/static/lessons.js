@@ -26,10 +26,11 @@ export function LessonView({ number, query }) {
     ${data && html`<article>
       <h1>${data.number}. ${data.title}</h1>
       <${Prose} source=${data.before} servers=${servers} />
+      <details class="client"><summary>A client to begin with</summary><${Languages} sources=${data.clients} servers=${servers} /></details>
       <${Goals} goals=${data.goals} reached=${reached} onAgain=${() => again(number, state.reload)} />
       ${state.error && html`<${Notice} kind="error">${state.error}<//>`}
       <${Prose} source=${data.behind} servers=${servers} />
-      ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2>${Object.entries(data.answers ?? {}).map(([language, source], index) => html`<details key=${language} open=${index === 0}><summary>${language}</summary><${Prose} source=${source} servers=${servers} /></details>`)}</section>`}
+      ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2><${Languages} sources=${data.answers ?? {}} servers=${servers} /></section>`}
       <p class="turn">${number > 1 && html`<a href=${`/lessons/${number - 1}${answers}`} rel="prev">← Lesson ${number - 1}</a>`} ${number < 10 && html`<a href=${`/lessons/${number + 1}${answers}`} rel="next">Lesson ${number + 1} →</a>`}</p>
     </article>`}
   </main>`;
@@ -38,6 +39,11 @@ export function LessonView({ number, query }) {
 async function again(number, reload) {
   await ask(`/data/lessons/${number}/reached`, { method: "DELETE" });
   reload();
+}
+
+/** One text for each language, of which the first one is open. */
+function Languages({ sources, servers }) {
+  return Object.entries(sources).map(([language, source], index) => html`<details key=${language} open=${index === 0}><summary>${language}</summary><${Prose} source=${source} servers=${servers} /></details>`);
 }
 
 /** The elements of the lesson's own page: texts, and [tag, attributes, child, ...]. Its usual addresses become those of this lab. */

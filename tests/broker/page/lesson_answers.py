@@ -1,15 +1,15 @@
 """The answers to the lessons: their programs, and labs that look which goals they have reached."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from minibroker import Broker
-from minibroker.page.lessons.catalogue import LESSONS
+from minibroker.cli.main import make_parser
 from minibroker.page.lessons.lesson import Lesson
 from minibroker.page.lessons.texts import ANSWERS
 from tests.broker.control.http import Control
-from tests.documented import ROOT
+from tests.documented import ROOT, code
 
 FOLDER = ROOT / "docs" / "lessons"
 LANGUAGES = {"python": "Python", "java": "Java", "go": "Go", "js": "JavaScript"}
@@ -17,14 +17,6 @@ LANGUAGES = {"python": "Python", "java": "Java", "go": "Go", "js": "JavaScript"}
 SERVER = "127.0.0.1:9092"
 PAGE = "http://127.0.0.1:8090"
 """The addresses that the programs name."""
-
-_TOPICS = {
-    3: ["orders:1:segment.bytes=10000,index.interval.bytes=2000"],
-    5: ["orders:4"],
-    9: ["orders:1:retention.ms=60000", "prices:1:cleanup.policy=compact,min.cleanable.dirty.ratio=0"],
-    10: [],
-}
-"""The topics of a lab that is started as a lesson says; the others have one."""
 
 
 def answer_to(lesson: Lesson, language: str) -> str:
@@ -36,11 +28,24 @@ def answer_to(lesson: Lesson, language: str) -> str:
     return str(program)
 
 
+def client_in(language: str) -> str:
+    """The client to begin with in a language."""
+    (program,) = code("docs/lessons/clients.md", LANGUAGES[language], language)
+    return program
+
+
 @contextmanager
-def lab_for(lesson: Lesson) -> Iterator[Broker]:
-    brokers = 3 if lesson.number == LESSONS[-1].number else 1
-    with Broker(page=True, topics=_TOPICS.get(lesson.number, ["orders"]), brokers=brokers) as broker:
+def lab_for(lesson: Lesson) -> Generator[Broker]:
+    """A lab that is started as the lesson says."""
+    (words,) = re.findall(r"^Start the lab[^`]*: `minibroker (lab .*?)`", text_of(lesson), re.MULTILINE)
+    options = make_parser(words.split()).parse_args(words.split())
+    assert options.lesson == lesson.number
+    with Broker(page=True, topics=options.topic, brokers=options.brokers or 1) as broker:
         yield broker
+
+
+def text_of(lesson: Lesson) -> str:
+    return (FOLDER / f"{lesson.slug}.md").read_text()
 
 
 def server_of(broker: Broker) -> str:

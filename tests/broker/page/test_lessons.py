@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,16 @@ from minibroker.page.lessons.catalogue import LESSONS
 from minibroker.page.lessons.lesson import Lesson
 from minibroker_storage.data_directory.names import LESSONS_FILE
 from tests.broker.control.http import Control
-from tests.broker.page.lesson_answers import FOLDER, PAGE, SERVER, answer_to, lab_for, reached, server_of
+from tests.broker.page.lesson_answers import (
+    PAGE,
+    SERVER,
+    answer_to,
+    client_in,
+    lab_for,
+    reached,
+    server_of,
+    text_of,
+)
 from tests.patience import PATIENCE_S
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
@@ -44,6 +54,28 @@ def test_the_answer_reaches_all_goals(lesson: Lesson, lab: Broker) -> None:
     assert kept["reached"] == {f"{lesson.number}/{name}": sentence for name, sentence in sentences.items()}
 
 
+def test_the_client_to_begin_with_reads_what_it_has_written() -> None:
+    with Broker(page=True, topics=["orders"]) as broker:
+        run(client_in("python"), broker)
+        assert len(broker.records("orders")) == 10
+
+
+@each_lesson
+def test_the_lines_of_curl_are_accepted(lesson: Lesson, lab: Broker) -> None:
+    lines = re.findall(r"^curl .*$", text_of(lesson), re.MULTILINE)
+    assert bool(lines) == (lesson.number in {7, 9, 10})
+    for line in lines:
+        command = [*shlex.split(line.replace(PAGE, lab.page_url)), "--fail-with-body"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_lesson_shows_a_client_to_begin_with(page: Control) -> None:
+    clients = page.get("/data/lessons/1")["clients"]
+    assert list(clients) == ["Python", "Java", "Go", "JavaScript"]
+    assert all("orders" in json.dumps(client) for client in clients.values())
+
+
 def test_an_answer_comes_to_those_alone_who_ask_for_it(page: Control) -> None:
     assert page.get("/data/lessons/1")["answers"] is None
     answers = page.get("/data/lessons/1?answers=true")["answers"]
@@ -53,7 +85,7 @@ def test_an_answer_comes_to_those_alone_who_ask_for_it(page: Control) -> None:
 
 @each_lesson
 def test_the_links_of_a_lesson_lead_to_views(lesson: Lesson, page: Control) -> None:
-    text = (FOLDER / f"{lesson.slug}.md").read_text()
+    text = text_of(lesson)
     actions = {each["name"] for each in page.get("/data/actions")["actions"]}
     links = re.findall(r"\]\(http://127\.0\.0\.1:8090/([\w/]*)[^)]*\)", text)
     assert links
@@ -65,7 +97,7 @@ def test_the_links_of_a_lesson_lead_to_views(lesson: Lesson, page: Control) -> N
 
 @each_lesson
 def test_a_lesson_has_the_goals_in_its_text(lesson: Lesson) -> None:
-    text = (FOLDER / f"{lesson.slug}.md").read_text()
+    text = text_of(lesson)
     assert text.startswith(f"# {lesson.number}. {lesson.title}\n")
     tasks = "\n".join(f"{number}. {goal.task}" for number, goal in enumerate(lesson.goals, 1))
     assert f"## Goals\n\n{tasks}\n\n## Look at it\n" in text
