@@ -302,7 +302,8 @@ def container_command(
     cannot be read.
     """
     if arguments and not arguments[0].startswith("-"):
-        return list(arguments)
+        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []  # as ubuntu/kafka has it
+        return [*start, *arguments]
     for name in environment:
         if (
             name.startswith("MINIBROKER_")

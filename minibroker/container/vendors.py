@@ -50,6 +50,10 @@ _HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})",
 _CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
 """Variables of cp-server, which serves HTTP on port 8090 unless told otherwise."""
 _CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
+_HOST_LISTENER: Final = "PLAINTEXT_HOST"
+_LISTENERS: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
+_LOCAL_MAP: Final = f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_HOST_LISTENER}:PLAINTEXT"
+"""The protocols that confluent-local has by itself."""
 _BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KRAFT")
 
 
@@ -80,6 +84,8 @@ def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
     if "KAFKA_METRIC_REPORTERS" in found and any(map(_CP_SERVER.fullmatch, found)):
         found.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
     _add_kraft_names(found)
+    if any(f"{_HOST_LISTENER}://" in found.get(name, "") for name in _LISTENERS):
+        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", _LOCAL_MAP)
     _add_admin_api(found, warn)
     _run_commands(found, warn)
     _add_listeners(found, is_bitnami=_is_bitnami(environment))

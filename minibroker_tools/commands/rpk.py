@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, settings_of, table, with_port
 from minibroker_tools.commands.rpk_topics import add_topic_commands
@@ -17,6 +18,7 @@ from minibroker_tools.options import KAFKA_VERSION
 from minibroker_tools.output import err, flush, out
 
 _ADMIN_PORT: Final = 9644
+_USERS: Final = "/v1/security/users"
 _OFFSETS: Final = ("-o", "--offset")
 _PAUSE_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
@@ -44,14 +46,27 @@ class Rpk:
         health = cluster.choices["health"]
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="wait until it is healthy")
         health.add_argument("-w", "--watch", action="store_true", help="print the health again when it changes")
+        self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
         add_topic_commands(topic.add_subparsers(dest="action", required=True), _sub)
+        for name in ("acl", "security"):
+            words = commands.add_parser(name, help="user create, list, delete").add_subparsers(required=True)
+            users = words.add_parser("user").add_subparsers(dest="action", required=True)
+            for action, work in (("create", _create_user), ("list", _list_users), ("delete", _delete_user)):
+                parser = _sub(users, action, work)
+                add_common(parser, has_login=False)
+                if action != "list":
+                    parser.add_argument("user", metavar="USER")
+                if action == "create":
+                    parser.add_argument("-p", "--password", "--new-password", required=True)
+                    parser.add_argument("-m", "--mechanism", default="SCRAM-SHA-256")
         commands.add_parser("version", help="the version").set_defaults(work=_version)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Read a command line. UsageError for one that does not fit."""
+        """Read a command line; flags of all commands may come first. UsageError for one that does not fit."""
         words: list[str] = []
-        for word in arguments:
+        first = next((place for place, word in enumerate(arguments) if word in self._commands), 0)
+        for word in (*arguments[first:], *arguments[:first]):
             if words and words[-1] in _OFFSETS and re.match(r"-\d", word):
                 words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1: for an option
             else:
@@ -118,7 +133,7 @@ def _health(given: argparse.Namespace) -> int:
     shown = None
     while True:
         try:
-            found = _asked(given, "/v1/cluster/health_overview")
+            found: dict[str, Any] = _asked(given, "/v1/cluster/health_overview")
         except ToolError:
             if not given.exit_when_healthy:
                 raise
@@ -151,7 +166,25 @@ def _print_health(found: dict[str, Any]) -> None:
         out(f"{name + ':':34}{value}")
 
 
-def _asked(given: argparse.Namespace, path: str) -> dict[str, Any]:
+def _create_user(given: argparse.Namespace) -> int:
+    content = {"username": given.user, "password": given.password, "algorithm": given.mechanism.upper()}
+    _asked(given, _USERS, "POST", content)
+    out(f'Created user "{given.user}".')
+    return 0
+
+
+def _list_users(given: argparse.Namespace) -> int:
+    table([("USERNAME",), *((user,) for user in _asked(given, _USERS))])
+    return 0
+
+
+def _delete_user(given: argparse.Namespace) -> int:
+    _asked(given, f"{_USERS}/{quote(given.user, safe='')}", "DELETE")
+    out(f'Deleted user "{given.user}".')
+    return 0
+
+
+def _asked(given: argparse.Namespace, path: str, method: str = "GET", content: object = None) -> Any:
     """Ask the hosts of the admin API; the first answer counts. ToolError names those that were tried."""
     extra = settings_of(given)
     named = (given.api_urls, extra.get("admin.hosts"), os.environ.get("RPK_ADMIN_HOSTS"))
@@ -160,12 +193,15 @@ def _asked(given: argparse.Namespace, path: str) -> dict[str, Any]:
     for host in hosts.split(","):
         place = with_port(host.removeprefix("http://").rstrip("/"), _ADMIN_PORT)
         try:
-            with urlopen(f"http://{place}{path}", timeout=_PATIENCE_S) as answer:
-                found: dict[str, Any] = json.load(answer)
-                return found
+            body = None if content is None else json.dumps(content).encode()
+            request = Request(f"http://{place}{path}", body, method=method)
+            with urlopen(request, timeout=_PATIENCE_S) as answer:  # noqa: S310 - the scheme is http
+                return json.loads(answer.read() or b"null")
         except HTTPError as error:
-            failures.append(f"{place}: status {error.code}")
+            with error:
+                failures.append(f"{place}: status {error.code} {error.read().decode(errors='replace')}".strip())
         except (URLError, OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             failures.append(f"{place}: {getattr(reason, 'strerror', None) or reason}")
-    raise ToolError(f"unable to request cluster health: {'; '.join(failures)}")
+    subject = "users" if path.startswith(_USERS) else "cluster health"
+    raise ToolError(f"unable to request {subject}: {'; '.join(failures)}")

@@ -14,14 +14,15 @@ _PORT: Final = 9092
 _JAAS: Final = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="{}" password="{}";'
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options of all commands that ask a broker."""
+def add_common(parser: argparse.ArgumentParser, *, has_login: bool = True) -> None:
+    """The options of all commands that ask a broker, or its admin API, which takes no login."""
     option = parser.add_argument
     option("--brokers", default="", metavar="HOST:PORT,...", help="the brokers to connect to")
     option("-X", dest="settings", action="append", default=[], metavar="KEY=VALUE", help="brokers, user, pass, ...")
     option("--api-urls", "--hosts", dest="api_urls", default="", metavar="HOST:PORT,...", help="of the admin API")
-    option("--user", default="", help="of SASL")
-    option("--password", default="", help="of SASL")
+    if has_login:
+        option("--user", default="", help="of SASL")
+        option("--password", default="", help="of SASL")
     option("--sasl-mechanism", default="", help="SCRAM-SHA-256, SCRAM-SHA-512 or PLAIN")
     option("--config", default="", metavar="FILE", help="accepted")
     option("-v", "--verbose", action="store_true", help="accepted")

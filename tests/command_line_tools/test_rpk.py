@@ -110,6 +110,28 @@ def test_rpk_logs_in_with_scram(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ours("rpk", "topic", "list").status == 1
 
 
+async def test_users_are_made_listed_and_deleted() -> None:
+    security = Security("SASL_PLAINTEXT", users={"admin": "secret"}, mechanisms=["SCRAM-SHA-256"])
+    async with AsyncBroker(security=security) as broker:
+        ports = AdminPorts(["redpanda=127.0.0.1:0"])
+        await ports.open(broker.services)
+        host = f"127.0.0.1:{ports.ports[0]}"
+
+        async def users(*words: str) -> Printed:
+            return await asyncio.to_thread(ours, "rpk", *words, "--api-urls", host)
+
+        assert (await users("acl", "user", "create", "bob", "-p", "one")).out == 'Created user "bob".\n'
+        again = await users("security", "user", "create", "bob", "--password", "two")
+        assert (again.status, again.err.endswith('"code":400}\n')) == (1, True)
+        login = ("--user", "bob", "--password", "one", "--sasl-mechanism", "SCRAM-SHA-256")
+        listed = ("--brokers", broker.bootstrap_servers, "topic", "list", *login)
+        assert (await asyncio.to_thread(ours, "rpk", *listed)).status == 0
+        assert (await users("acl", "user", "list")).out.splitlines() == ["USERNAME", "bob"]
+        assert (await users("security", "user", "delete", "bob")).out == 'Deleted user "bob".\n'
+        assert (await asyncio.to_thread(ours, "rpk", *listed)).status == 1
+        ports.close()
+
+
 async def test_health_and_brokers_are_those_of_the_cluster() -> None:
     async with AsyncBroker(brokers=2, topics=["orders:2"]) as broker:
         ports = AdminPorts(["redpanda=127.0.0.1:0"])

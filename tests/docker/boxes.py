@@ -138,7 +138,7 @@ class Box:
         default = [] if entrypoint is not None else list(config.get("Cmd") or ())
         self.command = [*entry, *(default if command is None else command)]
         self.environment = {"HOSTNAME": hostname, "HOME": "/opt/kafka", **image.environment, **(environment or {})}
-        self.user = config.get("User") or "0:0" if user is None else user
+        self.user = config.get("User") or "0:0" if user is None else user.replace("root", "0")
         self.hostname = hostname
         self._image = image
         self._hosts = network.hosts if network else f"{_ADDRESS} {' '.join([hostname, *aliases])}"

@@ -178,6 +178,17 @@ def test_a_broker_of_a_cluster_of_several_containers_says_that_it_is_alone() -> 
     assert alone.stderr == ""
 
 
+def test_the_listener_of_confluent_local_needs_no_protocol() -> None:
+    listed = "PLAINTEXT://kafka:29092,CONTROLLER://kafka:29093,PLAINTEXT_HOST://0.0.0.0:9092"
+    command = printed_command({"KAFKA_LISTENERS": listed})
+    assert (values(command, "--listen"), values(command, "--also-listen")) == (["kafka:29092"], ["0.0.0.0:9092"])
+
+
+def test_a_properties_file_as_the_command_starts_the_broker_as_in_ubuntus_image() -> None:
+    command = printed_command({}, "/etc/kafka/server.properties", "--override", "num.partitions=3")
+    assert command == ["kafka-server-start", "/etc/kafka/server.properties", "--override", "num.partitions=3"]
+
+
 def test_a_variable_of_cp_server_opens_its_http_port() -> None:
     reporter = {"KAFKA_METRIC_REPORTERS": "io.confluent.metrics.reporter.ConfluentMetricsReporter"}
     assert values(printed_command(reporter), "--admin-api") == []
