@@ -1,6 +1,6 @@
 """Requests that are hostile, or merely large: what the measure `fairness` sends. One module for each kind."""
 
-from benchmarks.hostile import administration, control_plane, groups, look_ups, records, security, transactions
+from benchmarks.hostile import administration, control_plane, groups, look_ups, records, security, shares, transactions
 from benchmarks.hostile.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -8,6 +8,7 @@ CASES: tuple[Case, ...] = (
     *administration.CASES,
     *records.CASES,
     *groups.CASES,
+    *shares.CASES,
     *transactions.CASES,
     *security.CASES,
     *control_plane.CASES,

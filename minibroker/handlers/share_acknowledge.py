@@ -40,7 +40,7 @@ def handle(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowled
         return refuse(request, call.api_version, error.code)
     outcomes = yield from acknowledge(request, call)
     if request.share_session_epoch == FINAL_EPOCH:
-        manager.release(call.node, member)
+        yield from manager.release(call.node, member)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
     for (topic_id, index), code in outcomes.items():
@@ -51,6 +51,7 @@ def handle(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowled
             data.current_leader = hint_of(place, call, leaders)
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic.partitions.append(data)
+        yield
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
         acquisition_lock_timeout_ms=manager.limits(member[0]).lock_ms,

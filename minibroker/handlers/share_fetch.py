@@ -32,7 +32,7 @@ from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share_acknowledging import acknowledge, member_of, right_error
 from minibroker.requests.share_fetch_reader import ShareReader, failed
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps, Work
+from minibroker.support.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_fetch import (
@@ -44,6 +44,8 @@ from minibroker_protocol.messages.share_fetch import (
 from minibroker_storage.log import Log
 
 _FIRST_WITH_RENEWAL: Final = 2
+_STEP: Final = 500
+"""Partitions that are looked at in one step, where little is done for each."""
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _OF_RENEWAL: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
 
@@ -76,7 +78,7 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
         member = member_of(request, call)
         if is_renewal and any(getattr(request, name) for name in _OF_RENEWAL):
             return refuse(request, call.api_version, ErrorCode.INVALID_REQUEST)
-        session = _session(request, member, call)
+        session = yield from _session(request, member, call)
     except ShareSessionError as error:
         refused = refuse(request, call.api_version, error.code)
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
@@ -84,15 +86,17 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
         return refused
     outcomes = yield from acknowledge(request, call)
     if request.share_session_epoch == FINAL_EPOCH:
-        call.services.share_partitions.release(call.node, member)
+        yield from call.services.share_partitions.release(call.node, member)
     answer = _Answer(request, call, session, outcomes)
     if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:
-        return answer({})
+        return (yield from answer({}))
     reader = ShareReader(request, call, session.in_turn(request.share_session_epoch))
     yield from reader.load()
     is_last = request.max_wait_ms <= 0 or reader.has_nothing_to_wait_for
     results = yield from reader.attempt(is_last=is_last)
-    return _DelayedShareFetch(request, call, reader, answer) if results is None else answer(results)
+    if results is None:
+        return _DelayedShareFetch(request, call, reader, answer)
+    return (yield from answer(results))
 
 
 def refuse(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFetchResponse:  # noqa: ARG001 - as all such functions
@@ -100,21 +104,28 @@ def refuse(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFe
     return ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
 
 
-def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> ShareSession:
+def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Steps[ShareSession]:
     """The session that the request opens, goes on with, or ends. ShareSessionError."""
     manager = call.services.share_partitions
     sessions = manager.sessions(call.node)
-    named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
+    named: list[TopicIdPartition] = []
+    acknowledges = False
+    for topic in request.topics:
+        for count, each in enumerate(topic.partitions, 1):
+            named.append((topic.topic_id, each.partition_index))
+            acknowledges |= bool(each.acknowledgement_batches)
+            if not count % _STEP:
+                yield
     if request.share_session_epoch != INITIAL_EPOCH:
         session = sessions.next(member, request.share_session_epoch)
         if request.share_session_epoch != FINAL_EPOCH:
             forgotten = [(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions]
             session.update(named, forgotten)
         return session
-    if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
+    if acknowledges:
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
     session = sessions.open(member, named, call.session)
-    if not call.session.ends:  # a later session of the connection takes the place of this one
+    if not call.session.ends:  # once for all sessions of the connection
         call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
     return session
 
@@ -134,25 +145,34 @@ class _Answer:
         self._session = session
         self._outcomes = outcomes
 
-    def __call__(self, results: Mapping[TopicIdPartition, PartitionData]) -> ShareFetchResponse:
+    def __call__(self, results: Mapping[TopicIdPartition, PartitionData]) -> Steps[ShareFetchResponse]:
         is_first = self._request.share_session_epoch == INITIAL_EPOCH
         tells = self._session.has_to_tell
-        chosen = {
-            key: data
-            for key, data in results.items()
-            if is_first or tells(key, has_records=bool(data.acquired_records), has_failed=bool(data.error_code))
-        }
-        self._session.served = {key for key, data in results.items() if data.acquired_records}
+        chosen: dict[TopicIdPartition, PartitionData] = {}
+        served: set[TopicIdPartition] = set()
+        for count, (key, data) in enumerate(results.items(), 1):
+            has_records = bool(data.acquired_records)
+            if has_records:
+                served.add(key)
+            if is_first or tells(key, has_records=has_records, has_failed=bool(data.error_code)):
+                chosen[key] = data
+            if not count % _STEP:
+                yield
+        self._session.served = served
         for key, code in self._outcomes.items():
             data = chosen.setdefault(key, failed(key[1], ErrorCode.NONE))
             data.acknowledge_error_code = code
             data.acknowledge_error_message = code.meaning if code else None
         leaders: dict[int, NodeEndpoint] = {}
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for key, data in chosen.items():
+        for count, (key, data) in enumerate(chosen.items(), 1):
             self._hint(key, data, leaders)
-            topic = topics.setdefault(key[0], ShareFetchableTopicResponse(topic_id=key[0], partitions=[]))
+            topic = topics.get(key[0])
+            if topic is None:
+                topic = topics[key[0]] = ShareFetchableTopicResponse(topic_id=key[0], partitions=[])
             topic.partitions.append(data)
+            if not count % _STEP:
+                yield
         return self._throttled(
             ShareFetchResponse(
                 error_code=ErrorCode.NONE,
@@ -246,19 +266,23 @@ class _DelayedShareFetch(DelayedResponse):
         self._is_reading = True
         core = self._call.core
         core.writes.commit()  # as before any request but Produce: what is staged can be read
-        results = core.slices.begin(self._reader.attempt(is_last=self._is_over))
-        if isinstance(results, Work):
-            results.then(self._on_read, self._fail)
+        response = core.slices.begin(self._attempt())
+        if isinstance(response, Work):
+            response.then(self._on_read, self._fail)
         else:
-            self._on_read(results)
+            self._on_read(response)
 
-    def _on_read(self, results: dict[TopicIdPartition, PartitionData] | None) -> None:
+    def _attempt(self) -> Steps[ShareFetchResponse | None]:
+        results = yield from self._reader.attempt(is_last=self._is_over)
+        return None if results is None else (yield from self._answer(results))
+
+    def _on_read(self, response: ShareFetchResponse | None) -> None:
         self._is_reading = False
         if self._timer is None:
             return
-        if results is not None:
+        if response is not None:
             self._stop_waiting()
-            self.deliver(self._answer(results))
+            self.deliver(response)
         elif self._is_over or self._woken:
             self._call.core.call_soon(self._look)
 
@@ -266,7 +290,6 @@ class _DelayedShareFetch(DelayedResponse):
         """Answer what a client takes for a reason to try again, and have the event loop log the error."""
         if self._timer is not None:
             self._stop_waiting()
-            self.deliver(
-                self._answer({key[1:]: failed(key[2], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.keys})
-            )
+            results = {key[1:]: failed(key[2], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.keys}
+            self.deliver(drain(self._answer(results)))
         raise error

@@ -7,7 +7,7 @@ answer, as in Kafka.
 
 from typing import Final
 
-from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.coordinators.share_state.batches import MOST_BATCHES, StateBatch
 from minibroker.coordinators.share_state.state import Change, SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
@@ -36,7 +36,7 @@ def handle(request: WriteShareGroupStateRequest, call: Call) -> Steps[WriteShare
             key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
             batches = [
                 StateBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-                for batch in each.state_batches
+                for batch in each.state_batches[: MOST_BATCHES + 1]  # with more than that the whole is refused
             ]
             change = Change(each.leader_epoch, each.start_offset, each.delivery_complete_count, batches)
             outcome = call.services.share_states.write(key, each.state_epoch, change, call.node)

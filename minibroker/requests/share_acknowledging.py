@@ -1,10 +1,11 @@
 """Acknowledgements in ShareFetch and ShareAcknowledge requests: checked, and handed to the share-partitions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
+from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, split
+from minibroker.coordinators.share_partitions.many_acknowledgements import acknowledge_in_steps
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessionError, TopicIdPartition
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
@@ -16,7 +17,10 @@ from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeReque
 from minibroker_protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
 
 _RENEW: Final = 4
-_LAST_TYPE: Final = 3
+_TYPES: Final = frozenset(range(4))
+_TYPES_WITH_RENEWAL: Final = _TYPES | {_RENEW}
+_STEP: Final = 500
+"""Partitions and batches that are looked at in one step."""
 _FIRST_WITH_RENEWAL: Final = 2
 _LONGEST_MEMBER_ID: Final = 36
 
@@ -45,24 +49,16 @@ def acknowledge(
     request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call
 ) -> Steps[dict[TopicIdPartition, ErrorCode]]:
     """Acknowledge what a request names, partition by partition; the outcome for each of them."""
-    named: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {
-        (topic.topic_id, each.partition_index): each.acknowledgement_batches
-        for topic in request.topics
-        for each in topic.partitions
-    }
-    return (yield from _acknowledge_all(request, named, call))
-
-
-def _acknowledge_all(
-    request: ShareFetchRequest | ShareAcknowledgeRequest,
-    named: Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]],
-    call: Call,
-) -> Steps[dict[TopicIdPartition, ErrorCode]]:
+    named: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
+    for topic in request.topics:
+        for each in topic.partitions:
+            named[topic.topic_id, each.partition_index] = each.acknowledgement_batches
+            if not len(named) % _STEP:
+                yield
     outcomes: dict[TopicIdPartition, ErrorCode] = {}
     for key, batches in named.items():
-        if not batches and isinstance(request, ShareFetchRequest):
-            continue
-        outcomes[key] = _acknowledge(request, key, batches, call)
+        if batches or isinstance(request, ShareAcknowledgeRequest):
+            outcomes[key] = yield from _acknowledge(request, key, batches, call)
         yield
     return outcomes
 
@@ -72,12 +68,13 @@ def _acknowledge(
     key: TopicIdPartition,
     batches: Sequence[AcknowledgementBatch],
     call: Call,
-) -> ErrorCode:
+) -> Steps[ErrorCode]:
     topic = call.core.topics.with_id(key[0])
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     may_renew = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
-    if not _are_valid(batches, may_renew=may_renew):
+    acknowledgements = yield from _checked(batches, may_renew=may_renew)
+    if acknowledgements is None:
         return ErrorCode.INVALID_REQUEST
     code = missing(call, Operation.READ, ResourceType.TOPIC, topic.name)
     if code or not batches:
@@ -86,22 +83,23 @@ def _acknowledge(
     found = call.services.share_partitions.get(share_key, call.node)
     if found is None or topic.partition(key[1]) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return found.acknowledge(
-        request.member_id or "",
-        [Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types) for each in batches],
-    )
+    return (yield from acknowledge_in_steps(found, request.member_id or "", acknowledgements))
 
 
-def _are_valid(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> bool:
-    """Whether batches are in order, and have types for their offsets (`validateAcknowledgementBatches`)."""
-    before = -1
-    for each in batches:
-        types = each.acknowledge_types
-        if each.first_offset > each.last_offset or each.first_offset < before or not types:
-            return False
-        if len(types) > 1 and each.last_offset - each.first_offset != len(types) - 1:
-            return False
-        if any(not 0 <= kind <= _LAST_TYPE and not (may_renew and kind == _RENEW) for kind in types):
-            return False
-        before = each.last_offset
-    return True
+def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Steps[list[Acknowledgement] | None]:
+    """The acknowledgements; None if they are not in order, or lack types (`validateAcknowledgementBatches`)."""
+    allowed = _TYPES_WITH_RENEWAL if may_renew else _TYPES
+    found: list[Acknowledgement] = []
+    before, kind_before = -1, -1
+    for count, each in enumerate(batches, 1):
+        first, last, types = each.first_offset, each.last_offset, each.acknowledge_types
+        if first > last or first < before or not types:
+            return None
+        if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
+            return None
+        if not (first == last == before and kind_before == types[0] == _RENEW):  # else it was just renewed
+            found += split(Acknowledgement(first, last, types))
+        before, kind_before = last, types[-1]
+        if not count % _STEP:
+            yield
+    return found

@@ -121,7 +121,7 @@ class ShareReader:
         results = dict(self._results)
         left = self._request.max_records
         for each in found:
-            data, count = self._acquire(each, left)
+            data, count = yield from self._acquire(each, left)
             left -= count
             results[each.key] = data
             yield
@@ -131,7 +131,7 @@ class ShareReader:
         """The ranges to acquire from, and whether an error ends the wait."""
         acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
         found: list[_Found] = []
-        is_over = False
+        is_over = has_data = False
         self._left = self._most_bytes()
         for key, place, share_partition in acquirable:
             if share_partition.is_fenced or place.leader is not self._call.node:
@@ -143,8 +143,8 @@ class ShareReader:
                 log = place.log
                 offset = share_partition.next_fetch_offset
                 end = log.last_stable_offset if self._committed else None
-                least = not any(each.data.size for each in found)
-                data = log.read(offset, self._left // len(acquirable), min_one_batch=least, end_offset=end)
+                data = log.read(offset, self._left // len(acquirable), min_one_batch=not has_data, end_offset=end)
+                has_data |= data.size > 0
                 found.append(_Found(key, share_partition, log, offset, data))
             except OffsetOutOfRangeError:
                 share_partition.begin_at(place.log.log_start_offset)
@@ -177,7 +177,7 @@ class ShareReader:
                 readable += size
         return readable >= least
 
-    def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
+    def _acquire(self, found: _Found, max_records: int) -> Steps[tuple[PartitionData, int]]:
         """Acquire records of a range; their batches, and their number."""
         request = self._request
         index = found.key[1]
@@ -185,7 +185,7 @@ class ShareReader:
         held = max(share_partition.end_offset + 1 - found.offset, 0)  # others may have what lies before the end
         count = held + min(max_records, share_partition.room_at(found.offset))
         try:
-            batches = _batches(found.data, found.offset, count)
+            batches = yield from _batches(found.data, found.offset, count)
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT
@@ -235,7 +235,7 @@ class _Batch(NamedTuple):
     header: BatchHeader
 
 
-def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
+def _batches(data: LogSlice, offset: int, count: int) -> Steps[list[_Batch]]:
     """The whole batches of a range that have the first `count` offsets from one on; their heads are read. OSError."""
     found: list[_Batch] = []
     position = 0
@@ -245,6 +245,8 @@ def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
         at = position - chunk_at
         if at + RECORD_BATCH_OVERHEAD > len(chunk):
             size = min(_READ_AT_ONCE, data.size - position)
+            if chunk:
+                yield
             chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
         try:
             header = read_entry_header(chunk, at)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Piece
 from minibroker_protocol.error_codes import ErrorCode
@@ -14,6 +14,10 @@ class Acknowledgement(NamedTuple):
     first: int
     last: int
     types: Sequence[int]
+
+
+_RUNS_AT_ONCE: Final = 500
+"""Types of offsets that are acknowledged in one step: some milliseconds."""
 
 
 Undo = dict[InFlightBatch, list[Piece]]
@@ -51,3 +55,25 @@ def runs(acknowledged: Acknowledgement) -> Iterator[tuple[int, int, int]]:
         count = sum(1 for _ in run)
         yield offset, offset + count - 1, kind
         offset += count
+
+
+def parts_of(acknowledgements: Sequence[Acknowledgement]) -> list[list[Acknowledgement]]:
+    """Acknowledgements in parts, each for one step."""
+    parts: list[list[Acknowledgement]] = []
+    room = 0
+    for each in acknowledgements:
+        if room <= 0:
+            parts.append([])
+            room = _RUNS_AT_ONCE
+        parts[-1].append(each)
+        room -= len(each.types)
+    return parts
+
+
+def split(acknowledged: Acknowledgement) -> Iterator[Acknowledgement]:
+    """The acknowledgement as it is, or one for each run of equal types where there are many types."""
+    if len(acknowledged.types) <= _RUNS_AT_ONCE:
+        yield acknowledged
+        return
+    for first, last, kind in runs(acknowledged):
+        yield Acknowledgement(first, last, (kind,))

@@ -72,16 +72,30 @@ def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
 
 
 def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-    """The acquired offsets that lie in none of some spans, which are in order."""
-    left = list(acquired)
-    for span in spans:
-        left = [
-            piece
-            for each in left
-            for piece in (
-                each._replace(last=min(each.last, span.first - 1)),
-                each._replace(first=max(each.first, span.last + 1)),
-            )
-            if piece.first <= piece.last
-        ]
+    """The acquired offsets that lie in none of some spans; both are in order."""
+    left: list[Acquired] = []
+    number = 0
+    for each in acquired:
+        first = each.first
+        while number < len(spans) and spans[number].last < first:
+            number += 1
+        at = number
+        while at < len(spans) and spans[at].first <= each.last:
+            if first < spans[at].first:
+                left.append(each._replace(first=first, last=spans[at].first - 1))
+            first = spans[at].last + 1
+            at += 1
+        if first <= each.last:
+            left.append(each._replace(first=first))
     return left
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """One span for each run of neighbours; they are in order."""
+    runs: list[Span] = []
+    for each in spans:
+        if runs and runs[-1].last + 1 == each.first:
+            runs[-1] = runs[-1]._replace(last=each.last)
+        else:
+            runs.append(each)
+    return runs

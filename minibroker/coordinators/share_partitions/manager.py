@@ -1,14 +1,15 @@
 """The share-partitions that are in use, and the share sessions of each broker (Kafka's `SharePartitionManager`)."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
-from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions
-from minibroker.coordinators.share_partitions.share_partition import Limits, SharePartition, Write
+from minibroker.coordinators.share_partitions.limits import Limits
+from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
+from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
 from minibroker.coordinators.share_state.coordinator import ReadOutcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
 from minibroker.core import Core
@@ -16,6 +17,8 @@ from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
+_STEP: Final = 100
+"""Share-partitions that are given up in one step."""
 _READ_COMMITTED: Final = "read_committed"
 _WAITS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -47,6 +50,7 @@ class SharePartitions:
         self._core = core
         self._states = states
         self._in_use: dict[SharePartitionKey, _InUse] = {}
+        self._of_place: dict[TopicIdPartition, dict[SharePartitionKey, None]] = {}
         self._sessions: dict[int, ShareSessions] = {}
         self._limits: dict[str, Limits] = {}
         self._waiting: dict[SharePartitionKey, dict[Callable[[], None], None]] = {}
@@ -115,6 +119,7 @@ class SharePartitions:
             return found.share_partition
         made = self._made(key, place, read, start)
         self._in_use[key] = _InUse(place.leader, made)
+        self._of_place.setdefault(key[1:], {})[key] = None
         return made
 
     def _made(self, key: SharePartitionKey, place: Partition, read: ReadOutcome, start: int) -> SharePartition:
@@ -148,34 +153,43 @@ class SharePartitions:
 
     # Ends
 
-    def release(self, node: Node, member: MemberKey) -> None:
+    def release(self, node: Node, member: MemberKey) -> Steps[None]:
         """End a member's session, and give back what it has acquired."""
-        session = self.sessions(node).close(member)
+        sessions = self.sessions(node)
+        session = sessions.close(member)
         if session is None:
             return
         group_id, member_id = member
         for topic_id, index in session.partitions:
+            if sessions.get(member) is not None:  # it has begun anew: what it has now is its own
+                return
             found = self.get(SharePartitionKey(group_id, topic_id, index), node)
             if found is not None:
                 found.release(member_id)
+            yield
 
     def connection_lost(self, node: Node, connection: object) -> None:
-        """End the session that a connection has opened; with a group's last one its share-partitions are given up."""
+        """End the sessions that a connection has opened; with a group's last one its share-partitions are given up."""
+        members = self.sessions(node).opened_by(connection)
+        if members:
+            self._core.slices.begin(self._end_sessions(node, members))
+
+    def _end_sessions(self, node: Node, members: Sequence[MemberKey]) -> Steps[None]:
         sessions = self.sessions(node)
-        member = sessions.of_connection(connection)
-        if member is None:
-            return
-        if sessions.is_open_on(member, connection):
-            self.release(node, member)
-        if not sessions.has_group(member[0]):
-            for key, each in tuple(self._in_use.items()):
-                if key.group_id == member[0] and each.node is node:
+        for member in members:
+            yield from self.release(node, member)
+        for group_id in dict.fromkeys(group_id for group_id, _ in members):
+            for count, (key, each) in enumerate(tuple(self._in_use.items())):
+                if not count % _STEP:
+                    yield
+                    if sessions.has_group(group_id):
+                        break
+                if key.group_id == group_id and each.node is node:
                     self.forget(key)
 
     def leader_moved(self, place: Partition) -> None:
         """Another broker leads a partition: it loads the state."""
-        topic_id = place.topic.id
-        for key in [each for each in self._in_use if each[1:] == (topic_id, place.index)]:
+        for key in tuple(self._of_place.get((place.topic.id, place.index), ())):
             self.forget(key)
 
     def topics_deleted(self) -> None:
@@ -187,6 +201,10 @@ class SharePartitions:
         """Give up a share-partition; the next fetch loads it again."""
         found = self._in_use.pop(key, None)
         if found is not None:
+            of_place = self._of_place[key[1:]]
+            del of_place[key]
+            if not of_place:
+                del self._of_place[key[1:]]
             found.share_partition.fence()
             self.changed(key)
 

@@ -81,7 +81,7 @@ class ShareSessions:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._sessions: dict[MemberKey, ShareSession] = {}
-        self._connections: dict[object, MemberKey] = {}
+        self._connections: dict[object, dict[MemberKey, None]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -97,11 +97,11 @@ class ShareSessions:
 
     def open(self, member: MemberKey, partitions: Iterable[TopicIdPartition], connection: object) -> ShareSession:
         """Open a session. SHARE_SESSION_LIMIT_REACHED."""
-        self._sessions.pop(member, None)
+        self.close(member)
         if len(self._sessions) >= self._limit:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[member] = ShareSession(partitions, connection)
-        self._connections[connection] = member
+        self._connections.setdefault(connection, {})[member] = None
         return session
 
     def next(self, member: MemberKey, epoch: int) -> ShareSession:
@@ -120,16 +120,17 @@ class ShareSessions:
 
     def close(self, member: MemberKey) -> ShareSession | None:
         """End a session; returns it, if there was one."""
-        return self._sessions.pop(member, None)
+        session = self._sessions.pop(member, None)
+        if session is not None:
+            opened = self._connections.get(session.connection, {})
+            opened.pop(member, None)
+            if not opened:
+                self._connections.pop(session.connection, None)
+        return session
 
-    def of_connection(self, connection: object) -> MemberKey | None:
-        """The member whose session this connection has opened last; the connection is forgotten."""
-        return self._connections.pop(connection, None)
-
-    def is_open_on(self, member: MemberKey, connection: object) -> bool:
-        """Whether the session of a member is the one that a connection has opened."""
-        session = self._sessions.get(member)
-        return session is not None and session.connection is connection
+    def opened_by(self, connection: object) -> list[MemberKey]:
+        """The members whose sessions a connection has opened."""
+        return list(self._connections.get(connection, ()))
 
     def has_group(self, group_id: str) -> bool:
         """Whether any member of a group has a session."""

@@ -26,10 +26,12 @@ from minibroker.coordinators.share_partitions.acquisition import (
     end_of_batch_with,
     in_batches,
     joined,
+    merged,
     throttled_from,
     without,
 )
 from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, Piece, RecordState
+from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_state.batches import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -43,22 +45,6 @@ _STATES: Final = {
     3: RecordState.ARCHIVED,
 }
 _logger = logging.getLogger(__name__)
-
-
-class Limits(NamedTuple):
-    """The limits of a share group.
-
-    Attributes:
-        lock_ms: how long a member has acquired records to itself.
-        deliveries: how often a record is delivered at most.
-        locks: how many offsets of a partition are in flight at most.
-        renews: members may renew their locks (KIP-1222).
-    """
-
-    lock_ms: int
-    deliveries: int
-    locks: int
-    renews: bool = True
 
 
 class Write(NamedTuple):
@@ -305,13 +291,18 @@ class SharePartition:
         begin = first if floor is None or floor.last < first else floor.first
         for batch in self._batches.beginning_between(begin, end - 1):
             self._archive(batch, first, end - 1, RecordState.AVAILABLE)
+            batch.join()
 
     def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
         """Take back records of aborted transactions, which nobody gets; returns what stays acquired."""
-        for span in spans:
+        changed: dict[InFlightBatch, None] = {}
+        for span in merged(spans):
             floor = self._batches.floor(span.first)
             for batch in self._batches.beginning_between(span.first if floor is None else floor.first, span.last):
                 self._archive(batch, span.first, span.last, RecordState.ACQUIRED)
+                changed[batch] = None
+        for batch in changed:
+            batch.join()
         return without(acquired, spans)
 
     def _archive(self, batch: InFlightBatch, first: int, last: int, state: RecordState) -> None:
@@ -321,7 +312,6 @@ class SharePartition:
             if piece.state is state:
                 piece.put(RecordState.ARCHIVED)
                 self._looks_for_available = True
-        batch.join()
 
     # Acknowledging
 
@@ -340,6 +330,10 @@ class SharePartition:
             roll_back(undo)
             return refused.code
         return self._finish(changes, undo)
+
+    def has_acquired(self, member: str, acknowledged: Acknowledgement) -> bool:
+        """Whether a member has all of some offsets in hand, as far as they are not done with."""
+        return self._batches.are_acquired(member, max(acknowledged.first, self.start_offset), acknowledged.last)
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, undo: Undo, changes: list[StateBatch]) -> None:
         if any(each not in _STATES and each != _RENEW for each in acknowledged.types):
@@ -464,6 +458,7 @@ class SharePartition:
         for batch in self._batches:
             if batch.first < log_start_offset:
                 self._archive(batch, self.start_offset, log_start_offset - 1, RecordState.AVAILABLE)
+                batch.join()
         self.start_offset = log_start_offset
         self.end_offset = max(self.end_offset, log_start_offset) if self._batches else log_start_offset
 

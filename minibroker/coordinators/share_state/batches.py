@@ -10,6 +10,8 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+MOST_BATCHES: Final = 10_000
+"""The batches of one state: as many as Kafka lets a group have offsets of a partition in flight."""
 KEEP_START: Final = -1
 """A start offset that does not change."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
-from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.coordinators.share_state.batches import MOST_BATCHES, StateBatch
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, ShareState
 from minibroker.coordinators.share_state.store import Kept, ShareStateStore
 from minibroker.core import Core
@@ -19,6 +19,7 @@ _ANY_EPOCH: Final = -1
 _FIRST_EPOCH: Final = 0
 _NEGATIVE: Final = "The partition id cannot be a negative number."
 _READ_UNINITIALIZED: Final = "Read operation on uninitialized share partition not allowed."
+_TOO_MANY: Final = f"A share partition has at most {MOST_BATCHES:,} state batches."
 _WRITE_UNINITIALIZED: Final = "Write operation on uninitialized share partition not allowed."
 
 
@@ -138,7 +139,10 @@ class ShareCoordinator:
         code = _fenced(kept, state_epoch, change.leader_epoch) or self._existence(key)
         if code:
             return _refused(code)
-        return _outcome(self.store.change(key, kept, change._replace(leader_epoch=kept.state.leader_epoch)))
+        code = self.store.change(key, kept, change._replace(leader_epoch=kept.state.leader_epoch))
+        if code is ErrorCode.INVALID_REQUEST:
+            return Outcome(code, _TOO_MANY)
+        return _outcome(code)
 
     def delete(self, key: SharePartitionKey, node: Node | None = None) -> Outcome:
         """Forget a state; nothing happens where there is none."""

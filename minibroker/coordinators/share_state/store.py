@@ -13,6 +13,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.topics import SHARE_GROUP_STATE
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.coordinators.share_state.batches import MOST_BATCHES
 from minibroker.coordinators.share_state.state import (
     Change,
     SharePartitionKey,
@@ -141,8 +142,15 @@ class ShareStateStore:
         return self._write_snapshot(key, state)
 
     def change(self, key: SharePartitionKey, kept: Kept, change: Change) -> ErrorCode:
-        """Write a change, or a snapshot when there were many (`generateShareStateRecord`)."""
+        """Write a change, or a snapshot when there were many (`generateShareStateRecord`).
+
+        INVALID_REQUEST for more than `MOST_BATCHES`: the work for each later change would grow without end.
+        """
+        if len(change.batches) > MOST_BATCHES:
+            return ErrorCode.INVALID_REQUEST
         state = changed(kept.state, change)
+        if len(state.batches) > MOST_BATCHES:
+            return ErrorCode.INVALID_REQUEST
         if kept.updates >= self._updates_per_snapshot:
             now_ms = self._core.clock.now_ms()
             state = state._replace(

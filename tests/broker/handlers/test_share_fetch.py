@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker.config.resources import ConfigResourceType
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -350,7 +351,7 @@ def test_records_that_are_deleted_hold_nobody_up(harness: Harness, member: Share
     assert member.fetch().responses == [], "as in Kafka: the next fetch goes on"
     assert acquired(member.one()) == [(2, 2, 1)]
     other = ShareMember(harness, "n")
-    harness.services.share_partitions.release(harness.core.cluster.first, ("g", "m"))
+    drain(harness.services.share_partitions.release(harness.core.cluster.first, ("g", "m")))
     assert acquired(other.one(T0)) == [(2, 2, 2)]
 
 

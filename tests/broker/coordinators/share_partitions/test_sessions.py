@@ -59,13 +59,12 @@ def test_there_is_a_limit_and_a_member_begins_again_within_it(sessions: ShareSes
     assert len(sessions) == 2
 
 
-def test_a_connection_knows_the_session_that_it_has_opened(sessions: ShareSessions) -> None:
+def test_a_connection_knows_the_sessions_that_it_has_opened(sessions: ShareSessions) -> None:
     sessions.open(MEMBER, [T0], "one")
     sessions.open(MEMBER, [T0], "two")
-    assert sessions.of_connection("one") == MEMBER
-    assert not sessions.is_open_on(MEMBER, "one"), "the member has begun again on another one"
-    assert sessions.is_open_on(MEMBER, "two")
-    assert sessions.of_connection("one") is None
+    assert sessions.opened_by("one") == [], "the member has begun again on another one"
+    assert sessions.opened_by("two") == [MEMBER]
     assert sessions.has_group("g")
     sessions.close(MEMBER)
+    assert sessions.opened_by("two") == []
     assert not sessions.has_group("g")

@@ -10,7 +10,8 @@ from minibroker.clock import ManualClock
 from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
 from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
 from minibroker.coordinators.share_partitions.in_flight import RecordState
-from minibroker.coordinators.share_partitions.share_partition import Limits, SharePartition, Write
+from minibroker.coordinators.share_partitions.limits import Limits
+from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
 from minibroker.coordinators.share_state.batches import StateBatch, combine
 from minibroker_protocol.error_codes import ErrorCode
 

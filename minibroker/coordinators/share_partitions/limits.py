@@ -1,0 +1,19 @@
+"""The limits of share groups, as their configuration has them."""
+
+from typing import NamedTuple
+
+
+class Limits(NamedTuple):
+    """The limits of a share group.
+
+    Attributes:
+        lock_ms: how long a member has acquired records to itself.
+        deliveries: how often a record is delivered at most.
+        locks: how many offsets of a partition are in flight at most.
+        renews: members may renew their locks (KIP-1222).
+    """
+
+    lock_ms: int
+    deliveries: int
+    locks: int
+    renews: bool = True
