@@ -1,12 +1,16 @@
 """The drawings of the pages are those that the broker's bytes and answers make now."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from tests.documented import ROOT
 from tests.drawings.catalogue import DRAWINGS, FOLDER
+
+_LETTER, _DIGIT, _MONO = 6.8, 7.7, 6.7
+"""The widths of letters in DejaVu Sans, which is a wide font, and in DejaVu Sans Mono."""
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
@@ -22,6 +26,19 @@ def test_no_line_of_a_drawing_is_under_another_one(name: str) -> None:
         for text in ET.fromstring((FOLDER / name).read_text()).iter("{http://www.w3.org/2000/svg}text")
     ]
     assert len(places) == len(set(places)) > 10
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_no_text_of_a_drawing_runs_into_the_next_one(name: str) -> None:
+    lines: dict[float, list[tuple[float, float, str]]] = {}
+    for text in ET.fromstring((FOLDER / name).read_text()).iter("{http://www.w3.org/2000/svg}text"):
+        kinds, words = (text.get("class") or "").split(), text.text or ""
+        width = sum(_MONO if "bytes" in kinds else _DIGIT if letter.isdigit() else _LETTER for letter in words)
+        start = float(text.attrib["x"]) - width * (1 if "end" in kinds else 0.5 if "middle" in kinds else 0)
+        lines.setdefault(float(text.attrib["y"]), []).append((start, start + width, words))
+    for texts in map(sorted, lines.values()):
+        for (_, end, one), (start, _, other) in pairwise(texts):
+            assert end < start, f"{one!r} and {other!r}"
 
 
 def test_each_drawing_is_on_a_page() -> None:

@@ -12,6 +12,7 @@ _GAP: Final = 18
 _WIDTH: Final = 412
 _NAMES: Final = 172
 """Where the names of fields begin."""
+_INDENT: Final = 5
 _LETTER: Final = 6.9
 _MOST_BYTES: Final = 8
 _FRAME: Final = {LENGTH, COUNT, PRESENCE, SIZE, TAG}
@@ -72,7 +73,7 @@ def _merged(columns: Sequence[list[tuple[str, ...]]]) -> list[tuple[str, ...]]:
 
 def _draw(drawing: Drawing, x: float, y: float, node: Node, data: bytes, depth: int) -> None:
     base = y + 12
-    names = x + _NAMES + depth * 8
+    names = x + _NAMES + depth * _INDENT
     if _is_part(node):
         drawing.text(names, base, node.name, "title")
         return

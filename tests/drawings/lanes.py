@@ -35,8 +35,8 @@ class Lanes:
         self._y += _STEP
 
     def between(self, words: str) -> None:
-        """Write what happens between two steps."""
-        self._drawing.text(8, self._y, words, "soft")
+        """Write what happens between two steps, where no lane is in the way."""
+        self._drawing.text(self._state_at, self._y, words)
         self._y += _STEP
 
     def drawing(self) -> Drawing:

@@ -1,6 +1,6 @@
 """The life of a transaction and of rebalances: every word comes from the responses of a broker without sockets."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,7 +24,7 @@ _COORDINATOR = "group coordinator"
 
 
 @contextmanager
-def _broker(partitions: int = 1) -> Iterator[Harness]:
+def _broker(partitions: int = 1) -> Generator[Harness]:
     with TemporaryDirectory() as directory:
         harness = Harness(directory, {"group.initial.rebalance.delay.ms": "0"})
         harness.create("t", partitions)
@@ -61,10 +61,11 @@ def transaction() -> Drawing:
         ((offset, *_),) = markers_in(harness)
         lanes.step("producer", "coordinator", f"EndTxn, commit: {ErrorCode(code).name}", f"{prepared} in its log")
         lanes.step("coordinator", "log t-0", f"commit marker, offset {offset}", state())
-        lanes.between("Another process begins with the same transactional id.")
+        lanes.between("Another process takes the transactional id:")
         other = Producer(harness)
         lanes.step("coordinator", "producer", f"InitProducerId: epoch {other.epoch}", state())
-        _step(lanes, "coordinator", "AddPartitionsToTxn of the old one", producer.add(("t", 0))[0], state())
+        lanes.between("The first process goes on:")
+        _step(lanes, "coordinator", "AddPartitionsToTxn", producer.add(("t", 0))[0], state())
     return lanes.drawing()
 
 

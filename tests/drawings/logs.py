@@ -58,7 +58,6 @@ def _draw(log: Log, batches: tuple[BatchView, ...]) -> Drawing:
         drawing.text(x + 8, 55, f"offset {entry.offset}, position {entry.position}")
         drawing.line((x + 60, 62), (places[entry.position] + 6, _LOG_AT), kind="arrow")
     drawing.text(_LEFT, _LOG_AT - 10, f"{stem}.log", "title")
-    drawing.text(_LEFT + 620, _LOG_AT - 10, "offsets, position and size of each batch, to scale", "soft")
     for each in batches:
         x = places[each.position]
         width = each.size * scale - 2
@@ -66,8 +65,9 @@ def _draw(log: Log, batches: tuple[BatchView, ...]) -> Drawing:
         drawing.text(x + 6, _LOG_AT + 17, f"{each.base_offset}-{each.last_offset}", "title")
         drawing.text(x + 6, _LOG_AT + 34, f"at {each.position}")
         drawing.text(x + 6, _LOG_AT + 50, f"{each.size} bytes", "soft")
-    _draw_times(drawing, log, stem, _LOG_AT + 90)
-    _draw_search(drawing, log, _LOG_AT + 170)
+    drawing.text(_LEFT, _LOG_AT + 76, "offsets, position and size of each batch, to scale", "soft")
+    _draw_times(drawing, log, stem, _LOG_AT + 110)
+    _draw_search(drawing, log, _LOG_AT + 190)
     return drawing
 
 
