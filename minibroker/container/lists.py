@@ -136,7 +136,9 @@ def _reason_of_several(configs: Mapping[str, str]) -> str | None:
         return "KAFKA_CONTROLLER_QUORUM_VOTERS" if "controller" not in roles or len(voters) > 1 else None
     if not configs.get("zookeeper.connect"):
         return None
-    for key in _REPLICAS:
-        if configs.get(key, "").strip().isdigit() and int(configs[key]) > 1:
-            return f"KAFKA_{key.replace('.', '_').upper()}={configs[key].strip()}"
-    return None
+    counts = {key: int(configs[key]) for key in _REPLICAS if configs.get(key, "").strip().isdigit()}
+    for key, count in counts.items():
+        if count > 1:
+            return f"KAFKA_{key.replace('.', '_').upper()}={count}"
+    node = node_of(configs).strip()
+    return f"KAFKA_BROKER_ID={node}" if not counts and node.isdigit() and int(node) > 1 else None

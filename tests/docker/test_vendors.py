@@ -201,6 +201,8 @@ def test_a_broker_of_a_stack_with_zookeeper_says_so_where_the_stack_has_several(
     assert run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1"}, "--print-command").stderr == ""
     shown = run({**environment, "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "3"}, "--print-command").stderr
     assert "broker 2 belongs to a cluster of several containers (KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR=3)" in shown
+    assert "of several containers (KAFKA_BROKER_ID=2)" in run(environment, "--print-command").stderr
+    assert run({**environment, "KAFKA_BROKER_ID": "1"}, "--print-command").stderr == ""
 
 
 def test_confluents_authorizer_has_kafkas_in_its_place() -> None:
