@@ -1,7 +1,9 @@
 """Code that several tools share: the cluster of a command line, filters of topics, identifiers."""
 
+import contextlib
 import os
 import re
+import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,6 +15,12 @@ from minibroker_tools.output import err
 
 LOCAL_BROKER: Final = "MINIBROKER_TOOLS_BOOTSTRAP"
 """The variable that names the broker which `--zookeeper` stands for."""
+HOSTS_IN_COMPOSE_FILES: Final = ("kafka", "broker", "kafka1", "kafka-1", "broker1", "broker-1")
+"""The names that public Compose files have for a broker."""
+_PORTS: Final = (9092, 29092, 19092)
+_LOCAL: Final = "localhost:9092"
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
+_PATIENCE_S: Final = 0.5
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -44,10 +52,21 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """The settings for the broker of this machine, in the place of a ZooKeeper. A warning says so."""
-    broker = os.environ.get(LOCAL_BROKER, "localhost:9092")
+    """The settings for a broker in the place of a ZooKeeper, this machine's if there is one. A warning says so."""
+    broker = os.environ.get(LOCAL_BROKER) or _broker_beside(zookeeper)
     err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
     return Settings(broker, properties)
+
+
+def _broker_beside(zookeeper: str) -> str:
+    """The first address at which a broker of the same Compose file may be, and somebody listens; else the local one."""
+    host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
+    names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _THIS_MACHINE else ()
+    for address in [_LOCAL, *(f"{name}:{port}" for name in names for port in _PORTS)]:
+        name, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((name, int(port)), timeout=_PATIENCE_S):
+            return address
+    return _LOCAL
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:

@@ -1,11 +1,13 @@
 """kafka-configs and kafka-storage on this broker and its directories."""
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
 
 from minibroker import Broker
+from minibroker_tools.commands import common
 from tests.command_line_tools.runs import ours
 
 
@@ -99,3 +101,15 @@ def test_zookeeper_means_the_broker_of_this_machine(monkeypatch: pytest.MonkeyPa
         created = ours("kafka-topics", "--zookeeper", "localhost:2181", "--create", "--topic", "orders")
         assert created.out == "Created topic orders.\n"
         assert list(broker.topics()) == ["orders"]
+
+
+def test_zookeeper_of_another_container_means_a_broker_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MINIBROKER_TOOLS_BOOTSTRAP", raising=False)
+    with Broker(topics=["orders"]) as broker, socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(common, "_LOCAL", f"127.0.0.1:{nobody.getsockname()[1]}")
+        monkeypatch.setattr(common, "_PORTS", (broker.address[1],))
+        monkeypatch.setattr(common, "HOSTS_IN_COMPOSE_FILES", ("127.0.0.1",))
+        listed = ours("kafka-topics", "--zookeeper", "127.0.0.3:2181/kafka", "--list")
+        assert listed.out == "orders\n"
+        assert f"The broker at {broker.bootstrap_servers} takes its place" in listed.err
