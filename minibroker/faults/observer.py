@@ -16,7 +16,14 @@ from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, LENGTH_SIZE, Entry, Journal, Origin
-from minibroker.inspection.kept import early_targets, names_itself, repeated_request_of, request_of, response_of
+from minibroker.inspection.kept import (
+    early_targets,
+    names_itself,
+    repeated_request_of,
+    request_of,
+    response_of,
+    size_of,
+)
 from minibroker.requests.dispatch import Decoded, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.delayed import DelayedResponse
@@ -27,7 +34,7 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from minibroker.inspection.journal import Moment
     from minibroker.requests.declarations import Target
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Line
     from minibroker.services import Services
+    from minibroker_storage.log_slice import LogSlice
 
 
 def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
@@ -188,9 +196,11 @@ class RequestObserver:
         session.origin = origin
         return origin
 
-    def keep_response(self, way: ShortWay, response: Any, frame: bytes) -> Any:
+    def keep_response(
+        self, way: ShortWay, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]]
+    ) -> tuple[Any, int]:
         """See `Observer`."""
-        return response_of(way.endpoint, response, frame)
+        return response_of(way.endpoint, response, frame, splices), size_of(frame, splices)
 
     def is_plain(self, request: Any, way: ShortWay) -> bool:
         """See `Observer`."""

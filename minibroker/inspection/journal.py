@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of
+from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of, size_of
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from minibroker.requests.endpoints import Endpoint
     from minibroker.routing.outcomes import Noted
     from minibroker.support.slices import Steps
+    from minibroker_storage.log_slice import LogSlice
 
 Moment = tuple[int, float]
 """A time as `Clock.now_ms` and `Clock.monotonic_ms` tell it."""
@@ -177,14 +178,14 @@ class Entry:
         self.failure = str(error) or type(error).__name__
         self.end()
 
-    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:
-        """It was answered: `frame` and `spliced` bytes of files have gone to the client.
+    def finish(self, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]] = ()) -> None:
+        """It was answered: `frame`, with `splices` of files at their places, has gone to the client.
 
         `response` is None if only its bytes are there.
         """
         endpoint = self._endpoint
-        self._response = detached(response) if endpoint is None else response_of(endpoint, response, frame)
-        self._bytes_out = len(frame) + spliced
+        self._response = detached(response) if endpoint is None else response_of(endpoint, response, frame, splices)
+        self._bytes_out = size_of(frame, splices)
         self._duration_ms = self._origin.monotonic_ms() - self.began_ms
         if self.watcher is not None:
             self.watcher(self)

@@ -29,7 +29,7 @@ from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
 from minibroker_protocol.schema import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Names, Target
@@ -38,11 +38,16 @@ if TYPE_CHECKING:
     from minibroker.requests.repeats import ShortWay
     from minibroker.routing.outcomes import Noted
     from minibroker_protocol.schema import Field
+    from minibroker_storage.log_slice import LogSlice
 
 MOST_BYTES: Final = 4096
 """A longer request is decoded at once: a client may add bytes that belong to no field."""
 _RESPONSE_HEADER_SIZE: Final = 8
 """Length and correlation id."""
+_MOST_FILLED: Final = 1 << 17
+"""Bytes of a response that is filled up to be decoded; a larger one is kept decoded."""
+_MARK: Final = b"\xff"
+"""Fills the places of records; no offset begins with that byte."""
 _MAY_KEEP: Final[dict[type[Any], bool]] = {}
 _HAS_IDS: Final[dict[tuple[type[Any], int], bool]] = {}
 _RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
@@ -65,8 +70,23 @@ def request_of(endpoint: Endpoint, frame: memoryview, request: Any) -> Any:
     return detached(request) if path is None else _Undetached(_summarized(request, path))
 
 
-def response_of(endpoint: Endpoint, response: Any, frame: bytes) -> Any:
-    """The form in which the journal keeps a response; `frame` is without what stands in files.
+class _Spliced(NamedTuple):
+    """The bytes of a message without its records, and these: (position, summary or range of a file)."""
+
+    frame: bytes
+    records: list[tuple[int, RecordsSummary | LogSlice | None]]
+
+
+def size_of(frame: bytes, splices: Sequence[tuple[int, LogSlice]]) -> int:
+    """The size of a response whose `frame` is without what stands in files."""
+    size = len(frame)
+    for _, part in splices:
+        size += part.size
+    return size
+
+
+def response_of(endpoint: Endpoint, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]] = ()) -> Any:
+    """The form in which the journal keeps a response; `frame` is without what stands in files, which is in `splices`.
 
     A response with records has been sent, so that nobody else looks at it any more: its records go.
     """
@@ -76,6 +96,8 @@ def response_of(endpoint: Endpoint, response: Any, frame: bytes) -> Any:
     path = _path_to_records(cls)
     if path is None:
         return detached(response)
+    if len(frame) <= MOST_BYTES and size_of(frame, splices) <= _MOST_FILLED:
+        return _Spliced(frame, [(position, summary_or_range(part)) for position, part in splices])
     _drop_records(response, path)
     return _Undetached(response)
 
@@ -94,11 +116,8 @@ def _summarized(message: Any, path: tuple[str, ...]) -> Any:
 
 def _drop_records(message: Any, path: tuple[str, ...]) -> None:
     """Put summaries into the place of records, but for ranges that take long to read."""
-    holders = [message]
-    for name in path[:-1]:
-        holders = [each for holder in holders for each in getattr(holder, name) or ()]
     name = path[-1]
-    for holder in holders:
+    for holder in _holders(message, path):
         value = getattr(holder, name)
         if value:
             setattr(holder, name, summary_or_range(value))
@@ -205,13 +224,43 @@ def decoded_response(endpoint: Endpoint, version: int, kept: Any) -> Any:
     """A response, from any form in which one is kept."""
     if isinstance(kept, _Undetached):
         return detached(kept.message)
+    records: list[Any] = []
+    if isinstance(kept, _Spliced):
+        kept, records = _with_marks(kept), [each for _, each in kept.records]
     if not isinstance(kept, bytes):
         return kept
     view = memoryview(kept)
     position = _RESPONSE_HEADER_SIZE
     if endpoint.has_flexible_response_header(version):
         position = skip_tagged_fields(view, position)
-    return detached(decode(endpoint.response, view, version, position)[0])
+    response = decode(endpoint.response, view, version, position)[0]
+    if records:
+        _replace_marks(response, cast("tuple[str, ...]", _path_to_records(endpoint.response)), iter(records))
+    return detached(response)
+
+
+def _with_marks(spliced: _Spliced) -> bytes:
+    """The whole message, with marks in the place of its records."""
+    parts: list[bytes] = []
+    end = 0
+    for position, records in spliced.records:
+        parts += spliced.frame[end:position], _MARK * cast("RecordsSummary | LogSlice", records).size
+        end = position
+    return b"".join((*parts, spliced.frame[end:]))
+
+
+def _replace_marks(response: Any, path: tuple[str, ...], records: Iterator[Any]) -> None:
+    for holder in _holders(response, path):
+        if bytes((getattr(holder, path[-1]) or b"")[:1]) == _MARK:
+            setattr(holder, path[-1], next(records))
+
+
+def _holders(message: Any, path: tuple[str, ...]) -> list[Any]:
+    """The structures that have a field of records, in their order."""
+    holders = [message]
+    for name in path[:-1]:
+        holders = [each for holder in holders for each in getattr(holder, name) or ()]
+    return holders
 
 
 def may_keep_bytes(cls: type[Any]) -> bool:

@@ -347,7 +347,7 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
         if answer.encoded is not None:
             data, holes = answer.encoded
             if answer.entry is not None:
-                _note_sent(answer, bytes(data), holes)
+                answer.entry.finish(answer.response, bytes(data), holes)
             if not out:
                 out, splices = answer.encoded  # which is large: a copy takes a millisecond for each MB
                 continue
@@ -364,13 +364,6 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
         end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
         if answer.entry is not None:
             frame = bytes(memoryview(out)[start:] if start else out)
-            if len(splices) > before:
-                _note_sent(answer, frame, splices[before:])
-            else:
-                answer.entry.finish(answer.response, frame)
+            holes = [(position - start, splice) for position, splice in splices[before:]] if start else splices[before:]
+            answer.entry.finish(answer.response, frame, holes)
     return out, splices
-
-
-def _note_sent(answer: Answer, frame: bytes, splices: Splices) -> None:
-    """Tell the journal what leaves."""
-    answer.entry.finish(answer.response, frame, sum(splice.size for _, splice in splices))

@@ -18,7 +18,7 @@ from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
 from minibroker_protocol.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from minibroker.clock import Clock
     from minibroker.requests.same_request import KnownRequest
@@ -46,7 +46,7 @@ class Turn:
         self.time_ms = clock.now_ms()
         self.began_ms = clock.monotonic_ms()
 
-    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:  # noqa: ARG002 - as that of an entry
+    def finish(self, response: Any, frame: bytes, splices: Sequence[tuple[int, Any]] = ()) -> None:  # noqa: ARG002 - as that of an entry
         """One of the requests was answered, and the others are about to be."""
         if self.ended_ms is None:
             self.ended_ms = self._monotonic_ms()
@@ -78,10 +78,10 @@ class NotedAnswer:
         self.made: Any = None
         self._sent: tuple[Any, int] | None = None
 
-    def finish(self, response: Any, frame: bytes, spliced: int = 0) -> None:
-        """It was answered: `frame` and `spliced` bytes of files are about to go to the client."""
+    def finish(self, response: Any, frame: bytes, splices: Sequence[tuple[int, Any]] = ()) -> None:
+        """It was answered: `frame`, with `splices` of files at their places, is about to go to the client."""
         self.entry.finish(response, frame)
-        self._sent = self._observer.keep_response(self.way, response, frame), len(frame) + spliced
+        self._sent = self._observer.keep_response(self.way, response, frame, splices)
 
     def sent(self) -> tuple[Any, int] | None:
         """See `Noted`."""

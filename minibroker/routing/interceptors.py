@@ -8,7 +8,7 @@ cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from minibroker.routing.outcomes import AnyOutcome, Outcome
@@ -83,8 +83,10 @@ class Observer(Protocol):
         """Give a session its `origin`, and return it."""
         ...
 
-    def keep_response(self, way: Any, response: Any, frame: bytes) -> Any:
-        """The form in which the journal keeps a response that has left by a `repeats.ShortWay`."""
+    def keep_response(
+        self, way: Any, response: Any, frame: bytes, splices: Sequence[tuple[int, Any]]
+    ) -> tuple[Any, int]:
+        """The form in which the journal keeps a response to a request of a `repeats.ShortWay`, and its size."""
         ...
 
     def is_plain(self, request: Any, way: Any) -> bool:
