@@ -53,20 +53,32 @@ def cluster_of(values: Values, *, timeout: float | None = None) -> Cluster:
 
 def local_broker(zookeeper: str, properties: Mapping[str, str] | None = None) -> Settings:
     """The settings for a broker in the place of a ZooKeeper, this machine's if there is one. A warning says so."""
-    broker = os.environ.get(LOCAL_BROKER) or _broker_beside(zookeeper)
+    broker = os.environ.get(LOCAL_BROKER) or _broker_beside(zookeeper, properties)
     err(f"Warning: no ZooKeeper is asked at {zookeeper}. The broker at {broker} takes its place ({LOCAL_BROKER}).")
     return Settings(broker, properties)
 
 
-def _broker_beside(zookeeper: str) -> str:
-    """The first address at which a broker of the same Compose file may be, and somebody listens; else the local one."""
+def _broker_beside(zookeeper: str, properties: Mapping[str, str] | None) -> str:
+    """The local broker, or the first of the same Compose file that can be reached from here; the local one without any.
+
+    A listener that sends clients to this machine is for those outside of the containers.
+    """
     host = zookeeper.partition(",")[0].partition("/")[0].rpartition(":")[0]
     names = (host, *HOSTS_IN_COMPOSE_FILES) if host and host not in _THIS_MACHINE else ()
-    for address in [_LOCAL, *(f"{name}:{port}" for name in names for port in _PORTS)]:
-        name, _, port = address.rpartition(":")
-        with contextlib.suppress(OSError), socket.create_connection((name, int(port)), timeout=_PATIENCE_S):
-            return address
+    if _is_open(_LOCAL):
+        return _LOCAL
+    for address in filter(_is_open, (f"{name}:{port}" for name in names for port in _PORTS)):
+        with contextlib.suppress(ToolError), Cluster(Settings(address, properties), timeout=_PATIENCE_S) as cluster:
+            if not {broker.host for broker in cluster.brokers()} & _THIS_MACHINE:
+                return address
     return _LOCAL
+
+
+def _is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
+        return True
+    return False
 
 
 def topic_filter(pattern: str | None) -> Callable[[str], bool]:
