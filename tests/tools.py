@@ -38,11 +38,11 @@ ELSEWHERE: Final = re.compile(
     | tests/clients/test_consumer_groups\.py::test_members_of_all_clients_are_in_one_group
     | tests/command_line_tools/.*\[kafka(-.*)?\]
     | tests/command_line_tools/test_against_newest_kafka\.py::.*
-    | tests/command_line_tools/test_share_groups_tool\.py::.*
+    | tests/command_line_tools/test_(share|streams)_groups_tool\.py::.*
     | tests/command_line_tools/test_kcat\.py::test_.*_as_by_kcat\[.*
     | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
-    | tests/kafka/test_(share_assignor|share_groups|sticky_assignor)\.py::.*
+    | tests/kafka/test_(share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
     | tests/broker/control/test_documented\.py::test_(node|java|go)
     | tests/torture/test_exactly_once\.py::.*\[java\]

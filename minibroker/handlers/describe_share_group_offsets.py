@@ -5,6 +5,7 @@ or the share coordinator cannot tell, has offset -1 and no error, as in Kafka. U
 share.version is off.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from minibroker.coordinators.groups.share.offsets import ShareOffsets, StartOffset
@@ -17,6 +18,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
@@ -59,11 +61,24 @@ def _describe(
         named = [(name, indexes) for name, indexes in offsets.initialized(group_id).items()]
         named = [each for each in named if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
     else:
-        named = [(each.topic_name, each.partitions) for each in requested.topics]
+        named = _merged(requested.topics, call)
     for name, indexes in named:
         response.topics.append((yield from _topic(offsets, group_id, name, indexes, call)))
         yield
     return response
+
+
+def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
+    """The partitions of each topic; of one that is there each is named once, as Kafka's share coordinator has it."""
+    found: list[tuple[str, list[int]]] = []
+    known: dict[str, dict[int, None]] = {}
+    for each in topics:
+        name = each.topic_name
+        if call.core.topics.get(name) is None or not call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+            found.append((name, each.partitions))
+        else:
+            known.setdefault(name, {}).update(dict.fromkeys(each.partitions))
+    return [*found, *((name, list(indexes)) for name, indexes in known.items())]
 
 
 def _topic(

@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
 from minibroker_protocol.coordinator_records.consumer_groups import (
@@ -17,6 +17,11 @@ from minibroker_protocol.messages.create_partitions import CreatePartitionsReque
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -40,14 +45,24 @@ from tests.patience import PATIENCE_S
 
 Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
-_RECORDS: Final = {schema_of(key).versions.first: (key, value) for key, value in CONSUMER_GROUP_RECORDS}
-_TARGET_OF_MEMBER: Final = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
 _KAFKA_UUID: Final = re.compile(r"[\w-]{22}", re.ASCII)
+_GROUP: Final = 32
+"""The type of a group as a resource with configurations."""
 _PAUSE_S: Final = 0.02
 
 
 class ConsumerWorld(World):
-    """A world whose group has topics of its own; their ids are told by their names."""
+    """A world whose group has topics of its own; their ids are told by their names.
+
+    Attributes:
+        records_of: the key and value classes of the records of such groups.
+        targets_of: the version of the key of a member's target assignment.
+        not_recorded: fields of records that are not compared.
+    """
+
+    records_of: ClassVar = CONSUMER_GROUP_RECORDS
+    targets_of: ClassVar = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
+    not_recorded: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
@@ -56,6 +71,15 @@ class ConsumerWorld(World):
     def topic(self, name: str) -> str:
         """The name of one of the group's own topics."""
         return f"{self.group_id}-{name}"
+
+    def configure(self, **configs: str) -> None:
+        """Give the group configurations; `_` stands for `.`."""
+        altered = [
+            AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
+            for name, value in configs.items()
+        ]
+        resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
+        self.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
     # Topics
 
@@ -180,11 +204,12 @@ class ConsumerWorld(World):
         self.look()
 
     def consumer_records(self) -> None:
-        """Note all records of this protocol that there are of the group, in their order.
+        """Note all records of its protocol that there are of the group, in their order.
 
         Kafka removes members and tells what each shall have in the order of a hash map, which their ids decide: their
         tombstones and the target assignments of one change are put in order.
         """
+        known = {schema_of(key).versions.first: (key, value) for key, value in self.records_of}
         found: list[tuple[int, Any, Any]] = []
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=_OFFSETS, partitions=[partition])])
@@ -195,16 +220,18 @@ class ConsumerWorld(World):
                 continue
             for record in batch:
                 kind = read_group_key(record.key or b"")
-                if not isinstance(kind, UnknownKey) or kind.version not in _RECORDS:
+                if not isinstance(kind, UnknownKey) or kind.version not in known:
                     continue
-                classes = _RECORDS[kind.version]
+                classes = known[kind.version]
                 key: Any = decode_versioned(classes[0], record.key or b"")
                 if key.group_id == self.group_id:
                     value = None if record.value is None else decode_versioned(classes[1], record.value)
+                    for field in self.not_recorded.intersection(dir(value)):
+                        setattr(value, field, 0)
                     found.append((kind.version, key, value))
         for (version, is_gone), alike in groupby(found, lambda each: (each[0], each[2] is None)):
             noted = [[key, value] for _, key, value in alike]
-            if is_gone or version == _TARGET_OF_MEMBER:
+            if is_gone or version == self.targets_of:
                 noted.sort(key=lambda each: repr(self._plain(each[0])))
             for each in noted:
                 self.note(f"record {version}", each)

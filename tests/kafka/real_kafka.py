@@ -44,7 +44,7 @@ _PROPERTIES = {
 }
 """Settings that make it small and quick; times of background work are short, so that a test sees it happen."""
 
-_formatted: dict[tuple[Path, str], dict[str, bytes]] = {}
+_formatted: dict[tuple[Path, str], dict[Path, bytes]] = {}
 """The files of an empty data directory, by the jars and the node id that it was formatted for."""
 
 _LOGGING = """\
@@ -161,9 +161,10 @@ class RealKafka:
         made_for = (self._libs, self._properties["node.id"])
         if made_for not in _formatted:
             self._run_storage_tool()
-            _formatted[made_for] = {path.name: path.read_bytes() for path in self.data_dir.iterdir()}
-        self.data_dir.mkdir(exist_ok=True)
+            paths = (path for path in self.data_dir.rglob("*") if path.is_file())
+            _formatted[made_for] = {path.relative_to(self.data_dir): path.read_bytes() for path in paths}
         for name, content in _formatted[made_for].items():
+            (self.data_dir / name).parent.mkdir(parents=True, exist_ok=True)
             (self.data_dir / name).write_bytes(content)
 
     def _run_storage_tool(self) -> None:

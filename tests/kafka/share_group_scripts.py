@@ -43,7 +43,8 @@ def a_lonely_members_life(world: ShareWorld) -> None:
     world.fetch("a", *_PLACES)
     world.acknowledge("a", {("t", 0): [(1, 2, [ACCEPT])]})
     world.offsets()
-    world.offsets(("t", 0), ("u", 1), ("none", 0), version=0)
+    world.offsets(("t", 0), ("t", 1), ("none", 0), version=0)
+    world.offsets(("t", 0), ("t", 0))
     world.acknowledge("a", {("t", 0): [(0, 3, [ACCEPT, ACCEPT, ACCEPT, REJECT])]})
     world.fetch("a", acks={("t", 1): [(1, 1, [REJECT])], ("u", 0): [(1, 1, [RENEW])]})
     world.fetch("a", acks={("u", 0): [(1, 1, [RENEW])]}, is_renew_ack=True, max_records=0, min_bytes=0, max_bytes=0)
@@ -122,6 +123,43 @@ def locks_end(world: ShareWorld) -> None:
     world.produce(("u", 0), b"3")
     world.fetch("b", ("u", 0), wait=True)
     world.offsets(("u", 0))
+
+
+@script
+def records_that_a_member_never_had(world: ShareWorld) -> None:
+    _begin(world, "a", "b")
+    place = ("u", 0)
+    world.produce(place, b"1", b"2", b"3")
+    world.produce(place, b"4")
+    world.fetch("a", place, max_records=2, share_acquire_mode=1)
+    world.fetch("b", place, max_records=0, min_bytes=0, max_bytes=0)
+    nobody_has: list[tuple[int, int]] = [(3, 3), (2, 3), (4, 4), (5, 9), (90, 95), (0, 0), (0, 1)]
+    for first, last in nobody_has:
+        for member in ("b", "a"):
+            world.acknowledge(member, {place: [(first, last, [ACCEPT])]})
+            world.fetch(member, acks={place: [(first, last, [REJECT])]}, forgotten=[place])
+            world.fetch(member, place, max_records=0, min_bytes=0, max_bytes=0)
+    world.offsets()
+    world.acknowledge("a", {place: [(1, 2, [ACCEPT])], ("t", 0): [(7, 7, [ACCEPT])]})
+    world.offsets()
+
+
+@script
+def what_a_fetch_releases_comes_again(world: ShareWorld) -> None:
+    _begin(world, "a", "b")
+    place = ("u", 0)
+    world.produce(place, b"1", b"2", b"3", b"4")
+    world.fetch("a", place)
+    world.fetch_until("a", place, [2], {place: [(1, 1, [ACCEPT]), (2, 2, [RELEASE]), (3, 4, [REJECT, ACCEPT])]})
+    world.fetch_until("a", place, [2], {place: [(2, 2, [RELEASE])]})
+    world.produce(place, b"5", b"6")
+    world.fetch_until("a", place, [2, 5, 6], {place: [(2, 2, [RELEASE])]})
+    world.fetch_until("a", place, [5, 6], {place: [(5, 6, [RELEASE])]})
+    world.acknowledge("a", {place: [(2, 2, [RELEASE])]})
+    world.offsets()
+    world.acknowledge("a", {place: [(5, 6, [RELEASE])]})
+    world.fetch_until("b", place, [5, 6], {})
+    world.offsets()
 
 
 def random_script(seed: int, steps: int = 60) -> Script:

@@ -17,11 +17,6 @@ from minibroker_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsRequestTopic,
 )
-from minibroker_protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.messages.share_acknowledge import (
     AcknowledgePartition,
@@ -46,7 +41,6 @@ Place = tuple[str, int]
 """A partition: the name of a topic of the group, and an index."""
 Acks = Mapping[Place, Sequence[tuple[int, int, Sequence[int]]]]
 """First offset, last offset and types of acknowledgements."""
-_GROUP: Final = 32
 _WAIT_MS: Final = int(PATIENCE_S * 1000)
 
 
@@ -59,15 +53,6 @@ class ShareWorld(ConsumerWorld):
         self.session_epochs: dict[str, int] = {}
         self.acquired: dict[str, list[tuple[Place, int, int]]] = {}
         self.reads: dict[str, Place] = {}
-
-    def configure(self, **configs: str) -> None:
-        """Give the group configurations; `_` stands for `.`."""
-        altered = [
-            AlterableConfig(name=name.replace("_", "."), config_operation=0, value=value)
-            for name, value in configs.items()
-        ]
-        resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
-        self.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
 
     def produce(self, place: Place, *values: bytes) -> None:
         """Append one batch."""
@@ -159,8 +144,47 @@ class ShareWorld(ConsumerWorld):
         **fields: Any,
     ) -> Any:
         """Fetch in the member's session and note what came; `wait` until something has come."""
+        label = f"{member} fetches {places} {acks or {}} in {epoch} {fields}"
         epoch = self.session_epochs.get(member, 0) if epoch is None else epoch
-        acks = acks or {}
+        answer = self._fetched(member, places, acks or {}, epoch, _WAIT_MS if wait else 0, forgotten, version, fields)
+        self._note_fetched(label, member, answer)
+        return answer
+
+    def fetch_until(self, member: str, place: Place, offsets: Sequence[int], acks: Acks) -> None:
+        """Acknowledge with a fetch, and fetch on until some offsets have come; note all that came, and how often.
+
+        Kafka may give out again at once what a fetch itself releases, or with the next fetch.
+        """
+        found: dict[int, int] = {}
+
+        def has_come() -> bool:
+            answer = self._fetched(
+                member, (place,), pending.pop() if pending else {}, self.session_epochs.get(member, 0)
+            )
+            partitions = [each for topic in answer.responses for each in topic.partitions]
+            assert not answer.error_code, answer
+            assert not any(each.error_code or each.acknowledge_error_code for each in partitions), answer
+            for each in partitions:
+                for run in each.acquired_records:
+                    self.acquired.setdefault(member, []).append((place, run.first_offset, run.last_offset))
+                    found.update(dict.fromkeys(range(run.first_offset, run.last_offset + 1), int(run.delivery_count)))
+            return found.keys() >= {*offsets}
+
+        pending = [acks]
+        self.wait(has_come)
+        self.note(f"{member} fetches until {offsets}", repr(sorted(found.items())))
+
+    def _fetched(
+        self,
+        member: str,
+        places: Sequence[Place],
+        acks: Acks,
+        epoch: int,
+        wait_ms: int = 0,
+        forgotten: Sequence[Place] = (),
+        version: int = 2,
+        fields: Mapping[str, Any] | None = None,
+    ) -> Any:
         topics: dict[str, FetchTopic] = {}
         for name, index in dict.fromkeys((*places, *acks)):
             topic = topics.setdefault(name, FetchTopic(topic_id=self._id(name), partitions=[]))
@@ -172,17 +196,16 @@ class ShareWorld(ConsumerWorld):
             "group_id": self.group_id,
             "member_id": member,
             "share_session_epoch": epoch,
-            "max_wait_ms": _WAIT_MS if wait else 0,
+            "max_wait_ms": wait_ms,
             "topics": list(topics.values()),
             "forgotten_topics_data": [
                 ForgottenTopic(topic_id=self._id(name), partitions=[index]) for name, index in forgotten
             ],
             **sizes,
-            **fields,
+            **(fields or {}),
         }
         answer = self.client(member).ask(ShareFetchRequest(**given), version)
         self._went_on(member, epoch, answer.error_code)
-        self._note_fetched(f"{member} fetches {places} {acks} in {epoch} {fields}", member, answer)
         return answer
 
     def _went_on(self, member: str, epoch: int, code: int) -> None:
@@ -212,6 +235,7 @@ class ShareWorld(ConsumerWorld):
 
     def acknowledge(self, member: str, acks: Acks, *, epoch: int | None = None, **fields: Any) -> Any:
         """Acknowledge without a fetch and note the answer."""
+        label = f"{member} acknowledges {acks} in {epoch} {fields}"
         epoch = self.session_epochs.get(member, 0) if epoch is None else epoch
         topics: dict[str, AcknowledgeTopic] = {}
         for (name, index), ranges in acks.items():
@@ -227,7 +251,7 @@ class ShareWorld(ConsumerWorld):
             **fields,
         )
         answer = self.client(member).ask(request, 2)
-        self.note(f"{member} acknowledges {acks} in {epoch} {fields}", answer)
+        self.note(label, answer)
         self._went_on(member, epoch, answer.error_code)
         return answer
 

@@ -45,6 +45,18 @@ def test_a_group_that_has_not_begun_to_read_has_no_offset(harness: Harness) -> N
     }  # fmt: skip
 
 
+def test_a_topic_that_is_named_twice_is_answered_once(harness: Harness) -> None:
+    ShareGroupClient(harness).read_something()
+    named = [
+        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=indexes)
+        for name, indexes in (("t", [0]), ("none", [0]), ("t", [7, 0]))
+    ]
+    request = DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=named)
+    (group,) = harness.ask(DescribeShareGroupOffsetsRequest(groups=[request]), 1).groups
+    answered = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in group.topics]
+    assert answered == [("none", [0]), ("t", [0, 7])]
+
+
 def test_the_lag_is_the_end_without_what_is_done(harness: Harness) -> None:
     ShareGroupClient(harness).read_something()
     harness.produce(batch(b"1", b"2", b"3", b"4", b"5"))

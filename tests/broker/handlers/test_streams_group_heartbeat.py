@@ -155,6 +155,12 @@ def test_a_member_stops_the_whole_application(client: StreamsGroupClient) -> Non
     assert statuses(client.step("a")) == []
 
 
+def test_a_new_groups_endpoints_begin_with_epoch_0(client: StreamsGroupClient) -> None:
+    here = Endpoint(host="here", port=80)
+    assert client.step("a", user_endpoint=here).endpoint_information_epoch == 0
+    assert client.step("b", user_endpoint=here).endpoint_information_epoch == 1
+
+
 def test_members_with_endpoints_hear_of_each_others_partitions(client: StreamsGroupClient) -> None:
     client.settle(["a"], user_endpoint=Endpoint(host="there", port=80))
     answer = client.beat("a", client.epochs["a"])

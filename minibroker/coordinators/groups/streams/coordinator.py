@@ -147,6 +147,7 @@ class StreamsGroups:
             member = StreamsMember(request.member_id)
         _check_epoch(member, request)
         updated = _updated(member, request)
+        is_new = self.store.find(group.group_id) is not group
         update = self._prepare(group, member, updated, request)
         moved = self._advance(update, updated, request.owned)
         self._save(update, moved, before)
@@ -155,7 +156,10 @@ class StreamsGroups:
         self.sessions.heard(group, moved.member_id)
         if request.shuts_down and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
-        return self._answer(update, request, member, moved)
+        tasks = moved.assigned if joins or moved.assigned != member.assigned else None
+        if tasks is not None and moved.endpoint is not None and not is_new:  # Kafka's new groups begin with 0
+            group.endpoint_epoch += 1
+        return self._answer(update, request.endpoint_epoch, moved, tasks)
 
     def _group_for(self, group_id: str, *, joins: bool) -> tuple[StreamsGroup, list[NewRecord]]:
         """The group, and the records that have to be written before any of its own."""
@@ -263,14 +267,11 @@ class StreamsGroups:
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
     def _answer(
-        self, update: GroupUpdate, request: StreamsHeartbeat, member: StreamsMember, moved: StreamsMember
+        self, update: GroupUpdate, known_epoch: int, moved: StreamsMember, tasks: HeldTasks | None
     ) -> StreamsAnswer:
         group = update.group
-        tasks = moved.assigned if request.epoch == JOINING or moved.assigned != member.assigned else None
-        if tasks is not None and moved.endpoint is not None:
-            group.endpoint_epoch += 1
         endpoints = None
-        if group.endpoint_epoch != request.endpoint_epoch:
+        if group.endpoint_epoch != known_epoch:
             endpoints = endpoints_of(group, group.members.values())
         statuses = list(update.statuses)
         if update.configured.fault is not None:
