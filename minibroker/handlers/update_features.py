@@ -2,7 +2,7 @@
 
 Versions 0-2. All or nothing, as in Kafka 4: the first feature that cannot be changed refuses them all with
 INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The level of metadata.version cannot be lowered
-beneath one that has changed what metadata looks like, and kraft.version stays at 0, since the voters are fixed.
+beneath one that has changed what metadata looks like, and that of kraft.version not at all.
 """
 
 from collections.abc import Mapping
@@ -100,8 +100,8 @@ def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int
         )
     if requested > current and kind != _UPGRADE:
         raise _refused(name, requested, "Can't downgrade to a newer version.")
-    if name == KRAFT_VERSION and requested != current:
-        raise _refused(name, requested, "The voters of this quorum are fixed.")
+    if name == KRAFT_VERSION and requested < current:
+        raise _refused(name, requested, "Can't downgrade the version of this feature.")
     if name == METADATA_VERSION and any(requested < level <= current for level in _CHANGED_METADATA):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."

@@ -1,5 +1,6 @@
 """The tools beside those of the newest Kafka 4.x: where they print the same, and the form where they do not."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,33 @@ _OTHER_FORM = {
 """Commands whose text Kafka 4 has changed: a part of its text, and of ours, which is that of Kafka 3.9."""
 
 
+_FEATURES = (
+    *(
+        f"{way} --feature {name}={level}"
+        for name, last in (
+            ("share.version", 1),
+            ("streams.version", 1),
+            ("group.version", 1),
+            ("transaction.version", 2),
+            ("eligible.leader.replicas.version", 1),
+        )
+        for way, level in (
+            ("upgrade", 0), ("downgrade", 0), ("upgrade", 9), ("downgrade", last), ("upgrade", last),
+        )
+    ),
+    "downgrade --feature share.version=0 --dry-run",
+    "disable --feature share.version",
+    "upgrade --feature kraft.version=1",
+    "downgrade --feature kraft.version=0",
+    *(
+        f"{way} --release-version {release}"
+        for release in ("4.3", "4.2", "4.1", "3.9") for way in ("upgrade", "downgrade")
+    ),
+    "upgrade --release-version 4.3 --dry-run",
+)  # fmt: skip
+"""Changes of features by Kafka's own tool. At the end all are at their highest levels."""
+
+
 @pytest.fixture(scope="module")
 def newest() -> Iterator[NewestTools]:
     with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
@@ -137,3 +165,15 @@ def test_all_features_and_their_levels_are_those_of_kafka_4(newest: NewestTools,
     mine = [line.split()[:-2] for line in ours(*words).out.splitlines()]
     assert len(mine) > 1
     assert mine == theirs
+
+
+def test_kafkas_tool_changes_features_here_as_there(
+    newest: NewestTools, newest_kafka: str, newest_minibroker: str
+) -> None:
+    for call in (*_FEATURES, "describe"):
+        answers = [
+            newest.run("kafka-features", "--bootstrap-server", each, *call.split())
+            for each in (newest_minibroker, newest_kafka)
+        ]
+        mine, theirs = ((re.sub(r"Epoch: \d+", "Epoch", each.text), each.status) for each in answers)
+        assert mine == theirs, call

@@ -101,9 +101,12 @@ def test_metadata_is_not_lowered_where_that_would_lose_something(harness: Harnes
     assert why == f"Unsupported metadata.version downgrade from 33 to 29. {reason}"
 
 
-def test_the_voters_stay_fixed(harness: Harness) -> None:
-    assert "kraft.version" in refusal(update(harness, ("kraft.version", 1, RAISE)))
+def test_the_version_of_raft_is_raised_for_good(harness: Harness) -> None:
     assert update(harness, ("kraft.version", 0, LOWER)).error_code == 0
+    assert update(harness, ("kraft.version", 1, RAISE)).error_code == 0
+    assert update(harness, ("kraft.version", 1, LOWER)).error_code == 0
+    why = refusal(update(harness, ("kraft.version", 0, LOWER)))
+    assert why == "Invalid update version 0 for feature kraft.version. Can't downgrade the version of this feature."
 
 
 def test_version_0_only_raises_whatever_it_allows(harness: Harness) -> None:
