@@ -81,9 +81,11 @@ class StreamsWorld(ConsumerWorld):
         return self.client(member or "nobody").ask(request, 0)
 
     def streams_beat(self, member: str, epoch: int, **fields: Any) -> Any:
-        """Send a heartbeat and note the answer; the member keeps the tasks that it is given."""
+        """Send a heartbeat and note the answer; the member keeps the tasks that it is given, and joins with epoch 0."""
         answer = self.send_beat(member, epoch, **fields)
         self._keep(member, answer)
+        if epoch == 0 and not answer.error_code:
+            self.epochs[member] = answer.member_epoch
         self.note(f"{member} in {epoch}", answer)
         return answer
 

@@ -124,7 +124,7 @@ class StreamsGroups:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self.store.find(group_id)
         if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no streams group {group_id}.")
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, StreamsGroup):
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
         return group

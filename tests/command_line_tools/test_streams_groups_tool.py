@@ -1,0 +1,125 @@
+"""The newest Kafka's own `kafka-streams-groups`, line by line on that Kafka and on this broker."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from tests.broker.socket_client import address_of
+from tests.clients.contract import Message
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.newest_jars import NewestTools
+from tests.kafka import jars
+from tests.kafka.coordinators import with_coordinators
+from tests.kafka.fixtures import or_skip
+from tests.kafka.real_kafka import RealKafka
+from tests.kafka.streams_group_world import StreamsWorld
+from tests.patience import NO_RETENTION
+
+_CONFIG: Final = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+}
+_GROUP: Final = "app"
+_STREAMS: Final = (
+    "kafka-streams-groups --list",
+    "kafka-streams-groups --list --state",
+    "kafka-streams-groups --list --state stable",
+    "kafka-groups --list --streams",
+    "kafka-groups --list --protocol streams",
+    f"kafka-streams-groups --describe --group {_GROUP}",
+    f"kafka-streams-groups --describe --group {_GROUP} --verbose",
+    f"kafka-streams-groups --describe --group {_GROUP} --offsets",
+    f"kafka-streams-groups --describe --group {_GROUP} --offsets --verbose",
+    f"kafka-streams-groups --describe --group {_GROUP} --state",
+    f"kafka-streams-groups --describe --group {_GROUP} --state --verbose",
+    f"kafka-streams-groups --describe --group {_GROUP} --members",
+    f"kafka-streams-groups --describe --group {_GROUP} --members --verbose",
+    "kafka-streams-groups --describe --all-groups --state",
+    "kafka-streams-groups --describe --group none",
+    "kafka-streams-groups --describe --group none --members",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --all-input-topics --to-earliest --dry-run",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --all-input-topics --to-earliest --execute",
+    f"kafka-streams-groups --delete-offsets --group {_GROUP} --all-input-topics",
+    f"kafka-streams-groups --delete --group {_GROUP}",
+    "kafka-streams-groups --delete --group none",
+    "kafka-streams-groups --list --describe",
+)
+_OF_EMPTY_GROUPS: Final = (
+    f"kafka-streams-groups --describe --group {_GROUP} --state --verbose",
+    f"kafka-streams-groups --describe --group {_GROUP} --members",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --input-topic {_GROUP}-t --to-earliest --dry-run",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --all-input-topics --to-latest --execute",
+    f"kafka-streams-groups --describe --group {_GROUP} --offsets",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --all-input-topics --shift-by -1 --execute",
+    f"kafka-streams-groups --reset-offsets --group {_GROUP} --input-topic nothing --to-latest --execute",
+    f"kafka-streams-groups --delete-offsets --group {_GROUP} --input-topic {_GROUP}-t",
+    f"kafka-streams-groups --delete-offsets --group {_GROUP} --input-topic nothing",
+    f"kafka-streams-groups --delete --group {_GROUP} --internal-topic {_GROUP}-changelog",
+    f"kafka-streams-groups --delete --group {_GROUP}",
+    "kafka-streams-groups --list",
+)
+_VARYING: Final = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[\w-]{22}\b"), "ID"),
+    (re.compile(r"\(127\.0\.0\.1:\d+\)|\d+\.\d+\.\d+\.\d+:\d+"), "BROKER"),
+)
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[NewestTools]:
+    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, _CONFIG)) as running:
+        running.start()
+        with_coordinators(running.bootstrap)
+        yield running.bootstrap
+
+
+@pytest.fixture(scope="module")
+def ours() -> Iterator[str]:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **_CONFIG, **NO_RETENTION}) as broker:
+        yield broker.bootstrap_servers
+
+
+def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list[tuple[str, list[str], int]]:
+    """The calls with their lines, sorted since tools print in the order of hash maps, and their statuses."""
+    found: list[tuple[str, list[str], int]] = []
+    for call in calls:
+        tool, *words = call.split()
+        answer = tools.run(tool, "--bootstrap-server", bootstrap, *words)
+        text = answer.text.replace(bootstrap, "BROKER")
+        for pattern, name in _VARYING:
+            text = pattern.sub(name, text)
+        # Stack traces have frames of the JVM's own, which change as it warms up.
+        lines = [re.sub(" +", " ", each).strip() for each in text.splitlines() if not each.startswith(("log4j:", "\t"))]
+        found.append((call, sorted(each for each in lines if each), answer.status))
+    return found
+
+
+def _streams(tools: NewestTools, bootstrap: str) -> list[tuple[str, list[str], int]]:
+    """The lines about a group with two members, and when they are gone."""
+    world = StreamsWorld(address_of(bootstrap), _GROUP)
+    with closing(world):
+        world.create(t=2)
+        world.begin("a", world.counting())
+        world.step("b", topology=world.counting())
+        world.settle_streams()
+        Librdkafka(bootstrap).produce(f"{_GROUP}-t", [Message(b"value", partition=0)] * 5)
+        world.commit_as("a", world.epochs["a"], 3)
+        found = _printed(tools, bootstrap, _STREAMS)
+        for member in "ab":
+            world.go(member)
+    return found + _printed(tools, bootstrap, _OF_EMPTY_GROUPS)
+
+
+def test_tools_for_streams_groups_print_the_same_here_and_there(tools: NewestTools, kafka: str, ours: str) -> None:
+    for mine, theirs in zip(_streams(tools, ours), _streams(tools, kafka), strict=True):
+        assert mine == theirs
