@@ -1,6 +1,16 @@
 """Requests that are hostile, or merely large: what the measure `fairness` sends. One module for each kind."""
 
-from benchmarks.hostile import administration, control_plane, groups, look_ups, records, security, shares, transactions
+from benchmarks.hostile import (
+    administration,
+    control_plane,
+    groups,
+    look_ups,
+    records,
+    security,
+    shares,
+    streams,
+    transactions,
+)
 from benchmarks.hostile.case import Case
 
 CASES: tuple[Case, ...] = (
@@ -9,6 +19,7 @@ CASES: tuple[Case, ...] = (
     *records.CASES,
     *groups.CASES,
     *shares.CASES,
+    *streams.CASES,
     *transactions.CASES,
     *security.CASES,
     *control_plane.CASES,

@@ -23,7 +23,16 @@ from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler, checked, missing_to_subscribe
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, create_topics, plan_topic
+from minibroker.support.slices import Steps
+from minibroker.topic_admin import (
+    DEFAULT,
+    TopicError,
+    TopicPlan,
+    creation,
+    plan_topic,
+    refuse_too_large,
+    refuse_too_many,
+)
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.streams_group_heartbeat import (
     EndpointToPartitions,
@@ -37,6 +46,7 @@ from minibroker_protocol.messages.streams_tasks import Endpoint, TaskIds
 _STATIC_LEAVING: Final = -2
 _NOT_SAID: Final = -1
 _MOST_FAILURES: Final = 3
+_MOST_PARTS: Final = 2_500
 _KINDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 
 
@@ -56,7 +66,7 @@ IN_ORDER: Final = True
 REFUSAL: Final = Refusal({"status": []})
 
 
-def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse | DelayedResponse:
+def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGroupHeartbeatResponse | DelayedResponse]:
     """Answer at once: nobody waits for anybody (`GroupMetadataManager.streamsGroupHeartbeat`)."""
     coordinator = call.services.groups
     streams = coordinator.streams
@@ -64,25 +74,28 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHea
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
         _check(request)
+        heartbeat = _heartbeat(request, call)
+        yield  # a topology may be large
         code = coordinator.status(request.group_id, call.node)
         if code:
             return _refused(code)
         if request.member_epoch == LEAVING:
             left = streams.leave(request.group_id, request.member_id, shuts_down=request.shutdown_application)
             return _response(left, 0)
-        answer = streams.heartbeat(_heartbeat(request, call))
+        answer = streams.heartbeat(heartbeat)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     response = _response(answer, streams.heartbeat_interval_ms(request.group_id))
     if not answer.missing:
         return response
-    _make_topics(answer.missing.values(), response, call)
+    yield from _make_topics(answer.missing.values(), response, call)
     return hold(response, request, call)
 
 
 def _check(request: StreamsGroupHeartbeatRequest) -> None:
     """Look at all that needs no group. GroupRefusedError."""
     for look, code in (
+        (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         (_unsupported, ErrorCode.INVALID_REQUEST),
         (_fault, ErrorCode.INVALID_REQUEST),
@@ -102,6 +115,21 @@ def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
         named.update(dict.fromkeys(info.name for info in each.repartition_source_topics))
         named.update(dict.fromkeys(info.name for info in each.state_changelog_topics))
     return list(named)
+
+
+def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find a topology that would take too long to look at; Kafka has no such limit."""
+    size = 0
+    for each in () if request.topology is None else request.topology.subtopologies:
+        internal = [*each.repartition_source_topics, *each.state_changelog_topics]
+        size += 1 + len(each.source_topics) + len(each.repartition_sink_topics) + len(internal)
+        size += sum(len(info.topic_configs) for info in internal)
+        size += sum(
+            len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups
+        )
+        if size > _MOST_PARTS:
+            return f"The topology has more than {_MOST_PARTS:,} subtopologies, topics and settings of topics."
+    return None
 
 
 def _topology_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
@@ -234,7 +262,7 @@ def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
     )
 
 
-def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
+def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> Steps[None]:
     """Make internal topics; the member's status tells which could not be made (`AutoTopicCreationManager`)."""
     listed = list(topics)
     if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -245,13 +273,17 @@ def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbea
     plans: list[TopicPlan] = []
     failed: list[str] = []
     for each in listed:
+        yield
         try:
             factor = each.replication_factor or DEFAULT
             plans.append(plan_topic(call.core, each.name, each.partitions, factor, dict(each.configs)))
         except TopicError as error:
             failed.append(f"{each.name} ({error})")
     try:
-        create_topics(call.core, plans)
+        partitions = sum(plan.partitions for plan in plans)
+        refuse_too_many(partitions)
+        refuse_too_large(partitions + len(plans))
+        yield from creation(call.core, plans)
     except TopicError as error:
         failed += [f"{plan.name} ({error})" for plan in plans]
     if failed:

@@ -6,6 +6,7 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from minibroker_protocol.messages.streams_tasks import Endpoint, TaskOffset
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
@@ -18,7 +19,7 @@ from tests.broker.handlers.streams_group_requests import (
     topic,
     topology,
 )
-from tests.broker.harness import Harness
+from tests.broker.harness import Harness, Pending
 from tests.broker.logs.world import topic_of
 
 
@@ -246,3 +247,75 @@ def test_a_group_survives_a_restart_and_a_deletion(harness: Harness, client: Str
     assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 0).results[0].error_code == ErrorCode.NONE
     store.leader_moved(store.partition_of("g"))
     assert client.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_topology_in_the_wrong_order_is_followed_from_its_sources(client: StreamsGroupClient) -> None:
+    count = 300
+    chain = [
+        subtopology(f"{number:03}", [], sinks=[f"r-{number}"], repartition=[topic(f"r-{number + 1}")])
+        for number in range(count)
+    ]
+    ends = [subtopology("first", sinks=[f"r-{count}"]), subtopology("last", [], repartition=[topic("r-0")])]
+    answer = client.beat(topology=topology(*chain, *ends))
+    assert [code for code, _ in statuses(answer) if code == 3] == [3]
+    assert all(len(topic_of(client.harness, f"r-{number}").partitions) == 1 for number in range(count + 1))
+    loop = [subtopology("a", [], sinks=["x"], repartition=[topic("y")])]
+    loop.append(subtopology("b", [], sinks=["y"], repartition=[topic("x")]))
+    refused = client.beat("b", topology=topology(*loop), group_id="h")
+    assert refused.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
+def test_a_sink_follows_the_sources_that_are_known_when_it_has_its_turn(client: StreamsGroupClient) -> None:
+    """Kafka goes through the sinks in their order, again and again: the narrow source is known before the wide one."""
+    parts = [
+        subtopology("0", ["t"], sinks=["early"], repartition=[topic("wide")]),
+        subtopology("1", [], sinks=["late"], repartition=[topic("early"), topic("wide")]),
+        subtopology("2", ["t"], sinks=["wide"], repartition=[topic("late")]),
+    ]
+    client.harness.create("w", 4)
+    parts[2].source_topics.append("w")
+    client.beat(topology=topology(*parts))
+    made = {name: len(topic_of(client.harness, name).partitions) for name in ("early", "late", "wide")}
+    assert made == {"early": 1, "late": 1, "wide": 4}
+
+
+def test_a_topology_has_so_many_parts_and_no_more(client: StreamsGroupClient) -> None:
+    many = [f"s-{number}" for number in range(2_500)]
+    answer = client.beat(topology=topology(subtopology("0", many)))
+    assert (answer.error_code, answer.error_message) == (
+        ErrorCode.STREAMS_INVALID_TOPOLOGY,
+        "The topology has more than 2,500 subtopologies, topics and settings of topics.",
+    )
+    assert client.beat(topology=topology(subtopology("0", many[:-1]))).error_code == 0
+
+
+def test_internal_topics_have_no_more_partitions_than_a_request_may_create(
+    harness: Harness, client: StreamsGroupClient
+) -> None:
+    sinks = ["r-0", "r-1"]
+    parts = [subtopology("0", sinks=sinks), subtopology("1", [], repartition=[topic(name, 6_000) for name in sinks])]
+    answer = client.beat(topology=topology(*parts))
+    (detail,) = [text for code, text in statuses(answer) if code == 3]
+    assert "Creation failed: r-0 (Excessively large number of partitions per request.)" in detail
+    assert [each.name for each in harness.core.topics if each.name.startswith("r-")] == []
+
+
+def test_internal_topics_are_made_in_slices(harness: Harness, client: StreamsGroupClient) -> None:
+    harness.core.slices.slice_s = 0.0
+    changelogs = [topic(f"c-{number}") for number in range(50)]
+    begun = StreamsGroupHeartbeatRequest(
+        group_id="g",
+        member_id="a",
+        member_epoch=0,
+        endpoint_information_epoch=-1,
+        rebalance_timeout_ms=1_000,
+        process_id="p",
+        topology=topology(subtopology(changelogs=changelogs)),
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+    )
+    pending = harness.send(begun, 0)
+    assert isinstance(pending, Pending)
+    harness.run_soon()
+    assert len([each for each in harness.core.topics if each.name.startswith("c-")]) == 50

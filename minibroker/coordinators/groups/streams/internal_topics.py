@@ -6,6 +6,8 @@ sentences are Kafka's, since members show them to their users.
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
+from heapq import heappop, heappush
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash, table_size
@@ -150,6 +152,7 @@ class _Counts:
         self._topics = topics
         self._subtopologies = list(topology.subtopologies.values())
         self._decided: dict[str, int] = {}
+        self._fixed: set[int] | None = None
 
     def _count(self, name: str) -> int | None:
         there = self._topics.get(name)
@@ -165,21 +168,11 @@ class _Counts:
         """Each has as many as the largest source of a subtopology that writes it, or the number that was sent."""
         sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
         found = {info.name: info.partitions for info in sources if info.partitions}
-        pending = [(each, sink) for each in self._subtopologies for sink in each.repartition_sink_topics]
-        while pending:
-            left: list[tuple[Subtopology, str]] = []
-            for each, sink in pending:
-                count = None if sink in found else self._largest_source(each, found)
-                if count is not None:
-                    found[sink] = count
-                elif sink not in found:
-                    left.append((each, sink))
-            if len(left) == len(pending):
-                raise InvalidTopologyError(
-                    "Failed to compute number of partitions for all repartition topics. "
-                    "There may be loops in the topology that cannot be resolved."
-                )
-            pending = left
+        if not self._follow_sources(found):
+            raise InvalidTopologyError(
+                "Failed to compute number of partitions for all repartition topics. "
+                "There may be loops in the topology that cannot be resolved."
+            )
         if any(info.name not in found for info in sources):
             raise InvalidTopologyError(
                 "Failed to compute number of partitions for all repartition topics, because "
@@ -187,29 +180,63 @@ class _Counts:
             )
         self._decided.update(found)
 
-    def _largest_source(self, subtopology: Subtopology, found: Mapping[str, int]) -> int | None:
-        known = [found[info.name] for info in subtopology.repartition_source_topics if info.name in found]
-        known += [count for name in subtopology.source_topics if (count := self._count(name)) is not None]
-        return max(known, default=None)
+    def _follow_sources(self, found: dict[str, int]) -> bool:
+        """Give each sink as many as the largest source that is known when Kafka comes to it; whether all have a number.
+
+        Kafka goes through all sinks again and again until nothing is new. Here a sink has its turn, in the same order,
+        once it can have a number: a topology of n subtopologies in the wrong order would take n rounds.
+        """
+        readers: dict[str, list[int]] = {}
+        largest: list[int | None] = []
+        for number, each in enumerate(self._subtopologies):
+            known = [count for name in each.source_topics if (count := self._count(name)) is not None]
+            for name in dict.fromkeys(info.name for info in each.repartition_source_topics):
+                readers.setdefault(name, []).append(number)
+                known += [found[name]] if name in found else []
+            largest.append(max(known, default=None))
+        sinks = [
+            (number, sink) for number, each in enumerate(self._subtopologies) for sink in each.repartition_sink_topics
+        ]
+        first = [0] * (len(self._subtopologies) + 1)  # where the sinks of each subtopology begin
+        for number, _ in sinks:
+            first[number + 1] += 1
+        first = list(accumulate(first))
+        turns = [(0, place) for place, (number, _) in enumerate(sinks) if largest[number] is not None]
+        while turns:
+            turn, place = heappop(turns)
+            number, sink = sinks[place]
+            count = largest[number]
+            if sink in found or count is None:
+                continue
+            found[sink] = count
+            for reader in readers.get(sink, ()):
+                before = largest[reader]
+                if before is None:
+                    for waiting in range(first[reader], first[reader + 1]):
+                        heappush(turns, (turn if waiting > place else turn + 1, waiting))
+                largest[reader] = count if before is None else max(before, count)
+        return all(sink in found for _, sink in sinks)
 
     def of_copartitioned_topics(self) -> None:
         """Topics that are joined have the same number."""
         sources = [info for each in self._subtopologies for info in each.repartition_source_topics]
         fixed = {info.name for info in sources if info.partitions}
-        flexible = {info.name for info in sources if not info.partitions}
+        internal = fixed | {info.name for info in sources}
         for each in self._subtopologies:
             for names in _copartitioned(each):
-                self._decided.update(self._enforced(names, fixed, flexible))
+                self._decided.update(self._enforced(names, fixed, internal))
 
-    def _enforced(self, names: set[str], fixed: set[str], flexible: set[str]) -> dict[str, int]:
+    def _enforced(self, names: set[str], fixed: set[str], internal: set[str]) -> dict[str, int]:
         if not names:
             return {}
-        repartition = {name: self._count_or_fail(name) for name in sorted(names & (fixed | flexible))}
+        repartition = {name: self._count_or_fail(name) for name in sorted(names & internal)}
         others = {name: self._count_or_fail(name) for name in sorted(names - repartition.keys())}
         if others:
             count = _same(others, others.values())
         elif fixed:
-            count = _same(repartition, (self._count_or_fail(name) for name in sorted(fixed)))
+            if self._fixed is None:  # those numbers were sent, and stay
+                self._fixed = {self._count_or_fail(name) for name in sorted(fixed)}
+            count = _same(repartition, self._fixed)
         else:
             count = max(repartition.values())
         for name, partitions in repartition.items():
