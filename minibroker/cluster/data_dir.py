@@ -57,6 +57,7 @@ class DataDir:
     Attributes:
         cluster_id: of the cluster that the directory belongs to.
         last_stop: how the last run ended, for the logs that this run has not opened yet.
+        was_killed: the last run did not stop cleanly.
         is_temporary: the directory goes with the broker, so that nothing has to outlast a crash of the machine.
     """
 
@@ -73,6 +74,7 @@ class DataDir:
                 _logger.info("%s: finished what a killed writer had begun", path)
             self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
             self.last_stop = self._read_last_stop()
+            self.was_killed = self.last_stop is not LastStop.CLEAN
         except BaseException:
             self.release()
             raise

@@ -84,6 +84,8 @@ def _what_came(error: Exception, exchange: Exchange | None, place: _Place) -> li
 def _lines(exchange: Exchange, *, of_request: bool, place: _Place = _NOWHERE) -> list[str]:
     """The fields of a frame, and its bytes."""
     frame = exchange.sent if of_request else exchange.received
+    if of_request and int.from_bytes(frame[:4], "big") != len(frame) - 4:
+        return ["bytes that are no frame", *_hex(frame)]
     try:
         tree = _tree(exchange, of_request=of_request)
     except (ProtocolError, IndexError, ValueError):

@@ -63,6 +63,7 @@ class LogManager:
 
     Attributes:
         on_cleaned, on_shortened: called as `Hooks.log_cleaned` and `Hooks.log_shortened` say.
+        was_killed: the run before this one, on the same data directory, has not stopped cleanly.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class LogManager:
     ) -> None:
         self._config = config
         self._data_dir = data_dir
+        self.was_killed = data_dir.was_killed
         self._files = files
         self._clock = clock
         self._background = background

@@ -155,6 +155,13 @@ def _went_on(look: Look) -> str | None:
     return None
 
 
+def _recovered(look: Look) -> str | None:
+    for each in look.logs("orders") if look.facts.was_killed else ():
+        end = each.log.log_end_offset
+        return f"The last run was killed, and orders-{each.partition} has its records up to offset {end - 1} again."
+    return None
+
+
 FAILURE: Final = (
     Goal(
         "moved",
@@ -173,5 +180,11 @@ FAILURE: Final = (
         "Have one log with records of two leader epochs.",
         "Let the same producer write again. It asks for the new leader by itself.",
         _went_on,
+    ),
+    Goal(
+        "recovered",
+        "Kill the lab with `kill -9`, and start it again. `orders` has its records.",
+        "Start it again with the same command: `--data-dir` names the directory of its logs.",
+        _recovered,
     ),
 )

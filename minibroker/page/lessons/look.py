@@ -39,11 +39,16 @@ class LogFacts(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The state that clients have left in the broker: the first partitions, groups and transactions."""
+    """The state that clients have left in the broker: the first partitions, groups and transactions.
+
+    Attributes:
+        was_killed: the run before this one, on the same data directory.
+    """
 
     logs: tuple[LogFacts, ...]
     groups: tuple[GroupView, ...]
     transactions: TransactionPage
+    was_killed: bool
 
 
 async def facts_of(broker: AsyncOperations) -> Facts:
@@ -58,7 +63,8 @@ async def facts_of(broker: AsyncOperations) -> Facts:
             found += [facts] if facts else []
     page = await groups.group_page(services)
     members = [await groups.group_view(services, each.group_id) for each in page.groups[:_MOST_PARTITIONS]]
-    return Facts(tuple(found), tuple(members), await transactions.transaction_page(services))
+    listed = await transactions.transaction_page(services)
+    return Facts(tuple(found), tuple(members), listed, services.core.logs.was_killed)
 
 
 async def _log_facts(services: Services, topic: str, index: int, epoch: int) -> LogFacts | None:

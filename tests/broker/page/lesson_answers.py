@@ -14,6 +14,8 @@ from tests.documented import ROOT, code
 FOLDER = ROOT / "docs" / "lessons"
 LANGUAGES = {"python": "Python", "java": "Java", "go": "Go", "js": "JavaScript"}
 """As the lab names them, by their fences."""
+WITHOUT_CLIENT = {"recovered"}
+"""A goal for which the lab is killed."""
 SERVER = "127.0.0.1:9092"
 PAGE = "http://127.0.0.1:8090"
 """The addresses that the programs name."""
