@@ -78,21 +78,17 @@ class MemberTimers:
         return Deadline(self._clock, partial(self._fence, reason))
 
 
-class TimedGroup(Protocol):
-    """A group whose members have timers."""
-
+class _Group(Protocol):
     group_id: str
     timers: dict[str, MemberTimers]
 
     @property
-    def members(self) -> Mapping[str, object]:
-        """By member id."""
+    def members(self) -> Mapping[str, object]: ...
 
-    def die(self) -> None:
-        """The group is no more."""
+    def die(self) -> None: ...
 
 
-G = TypeVar("G", bound=TimedGroup)
+G = TypeVar("G", bound=_Group)
 
 
 class MemberSessions(Generic[G]):
