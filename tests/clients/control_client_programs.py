@@ -115,9 +115,8 @@ def java() -> Sequence[str]:
 def java_command(*folders: Path) -> Sequence[str]:
     """The command of JUnit's console with these folders of classes; its options follow."""
     path = os.pathsep.join([*map(str, folders), f"{java_packages()}/*"])
-    options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
     console = ["org.junit.platform.console.ConsoleLauncher", "execute", "--disable-banner", "--details", "tree"]
-    return [or_skip(jars.java), *options, "-cp", path, *console, "--fail-if-no-tests"]
+    return [or_skip(jars.java), "-Xmx256m", *jars.SHORT_LIVED, "-cp", path, *console, "--fail-if-no-tests"]
 
 
 def java_packages() -> Path:
@@ -137,13 +136,10 @@ def java_classes() -> Path:
 
 def compile_java(sources: Sequence[Path], made: Path, *folders: Path) -> None:
     """Compile against the jars and these folders of classes; a warning is an error."""
-    if "jdk.compiler" not in jars.java_modules():
-        toolchains.missing(f"{jars.java()} is of no JDK: it cannot compile")
-    path = os.pathsep.join([*map(str, folders), *sorted(map(str, java_packages().glob("*.jar")))])
+    path = [*map(str, folders), *sorted(map(str, java_packages().glob("*.jar")))]
     lint = "-Xlint:all,-classfile,-processing"  # jars name annotations that are not there
-    compiler = [or_skip(jars.java), "-m", "jdk.compiler/com.sun.tools.javac.Main", lint, "-Werror", "--release", "17"]
-    failure = toolchains.run([*compiler, "-d", str(made), "-cp", path, *map(str, sources)], made)
-    assert failure is None, failure
+    compile_all = functools.partial(toolchains.compile_java, sources, path, made, lint, "-Werror", "--release", "17")
+    or_skip(compile_all)
 
 
 def _java_sources() -> Sequence[Path]:

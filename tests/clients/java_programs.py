@@ -23,9 +23,7 @@ _STREAMS: Final = _CLIENTS / "streams"
 _SHARES: Final = _CLIENTS / "shares"
 _JVM: Final = (
     "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Djava.awt.headless=true",
+    *jars.SHORT_LIVED,
     "-Xlog:disable",  # the JVM has its warnings on stdout, among the events
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 )
@@ -103,12 +101,7 @@ def _libs(kind: str, pom: Path, version: str) -> Path:
 
 
 def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path) -> None:
-    if "jdk.compiler" not in jars.java_modules():
-        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
-    compiler = [jars.java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all", "-Werror"]
-    options = ["-d", "classes", "-cp", os.pathsep.join(libs)]
-    failure = toolchains.run([*compiler, *options, *map(str, sorted(set(sources)))], made)
-    assert failure is None, failure
+    toolchains.compile_java(sources, libs, made / "classes", "-Xlint:all", "-Werror")
     with zipfile.ZipFile(made / "programs.jar", "w") as jar:
         for each in (made / "classes").glob("*.class"):
             jar.write(each, each.name)

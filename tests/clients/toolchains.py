@@ -95,6 +95,16 @@ def build(folder: Path, make: Callable[[Path], None]) -> Path:
     return folder
 
 
+def compile_java(sources: Iterable[Path], class_path: Iterable[str], classes: Path, *options: str) -> None:
+    """Compile Java into a folder. NoJarsError where Java lacks its compiler; AssertionError with the errors found."""
+    if "jdk.compiler" not in jars.java_modules():
+        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
+    compiler = [jars.java(), *jars.SHORT_LIVED, "-m", "jdk.compiler/com.sun.tools.javac.Main", *options]
+    command = [*compiler, "-d", str(classes), "-cp", os.pathsep.join(class_path), *map(str, sorted(set(sources)))]
+    failure = run(command, classes.parent)
+    assert failure is None, failure
+
+
 def run(command: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> str | None:
     """Run a step of a build: None, or what a step that failed has said."""
     try:

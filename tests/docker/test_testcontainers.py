@@ -86,12 +86,7 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
         or_skip(functools.partial(jars.from_maven, pom, made))
 
     libs = toolchains.build(toolchains.place("containers-java", [pom]), fetch)
-    options = (
-        "-Xmx256m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-    )
+    options = ("-Xmx256m", *jars.SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
 
 

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +26,8 @@ NEWEST = "4.3.1"
 """The newest one whose jars are all published: it speaks no version of an API that came before Kafka 2.1."""
 
 _POM = Path(__file__).with_name("pom.xml")
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+"""Options for a JVM that ends soon: an optimizing compiler does not pay for itself, and takes a third of the CPU."""
 _MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
 
@@ -101,11 +103,12 @@ def from_maven(pom: Path, folder: Path, *options: str) -> None:
     if (maven := shutil.which("mvn")) is None:
         raise NoJarsError("there is no mvn on the PATH")
     goal = [_MAVEN_GOAL, "-DincludeScope=runtime", f"-DoutputDirectory={folder}", *options]
-    _run([maven, "-q", "-B", "-f", str(pom), *goal])
+    maven_options = " ".join([os.environ.get("MAVEN_OPTS", ""), *SHORT_LIVED]).strip()
+    _run([maven, "-q", "-B", "-f", str(pom), *goal], {"MAVEN_OPTS": maven_options})
 
 
 @contextmanager
-def _locked(cached: Path) -> Iterator[None]:
+def _locked(cached: Path) -> Generator[None]:
     """One process at a time: tests may run in several."""
     cached.parent.mkdir(parents=True, exist_ok=True)
     with (cached.parent / ".lock").open("w") as lock:
@@ -154,9 +157,10 @@ def _ivy_of_pyspark() -> str | None:
     return next((jar for folder in folders for jar in glob.glob(os.path.join(folder, "jars", "ivy-*.jar"))), None)
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], variables: Mapping[str, str] | None = None) -> None:
+    environment = {**os.environ, **(variables or {})}
     try:
-        subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True)
+        subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True, env=environment)
     except subprocess.TimeoutExpired:
         raise NoJarsError(f"{command[0]} did not resolve Kafka's jars within {PATIENCE_S} s") from None
     except subprocess.CalledProcessError as failure:

@@ -15,9 +15,7 @@ from tests.clients import toolchains
 from tests.kafka import jars
 
 OPTIONS: Final = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Djava.awt.headless=true",
+    *jars.SHORT_LIVED,
     "-Xlog:disable",  # a JVM writes its warnings to stdout, among the answers of an oracle
 )
 _ARCHIVE: Final = "classes.jsa"
@@ -60,15 +58,11 @@ def archiving(made: Path) -> str:
 
 @functools.cache
 def _compiled(source: Path, libs: Path) -> Path:
-    if "jdk.compiler" not in jars.java_modules():
-        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile {source.name}")
     return toolchains.build(_cached(source.stem.lower(), libs, source), lambda made: _compile(source, libs, made))
 
 
 def _compile(source: Path, libs: Path, made: Path) -> None:
-    compiler = [jars.java(), *OPTIONS, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", "classes"]
-    failure = toolchains.run([*compiler, "-cp", os.pathsep.join(class_path_of(libs)), str(source)], made)
-    assert failure is None, failure
+    toolchains.compile_java([source], class_path_of(libs), made / "classes")
     with zipfile.ZipFile(made / f"{source.stem}.jar", "w") as jar:
         for each in sorted((made / "classes").glob("*.class")):
             jar.write(each, each.name)

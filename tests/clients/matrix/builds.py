@@ -31,9 +31,7 @@ _CONNECT: Final = _HERE / "connect" / "pom.xml"
 _FLINK: Final = _HERE / "flink"
 _JVM: Final = (
     "-Xmx256m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Djava.awt.headless=true",
+    *jars.SHORT_LIVED,
     "-Xlog:disable",  # the JVM has its warnings on stdout, among the results
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
 )
@@ -116,18 +114,8 @@ def _libs(name: str, pom: Path) -> Path:
 
 
 def _compile(sources: Iterable[Path], libs: Iterable[str], made: Path, lint: str = "") -> None:
-    if "jdk.compiler" not in jars.java_modules():
-        raise jars.NoJarsError(f"{jars.java()} is of no JDK: it cannot compile")
     # What the newer version deprecates has no other name in the older one.
-    compiler = [
-        jars.java(),
-        "-m",
-        "jdk.compiler/com.sun.tools.javac.Main",
-        f"-Xlint:all,-deprecation,-removal{lint}",
-        "-Werror",
-    ]
-    failure = toolchains.run([*compiler, "-d", ".", "-cp", os.pathsep.join(libs), *map(str, sources)], made)
-    assert failure is None, failure
+    toolchains.compile_java(sources, libs, made, f"-Xlint:all,-deprecation,-removal{lint}", "-Werror")
 
 
 def go(name: str, modules: str = "go") -> Sequence[str]:
