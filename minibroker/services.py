@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Unpack
 from minibroker.clock import Clock
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Topic
+from minibroker.cluster.topics import Topic
 from minibroker.config import BrokerConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
 from minibroker.support.slices import Steps, drain
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers

@@ -5,11 +5,12 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.replicas import Replicas
-from minibroker.cluster.topics import METADATA_TOPIC, Topic, topic_name_error
+from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.core import Core
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import METADATA_TOPIC
 
 DEFAULT: Final = -1
 """The number of partitions or replicas by which a client leaves the choice to the broker (KIP-464)."""

@@ -27,6 +27,7 @@ from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker.support.slices import Steps, drain
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.uuids import uuid_text
@@ -47,16 +48,6 @@ _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 _CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
 """But two of Kafka's own topics are always compacted, and must be or they grow without end."""
 _logger = logging.getLogger(__name__)
-METADATA_TOPIC: Final = "__cluster_metadata"
-"""The metadata log of an Apache Kafka in KRaft mode. It lies beside the topics, and no client sees it."""
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
-"""The group coordinator's topic: groups and their committed offsets."""
-TRANSACTION_STATE: Final = "__transaction_state"
-"""The transaction coordinator's topic: transactional ids and their transactions."""
-SHARE_GROUP_STATE: Final = "__share_group_state"
-"""The topic of the share coordinator: the states of share-partitions."""
-INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
-"""The topics of the coordinators, which make them: they know how."""
 _COMPACTED: Final = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE})
 
 

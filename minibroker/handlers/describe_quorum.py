@@ -9,12 +9,12 @@ partition 0 of that topic.
 
 from typing import Final
 
-from minibroker.cluster.topics import METADATA_TOPIC
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import METADATA_TOPIC
 from minibroker_protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,

@@ -10,7 +10,7 @@ keeps account of eligible leader replicas: replicas share one log, so whoever is
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE
-from minibroker.cluster.topics import INTERNAL_TOPICS, Topic, topic_name_error
+from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
@@ -18,6 +18,7 @@ from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

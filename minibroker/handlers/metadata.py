@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE
-from minibroker.cluster.topics import INTERNAL_TOPICS, Topic, topic_name_error
+from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
@@ -31,6 +31,7 @@ from minibroker.topic_admin import (
     taken,
 )
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.messages.metadata import (
     NO_AUTHORIZED_OPERATIONS,
     MetadataRequest,

@@ -10,7 +10,7 @@ another kind, UNSUPPORTED_VERSION while the feature streams.version is off.
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.cluster.topics import INTERNAL_TOPICS, topic_name_error
+from minibroker.cluster.topics import topic_name_error
 from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.streams.coordinator import JOINING, LEAVING, StreamsAnswer, StreamsHeartbeat
 from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions
@@ -34,6 +34,7 @@ from minibroker.topic_admin import (
     refuse_too_many,
 )
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.messages.streams_group_heartbeat import (
     EndpointToPartitions,
     Status,

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.topic_ids import with_names
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.transactions.verification import as_writers_know_it
@@ -22,6 +21,7 @@ from minibroker.requests.requirements import on_each, on_group, on_transactional
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
@@ -28,6 +27,7 @@ from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerPr
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers

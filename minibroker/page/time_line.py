@@ -14,13 +14,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views.past import past_groups
 from minibroker.page.follow.links import told_marks
 from minibroker.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
 from minibroker.trace.exchange import Kind
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.errors import StorageError
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ _PORTS: Final = (9092, 29092, 19092)
 _LOCAL: Final = "localhost:9092"
 _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1"})
 _PATIENCE_S: Final = 0.5
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def add_connection(options: Options, *, controller: bool = False) -> None:

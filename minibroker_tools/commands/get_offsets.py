@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, list_offsets
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.common import INTERNAL_TOPICS, topic_filter
+from minibroker_tools.commands.common import topic_filter
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.commands.common import INTERNAL_TOPICS, add_connection, cluster_of, topic_filter
+from minibroker_tools.commands.common import add_connection, cluster_of, topic_filter
 from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import log, out

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from minibroker.cluster.node import Node
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.config.keys import LONG_MAX
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
@@ -30,6 +29,7 @@ from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 

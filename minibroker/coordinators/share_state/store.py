@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
-from minibroker.cluster.topics import SHARE_GROUP_STATE
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.coordinators.share_state.batches import MOST_BATCHES
@@ -36,6 +35,7 @@ from minibroker_protocol.coordinator_records.share_group_state import (
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.internal_topics import SHARE_GROUP_STATE
 from minibroker_protocol.records import Batch, CompressionCodec, NewRecord
 
 _STEP: Final = 100

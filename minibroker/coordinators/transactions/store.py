@@ -10,7 +10,6 @@ from typing import Final
 
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
-from minibroker.cluster.topics import TRANSACTION_STATE
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
@@ -18,6 +17,7 @@ from minibroker.core import Core
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
+from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_protocol.records import Batch, NewRecord
 
 _STEP: Final = 1000

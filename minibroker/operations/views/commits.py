@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.operations.views.slicing import in_slices
 from minibroker.services import Services
 from minibroker.support.slices import Steps
@@ -15,6 +14,7 @@ from minibroker_protocol.coordinator_records import (
     read_group_key,
 )
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records import Batch
 from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2
 from minibroker_protocol.records.names import control_type

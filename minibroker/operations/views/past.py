@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from minibroker.cluster.topics import CONSUMER_OFFSETS
 from minibroker.coordinators.groups.replay import Replay
 from minibroker.operations.views.slicing import in_slices
 from minibroker.services import Services
 from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records import GroupMetadataValue
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.log import Log
 from minibroker_storage.views.record_view import batches_from
 

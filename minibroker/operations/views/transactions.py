@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
 
-from minibroker.cluster.topics import TRANSACTION_STATE
 from minibroker.coordinators.transactions.transaction import Transaction
 from minibroker.operations.views.groups import PartitionPlace
 from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.views.state_machines import TRANSACTION, Machine
 from minibroker.services import Services
 from minibroker.support.slices import Steps
+from minibroker_protocol.internal_topics import TRANSACTION_STATE
 
 MOST: Final = 1_000
 _AT_ONCE: Final = 1_000

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from minibroker_storage.views.record_view import RecordView
 
 _MOST_SHOWN: Final = 50
-_OFFSETS_TOPIC: Final = "__consumer_offsets"
 
 
 def stage(name: str, title: str, state: str, text: str, items: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -352,13 +353,13 @@ def _commit_record_items(known: GroupCommits, target: Target) -> list[dict[str, 
             is_beyond = record.offset > target.offset
             beyond = "beyond the record" if is_beyond else "not beyond the record"
             text = (
-                f"{place}: {_OFFSETS_TOPIC}-{record.partition}, offset {record.log_offset}, says that group"
+                f"{place}: {CONSUMER_OFFSETS}-{record.partition}, offset {record.log_offset}, says that group"
                 f" {known.group} has {record.offset}, {beyond}.{_state_text(record)}"
             )
         items.append(
             {
                 "text": text,
-                "link": follow_link(_OFFSETS_TOPIC, record.partition, record.log_offset),
+                "link": follow_link(CONSUMER_OFFSETS, record.partition, record.log_offset),
                 "time": record.commit_timestamp or None,
             }
         )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS, METADATA_TOPIC
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -34,9 +35,8 @@ from minibroker_storage.layout import (
     offset_of,
 )
 
-INTERNAL_TOPICS: Final = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
-)
+KAFKAS_TOPICS: Final = INTERNAL_TOPICS | {METADATA_TOPIC}
+"""Topics whose records are no user's."""
 
 _INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _SWAP_WAITS: Final = (0.01, 0.05, 0.2, 1.0)
@@ -310,7 +310,7 @@ def select(
         if topics
         else partial(re.fullmatch, pattern)
         if pattern
-        else lambda topic: topic not in INTERNAL_TOPICS
+        else lambda topic: topic not in KAFKAS_TOPICS
     )
     return [one for one in found.values() if is_wanted(one.topic)]
 

@@ -11,7 +11,7 @@ from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COL
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.encoder import encode
 from minibroker_pipeline.log_directories.directory_commit import local_path
-from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
+from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
 from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_protocol.errors import ProtocolError
@@ -78,7 +78,7 @@ def check_topic(name: str) -> None:
     """`OptionError` for a name that Kafka refuses, and for topics that only brokers can write."""
     if len(name) > MAX_TOPIC_NAME or not LEGAL_TOPIC.fullmatch(name) or name in {".", ".."}:
         raise OptionError(f"topic: {name!r} is none: 1 to 249 letters, digits, dots, underscores and dashes")
-    if name in INTERNAL_TOPICS:
+    if name in KAFKAS_TOPICS:
         raise OptionError(f"topic: {name!r} is kept by brokers")
 
 

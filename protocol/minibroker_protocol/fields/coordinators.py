@@ -23,21 +23,22 @@ from minibroker_protocol.coordinator_records.versioned import version_of
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.structures import payload_node
 from minibroker_protocol.fields.tree import CONTENT, RECORD, Budget, Cursor, Limits, Node
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from minibroker_protocol.schema import schema_of
 from minibroker_protocol.steps import Steps
 
 _Kinds = tuple[tuple[type[Any], type[Any]], ...]
 
 _BY_TOPIC: Final[dict[str, _Kinds]] = {
-    "__consumer_offsets": (
+    CONSUMER_OFFSETS: (
         (OffsetCommitKey, OffsetCommitValue),
         (GroupMetadataKey, GroupMetadataValue),
         *CONSUMER_GROUP_RECORDS,
         *SHARE_GROUP_RECORDS,
         *STREAMS_GROUP_RECORDS,
     ),
-    "__transaction_state": ((TransactionLogKey, TransactionLogValue),),
-    "__share_group_state": ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
+    TRANSACTION_STATE: ((TransactionLogKey, TransactionLogValue),),
+    SHARE_GROUP_STATE: ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
 }
 """The kinds of keys and values of each topic. The version of a key tells its kind."""
 

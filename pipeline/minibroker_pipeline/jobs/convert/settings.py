@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.decode.request import Mode
-from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
+from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_pipeline.log_directories.segment_writer import LogFileSettings
 from minibroker_protocol.records import MAGIC_V2, CompressionCodec
 from minibroker_protocol.records.compression import COMPRESSION_LEVELS
@@ -88,4 +88,4 @@ class ConvertSettings:
 
     def changes(self, topic: str) -> bool:
         """Whether entries of this topic are converted; those of internal ones are if the topic is named."""
-        return topic not in INTERNAL_TOPICS or topic in self.topics
+        return topic not in KAFKAS_TOPICS or topic in self.topics

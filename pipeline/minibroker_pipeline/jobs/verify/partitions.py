@@ -9,7 +9,7 @@ from minibroker_pipeline.jobs.verify.directories import Partition
 from minibroker_pipeline.jobs.verify.findings import RESTORE, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.segments import SegmentFacts
 from minibroker_pipeline.jobs.verify.transactions import check_transactions
-from minibroker_pipeline.log_directories.partition_logs import INTERNAL_TOPICS
+from minibroker_pipeline.log_directories.partition_logs import KAFKAS_TOPICS
 from minibroker_protocol.records.varint import INT64_MAX
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX
@@ -40,7 +40,7 @@ def _log_start(partition: Partition) -> int:
 def compacted_below(partition: Partition, patterns: Sequence[str]) -> int:
     """Below this offset compaction may have taken records out."""
     topic = partition.topic
-    if topic in INTERNAL_TOPICS or any(fnmatchcase(topic, pattern) for pattern in patterns):
+    if topic in KAFKAS_TOPICS or any(fnmatchcase(topic, pattern) for pattern in patterns):
         return INT64_MAX
     return partition.data.offset_in(CLEANER_OFFSETS, topic, partition.partition) or 0
 

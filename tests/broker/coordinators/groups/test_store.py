@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.cluster.topics import TRANSACTION_STATE
 from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
 from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.requests.dispatch import accept
 from minibroker.routing.outcomes import Answer
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
