@@ -9,8 +9,8 @@ journal. Record bytes are not kept, only how many there were (`message_json.Reco
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.errors import OperationError
 from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of, size_of
@@ -21,6 +21,8 @@ from minibroker.support.patterns import api_matcher, matcher
 from minibroker.support.slices import drain
 from minibroker.support.suggestions import suggestion
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.primitives import WireType
+from minibroker_protocol.schema import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -302,19 +304,28 @@ def _entry(kept: Entry | Noted) -> Entry:
 
 
 def error_codes_of(message: Any) -> Iterator[int]:
-    """Every error code in a message, also those within its structures."""
-    if not is_dataclass(message):
+    """Every error code in a message, also those within the elements of its arrays."""
+    if message is None:
         return
-    for field in fields(message):
-        value = getattr(message, field.name)
-        if not field.name.endswith("error_code"):
-            yield from (code for each in _elements(value) for code in error_codes_of(each))
-        elif value:
-            yield value
+    codes, arrays = _error_places(message.__class__)
+    for name in codes:
+        if code := getattr(message, name):
+            yield code
+    for name in arrays:
+        for each in getattr(message, name) or ():
+            yield from error_codes_of(each)
 
 
-def _elements(value: Any) -> Sequence[Any]:
-    return cast("Sequence[Any]", value) if isinstance(value, list) else ()
+@cache
+def _error_places(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a class's error codes, and of the arrays with such in their elements."""
+    names = fields_of(cls)
+    codes = tuple(each.name for each in names if each.name.endswith("error_code"))
+    return codes, tuple(each.name for each in names if each.is_array and _has_errors(each.kind))
+
+
+def _has_errors(kind: Any) -> bool:
+    return not isinstance(kind, WireType) and any(_error_places(kind))
 
 
 class Journal:

@@ -9,7 +9,7 @@ version under their names in Kafka's definitions, ids as 22 characters; bytes th
 import os
 import struct
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from minibroker.config import ConfigType
@@ -179,6 +179,23 @@ def detached(message: Any) -> Any:
     return copied
 
 
+def owned(message: Any) -> Any:
+    """A message that was decoded from bytes of its own: itself where it shares nothing with them, else `detached`."""
+    return message if message is None or _shares_nothing(_class(message)) else detached(message)
+
+
+@cache
+def _shares_nothing(cls: type[Any]) -> bool:
+    """Whether no field can be a view, or a secret, here or in the structures within."""
+    return cls.__name__ != SETTING and all(
+        field.name not in SECRETS and _is_own(field.kind) for field in fields_of(cls)
+    )
+
+
+def _is_own(kind: Any) -> bool:
+    return kind not in {p.RECORDS, p.BYTES} if isinstance(kind, p.WireType) else _shares_nothing(kind)
+
+
 def is_password(key: str) -> bool:
     """Whether the value of a configuration key is a secret."""
     if key.endswith(_LOGINS):
@@ -229,27 +246,43 @@ def _class(message: object) -> Any:
 
 def _structure(value: Any, version: int, *, flexible: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {}
-    for field in fields_of(_class(value)):
-        if version not in field.present or (version in field.tagged_in and not flexible):
-            continue
-        content = getattr(value, field.name)
-        if field.is_array and content is not None:
-            shown[camel_case(field.name)] = [_value(field, each, version, flexible=flexible) for each in content]
-        else:
-            shown[camel_case(field.name)] = _value(field, content, version, flexible=flexible)
+    for name, shown_as, is_array, to_shown in _shown_fields(_class(value), version, flexible=flexible):
+        content = getattr(value, name)
+        if content is not None:
+            content = [to_shown(each) for each in content] if is_array else to_shown(content)  # no element is null
+        shown[shown_as] = content
     return shown
 
 
-def _value(field: Field, value: Any, version: int, *, flexible: bool) -> Any:
-    if value is None:
-        return None
-    if field.kind is p.RECORDS:
-        records = summary(value)
-        return None if records is None else records._asdict()
-    if field.kind is p.UUID:
-        return uuid_text(value)
-    if field.kind is p.BYTES:
-        return bytes_json(bytes(value))
-    if isinstance(field.kind, p.WireType):
-        return value if isinstance(value, str | float | bool) else int(value)
-    return _structure(value, version, flexible=flexible)
+@cache
+def _shown_fields(
+    cls: type[Any], version: int, *, flexible: bool
+) -> tuple[tuple[str, str, bool, Callable[[Any], Any]], ...]:
+    """(name, name in JSON, whether it is an array, the JSON of a value or an element) of the fields in a version."""
+    return tuple(
+        (field.name, camel_case(field.name), field.is_array, _shown_as(field, version, flexible=flexible))
+        for field in fields_of(cls)
+        if version in field.present and (flexible or version not in field.tagged_in)
+    )
+
+
+def _shown_as(field: Field, version: int, *, flexible: bool) -> Callable[[Any], Any]:
+    if not isinstance(field.kind, p.WireType):
+        return partial(_structure, version=version, flexible=flexible)
+    return _SHOWN_AS.get(field.kind, _scalar)
+
+
+def _records(value: Any) -> dict[str, Any] | None:
+    records = summary(value)
+    return None if records is None else records._asdict()
+
+
+def _scalar(value: Any) -> Any:
+    return value if isinstance(value, str | float | bool) else int(value)
+
+
+_SHOWN_AS: Final[dict[p.WireType, Callable[[Any], Any]]] = {
+    p.RECORDS: _records,
+    p.UUID: uuid_text,
+    p.BYTES: lambda value: bytes_json(bytes(value)),
+}

@@ -5,12 +5,14 @@ JoinGroup v9 group billing from consumer-1 127.0.0.1:51236: MEMBER_ID_REQUIRED i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, Final, cast
+from functools import cache
+from typing import Any, Final
 
 from minibroker.inspection.journal import Entry
 from minibroker.inspection.message_json import RecordsSummary
 from minibroker.requests.declarations import Target
+from minibroker_protocol.primitives import RECORDS, WireType
+from minibroker_protocol.schema import fields_of
 
 _MOST_NAMES: Final = 5
 
@@ -81,12 +83,25 @@ def records_of(message: Any) -> str:
     return f"{counted}{size} bytes"
 
 
-def _summaries(value: Any) -> Iterator[RecordsSummary]:
-    if isinstance(value, RecordsSummary):
-        yield value
-    elif isinstance(value, list):
-        for each in cast("Sequence[Any]", value):
-            yield from _summaries(each)
-    elif is_dataclass(value):
-        for field in fields(value):
-            yield from _summaries(getattr(value, field.name))
+def _summaries(message: Any) -> Iterator[RecordsSummary]:
+    if message is None:
+        return
+    for name, is_array, is_structure in _record_places(message.__class__):
+        value = getattr(message, name)
+        for each in (value or ()) if is_array else (value,):
+            if is_structure:
+                yield from _summaries(each)
+            elif each is not None:
+                yield each
+
+
+@cache
+def _record_places(cls: type[Any]) -> tuple[tuple[str, bool, bool], ...]:
+    """(name, whether it is an array, whether it is a structure) of the fields that are records, or have such within."""
+    return tuple(
+        (each.name, each.is_array, each.kind is not RECORDS) for each in fields_of(cls) if _has_records(each.kind)
+    )
+
+
+def _has_records(kind: Any) -> bool:
+    return kind is RECORDS or (not isinstance(kind, WireType) and bool(_record_places(kind)))

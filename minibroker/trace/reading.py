@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.inspection.journal import error_codes_of
 from minibroker.inspection.kept import holds_secrets
-from minibroker.inspection.message_json import detached
+from minibroker.inspection.message_json import owned
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.delayed import UnservedRequestError
@@ -131,8 +131,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         exchange,
         name_of(exchange.api_key),
         client_id,
-        detached(request),
-        detached(response),
+        owned(request),
+        owned(response),
         version,
         _raw(exchange.request, exchange.bytes_in, hides=hides) if request is None else None,
         _raw(exchange.response, exchange.bytes_out, hides=hides) if response is None else None,
