@@ -4,6 +4,8 @@ import { address, ask, useCallback, useEffect, useRef, useState } from "./lib.js
 
 const MOST_ROWS = 20_000; // that stay loaded; others are asked for again
 const PART = 200;
+const LOOK_MS = 5_000;
+const ASLEEP_MS = 20_000; // a timer that comes so late tells of a machine that slept, whose stream may be dead without a word
 
 /**
  * The requests that pass a filter (a query string), oldest first:
@@ -64,16 +66,28 @@ class Requests {
   connect(redraw) {
     this.redraw = redraw;
     let frame = 0;
-    const source = new EventSource(address(`/data/requests/live${this.filter ? `?${this.filter}` : ""}`));
-    source.onopen = () => this.load();
-    source.onmessage = (event) => {
-      this.take(JSON.parse(event.data));
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        redraw();
-      });
+    let source;
+    const open = () => {
+      source?.close();
+      source = new EventSource(address(`/data/requests/live${this.filter ? `?${this.filter}` : ""}`));
+      source.onopen = () => this.load();
+      source.onmessage = (event) => {
+        this.take(JSON.parse(event.data));
+        frame ||= requestAnimationFrame(() => {
+          frame = 0;
+          redraw();
+        });
+      };
     };
+    open();
+    let looked = Date.now();
+    const timer = setInterval(() => {
+      const now = Date.now();
+      if (now - looked > ASLEEP_MS) open();
+      looked = now;
+    }, LOOK_MS);
     return () => {
+      clearInterval(timer);
       source.close();
       cancelAnimationFrame(frame);
     };

@@ -1,6 +1,7 @@
 """A record followed in a real browser. Its pictures are the screencast of docs/lab.md."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -8,6 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from minibroker import Broker
 from tests.broker.page.browser import Window, launched
+from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1000)
@@ -23,8 +25,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Broker]:
-    """A broker with orders that were sent, plain and compressed, and read by a group, which has committed."""
-    with Broker(page=True, topics=["orders", "packed"]) as broker:
+    """A broker with orders that were sent, plain and compressed, and read by a group, which has committed.
+
+    Another client has sent records of one key to a compacted topic, and then records in a transaction. It comes before
+    the browser, whose event loop would stand still meanwhile.
+    """
+    prices = "prices:1:cleanup.policy=compact,segment.bytes=300,min.cleanable.dirty.ratio=0.01"
+    with Broker(page=True, topics=["orders", "packed", "paid", prices]) as broker:
         for topic, codec in (("orders", "none"), ("packed", "zstd")):
             producer = Producer(
                 {
@@ -53,11 +60,24 @@ def used() -> Iterator[Broker]:
             assert message.error() is None
         consumer.commit(asynchronous=False)
         consumer.close()
+        other: Any = KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, client_id="till", transactional_id="till-1"
+        )
+        other.init_transactions()
+        for number in range(6):
+            other.begin_transaction()
+            other.send("prices", b"%d" % number * 100, key=b"tea").get(PATIENCE_S)
+            other.commit_transaction()
+        other.begin_transaction()
+        other.send("paid", b"10 euro").get(PATIENCE_S)
+        other.commit_transaction()
+        other.close()
+        broker.compact()
         yield broker
 
 
 @pytest.fixture
-def window(browser: Browser, used: Broker) -> Iterator[Window]:
+def window(used: Broker, browser: Browser) -> Iterator[Window]:
     opened = Window(browser, used.page_url)
     yield opened
     opened.close()
@@ -126,6 +146,29 @@ def test_a_compressed_record_is_marked_among_the_decompressed_bytes(window: Wind
     expect(marked(page, "batch")).to_contain_text("[5]")
 
 
+def test_a_transactional_record_is_followed_to_its_marker(window: Window) -> None:
+    page = window.open("/follow/paid/0/0")
+    decided = stage(page, "Transaction")
+    expect(decided).to_contain_text("done")
+    decided.get_by_role("link", name="Request").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("EndTxn")
+    expect(marked(page, "request")).to_contain_text("committed")
+    page.go_back()
+    expect(stage(page, "Transaction")).to_contain_text("offset 1")
+    window.picture("lab-follow-transaction")
+
+
+def test_a_compacted_record_is_followed_to_the_one_that_replaced_it(window: Window) -> None:
+    page = window.open("/follow/prices/0/0")
+    expect(page.get_by_role("region", name="The record")).to_contain_text("tea")
+    expect(stage(page, "Produce")).to_contain_text("till")
+    removal = stage(page, "Removal")
+    expect(removal).to_contain_text("Compaction has removed it, since a newer record has the same key.")
+    removal.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("offset 10")
+    expect(stage(page, "Removal")).to_contain_text("Compaction keeps it")
+
+
 def test_a_field_of_a_record_leads_to_its_life(window: Window) -> None:
     page = window.open("/logs/orders/0?offset=4")
     tree = page.get_by_role("tree", name="Fields of the batch")
@@ -153,7 +196,7 @@ def test_any_record_can_be_chosen(window: Window, used: Broker) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_everybody_can_use_the_life_of_a_record(browser: Browser, used: Broker, scheme: str, width: int) -> None:
+def test_everybody_can_use_the_life_of_a_record(used: Broker, browser: Browser, scheme: str, width: int) -> None:
     window = Window(browser, used.page_url, scheme=scheme, width=width)
     page = window.open("/follow/orders/0/2")
     stage(page, "Removal").wait_for()

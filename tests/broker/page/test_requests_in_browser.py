@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -59,7 +60,7 @@ def test_requests_appear_while_clients_send_them(window: Window, busy: Broker) -
     page = window.open("/requests")
     rows = page.get_by_role("row")
     expect(rows.filter(has_text="billing").first).to_be_visible()
-    producer = KafkaProducer(bootstrap_servers=busy.bootstrap_servers, client_id="just-now")
+    producer: Any = KafkaProducer(bootstrap_servers=busy.bootstrap_servers, client_id="just-now")
     producer.send("orders", b"1", partition=0).get(PATIENCE_S)
     expect(rows.filter(has_text="Produce v").filter(has_text="just-now")).to_have_count(1)
     page.get_by_role("button", name="Pause").click()
@@ -182,6 +183,21 @@ def test_the_page_goes_on_with_another_broker_at_the_same_address(browser: Brows
         expect(page.get_by_role("row").filter(has_text="ApiVersions").first).to_be_visible()
         expect(page.get_by_text("no connection")).to_have_count(0)
         page.close()
+
+
+def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, busy: Broker) -> None:
+    window = Window(browser, busy.page_url)
+    streams: list[str] = []
+    window.page.on("request", lambda request: streams.append(request.url) if "/live" in request.url else None)
+    window.page.clock.install()
+    page = window.open("/requests")
+    expect(page.get_by_role("row").filter(has_text="Produce").or_(page.get_by_role("row").nth(1)).first).to_be_visible()
+    assert len(streams) == 1
+    with page.expect_request("**/data/requests/live*"):
+        page.clock.fast_forward(3_600_000)
+    expect(page.get_by_role("status")).to_contain_text("requests")
+    assert len(streams) == 2
+    window.close()
 
 
 def test_the_same_request_in_another_version_stands_above(browser: Browser, busy: Broker) -> None:
