@@ -38,9 +38,10 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--list", action="store_true", help="list the measures and end")
     arguments = parser.parse_args()
-    unknown = set(arguments.peers.split(",")) - peers.PEERS.keys()
+    known = [*peers.PEERS, *peers.OTHERS]
+    unknown = set(arguments.peers.split(",")) - set(known)
     if unknown:
-        parser.error(f"no peer is called {', '.join(sorted(unknown))}; there are {', '.join(peers.PEERS)}")
+        parser.error(f"no peer is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if arguments.rounds is not None and arguments.rounds < 1:
         parser.error("--rounds must be at least 1")
     if arguments.warm_ups is not None and arguments.warm_ups < 0:

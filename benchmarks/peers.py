@@ -271,6 +271,37 @@ class MinibrokerPeer(Peer):
         return {"PYTHONPATH": ":".join(map(str, rooms))}
 
 
+class PagePeer(MinibrokerPeer):
+    """Minibroker with a page that nobody looks at."""
+
+    name = "page"
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.page_address = ("127.0.0.1", free_port())
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--page", f"127.0.0.1:{self.page_address[1]}"]
+
+
+class OpenPagePeer(PagePeer):
+    """Minibroker with a page whose stream somebody reads."""
+
+    name = "page-open"
+    _reader: children.Child | None = None
+
+    def start(self) -> None:
+        super().start()
+        url = f"http://127.0.0.1:{self.page_address[1]}"
+        with (self.dir / "reader.log").open("ab") as output:
+            self._reader = children.start([sys.executable, "-m", "benchmarks.page_reader", url], output)
+
+    def stop(self) -> None:
+        if self._reader is not None:
+            children.end(self._reader)
+        super().stop()
+
+
 class KafkaPeer(Peer):
     name = "kafka"
     libs: Path
@@ -330,6 +361,8 @@ class MockPeer(Peer):
 
 
 PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, KfakePeer, MockPeer)}
+OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PagePeer, OpenPagePeer)}
+"""Peers that run only when they are asked for."""
 REFERENCE = KafkaPeer.name
 """The plot compares with this peer, pair by pair."""
 REFERENCES = (REFERENCE, KfakePeer.name)
@@ -349,7 +382,7 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
             elif name == MinibrokerPeer.name and not (children.ROOT / "minibroker" / "__main__.py").exists():
                 missing[name] = "this checkout has no minibroker/__main__.py"
                 continue
-            found.append(PEERS[name])
+            found.append({**PEERS, **OTHERS}[name])
         except (jars.NoJarsError, kfake_program.NoKfakeError) as reason:
             missing[name] = str(reason)
     return found, missing

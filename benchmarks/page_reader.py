@@ -1,0 +1,32 @@
+"""`python -m benchmarks.page_reader URL` looks at a page of minibroker's as a browser does: it reads its stream."""
+
+import http.client
+import sys
+import time
+from urllib.parse import urlsplit
+
+_BREATH_S = 0.2
+
+
+def main() -> int:
+    """Read the stream of requests until the broker ends it."""
+    address = urlsplit(sys.argv[1])
+    deadline = time.monotonic() + 30
+    while True:
+        connection = http.client.HTTPConnection(address.hostname or "", address.port)
+        try:
+            connection.request("GET", "/data/requests/live")
+            with connection.getresponse() as stream:
+                while stream.read1(1 << 16):
+                    pass
+                return 0
+        except OSError:  # not up yet
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_BREATH_S)
+        finally:
+            connection.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
