@@ -150,8 +150,8 @@ class ShareWorld(ConsumerWorld):
         self._note_fetched(label, member, answer)
         return answer
 
-    def fetch_until(self, member: str, place: Place, offsets: Sequence[int], acks: Acks) -> None:
-        """Acknowledge with a fetch, and fetch on until some offsets have come; note all that came, and how often.
+    def fetch_until(self, member: str, place: Place, offsets: Sequence[int], acks: Acks) -> Mapping[int, int]:
+        """Acknowledge with a fetch, and fetch on until some offsets have come; note all that came, return how often.
 
         Kafka may give out again at once what a fetch itself releases, or with the next fetch.
         """
@@ -173,6 +173,7 @@ class ShareWorld(ConsumerWorld):
         pending = [acks]
         self.wait(has_come)
         self.note(f"{member} fetches until {offsets}", repr(sorted(found.items())))
+        return found
 
     def _fetched(
         self,
