@@ -86,13 +86,9 @@ def cargo_tests(name: str, folder: Path, sources: Sequence[Path]) -> Path:
         if failure := toolchains.run([cargo, "fetch", "--locked"], folder, variables):
             toolchains.missing(failure)
         options = ["--locked", "--offline", "--no-run", "--tests", "--message-format", "json"]
-        # The crates of others are compiled once for each lock file.
-        target = toolchains.place(f"{name}-target", [folder / "Cargo.lock"])
-        flags = {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Dwarnings", "CARGO_INCREMENTAL": "0"}
+        environment = {**os.environ, **variables, **toolchains.cargo_variables()}
         command = [cargo, "test", *options]
-        done = subprocess.run(
-            command, cwd=folder, env={**os.environ, **variables, **flags}, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr
         built = map(json.loads, done.stdout.splitlines())
         for each in built:

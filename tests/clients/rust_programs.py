@@ -26,7 +26,8 @@ def _build(source: Path, folder: Path) -> None:
     if failure:
         toolchains.missing(failure)
     command = [cargo, "build", "--locked", "--offline"]
-    failure = toolchains.run(command, package, {**variables, "CARGO_TARGET_DIR": "target"})
+    flags = toolchains.cargo_variables()
+    failure = toolchains.run(command, package, {**variables, **flags})
     assert failure is None, failure
-    shutil.copy(package / "target" / "debug" / "documented", folder)
+    shutil.copy(Path(flags["CARGO_TARGET_DIR"]) / "debug" / "documented", folder)
     shutil.rmtree(package)

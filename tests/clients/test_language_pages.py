@@ -130,9 +130,9 @@ def test_rust(tmp_path: Path) -> None:
         shutil.copy(path, package)
     (package / "lib.rs").touch()
     cargo, variables = toolchains.cargo()
-    failure = toolchains.run([cargo, "fetch"], package, variables)  # the next commands stay offline
-    if failure:
-        toolchains.missing(failure)
+    for folder in (package, ROOT / "clients/rust"):  # the next commands stay offline
+        if failure := toolchains.run([cargo, "fetch"], folder, variables):
+            toolchains.missing(failure)
     (add,) = code("docs/test-rust.md", "Dependency", "sh")
     words = [cargo, *add.replace(CHECKOUT, str(ROOT)).split()[1:], "--offline"]
     failure = toolchains.run(words, package, variables)

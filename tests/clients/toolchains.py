@@ -57,6 +57,15 @@ def cargo() -> tuple[str, Mapping[str, str]]:
     return found, variables
 
 
+def cargo_variables() -> Mapping[str, str]:
+    """The variables with which all packages of ours are built: in one folder, so that each crate is compiled once.
+
+    Several need librdkafka, which rdkafka-sys compiles for a minute. Where flags differ, crates are compiled again.
+    """
+    target = jars.cache_dir().parent / "cargo-target"
+    return {"CARGO_TARGET_DIR": str(target), "RUSTFLAGS": "-Dwarnings", "CARGO_INCREMENTAL": "0"}
+
+
 def missing(reason: str) -> NoReturn:
     """Skip the test, or fail it under CI."""
     import pytest  # noqa: PLC0415 - as above

@@ -217,9 +217,8 @@ def _build_rust(made: Path) -> None:
     failure = toolchains.run([cargo, "fetch", "--locked"], _RUST, variables)
     if failure:
         toolchains.missing(failure)
-    target = made / "target"
+    flags = toolchains.cargo_variables()
     command = [cargo, "build", "--locked", "--offline"]
-    failure = toolchains.run(command, _RUST, {**variables, "CARGO_TARGET_DIR": str(target)})
+    failure = toolchains.run(command, _RUST, {**variables, **flags})
     assert failure is None, failure
-    shutil.copy(target / "debug" / "matrix", made)
-    shutil.rmtree(target)
+    shutil.copy(Path(flags["CARGO_TARGET_DIR"]) / "debug" / "matrix", made)
