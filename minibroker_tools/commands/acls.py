@@ -14,9 +14,10 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.commands.common import add_connection, cluster_of, java_error
+from minibroker_tools.client.settings import load_properties
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error, local_broker
 from minibroker_tools.failures import ToolError, UsageError, check
-from minibroker_tools.options import Options, Values
+from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import flush, out
 
 _RESOURCES: Final = {
@@ -79,9 +80,9 @@ def options(tool: str) -> Options:
     known.flag("consumer", help="the rules of a consumer")
     known.flag("idempotent", help="with --producer: the rule for idempotent producers, too")
     known.flag("force", help="ask nothing")
-    known.value("authorizer", help="not supported: name the broker")
-    known.value("authorizer-properties", help="not supported: name the broker")
-    known.value("zk-tls-config-file", help="not supported: name the broker")
+    known.value("authorizer", help="zookeeper.connect=SERVERS means a broker in its place")
+    known.value("authorizer-properties", help="zookeeper.connect=SERVERS means a broker in its place")
+    known.value("zk-tls-config-file", help="zookeeper.connect=SERVERS means a broker in its place")
     return known
 
 
@@ -104,13 +105,27 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     return 0
 
 
+def _zookeeper(values: Values) -> str | None:
+    """The servers of zookeeper.connect among the authorizer's properties; None without it."""
+    return key_values(values.all("authorizer-properties")).get("zookeeper.connect")
+
+
+def _cluster(values: Values) -> Cluster:
+    """The cluster of --bootstrap-server, or of a broker in the place of the authorizer's ZooKeeper."""
+    zookeeper = None if values.has("bootstrap-server") else _zookeeper(values)
+    if zookeeper is None:
+        return cluster_of(values)
+    return Cluster(local_broker(zookeeper, load_properties(values.text("command-config"))))
+
+
 def _check(values: Values) -> None:
     if values.has("bootstrap-server") and values.has("authorizer"):
         raise UsageError("Only one of --bootstrap-server or --authorizer must be specified")
     if not values.has("bootstrap-server"):
         values.require("authorizer-properties")
-        raise ToolError("kafka-acls cannot reach an authorizer without a broker: name one with --bootstrap-server")
-    if values.has("authorizer-properties"):
+        if _zookeeper(values) is None:
+            raise ToolError("kafka-acls cannot reach an authorizer without a broker: name one with --bootstrap-server")
+    elif values.has("authorizer-properties"):
         raise UsageError("The --authorizer-properties option can only be used with --authorizer option")
     if sum(map(values.has, _ACTIONS)) != 1:
         raise UsageError("Command must include exactly one action: --list, --add, --remove. ")
@@ -228,7 +243,7 @@ def _add(values: Values) -> None:
     rules = _rules(values)
     if not all(rules.values()):
         raise UsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
-    with cluster_of(values) as cluster:
+    with _cluster(values) as cluster:
         for resource, entries in rules.items():
             out(_shown("Adding ACLs for resource", resource, entries))
             request = api.CreateAclsRequest(
@@ -253,7 +268,7 @@ def _remove(values: Values) -> None:
     from minibroker_protocol.messages import delete_acls as api  # noqa: PLC0415 - one action needs it
 
     rules = _rules(values)
-    with cluster_of(values) as cluster:
+    with _cluster(values) as cluster:
         for resource, entries in rules.items():
             if not _confirmed(values, resource, entries):
                 continue
@@ -293,7 +308,7 @@ def _confirmed(values: Values, resource: _Pattern, entries: set[_Entry]) -> bool
 def _list(values: Values) -> None:
     resources = _resources(values)
     principals = _principals(values, "principal")
-    with cluster_of(values) as cluster:
+    with _cluster(values) as cluster:
         rules = _described(cluster, resources or [_Pattern(ResourceType.ANY, "", PatternType.ANY)])
     for principal in principals or (None,):
         if principal is not None:

@@ -5,6 +5,8 @@ its stream, runs what the module runs inside, and lets a real client produce and
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -83,6 +85,18 @@ def use(port: int) -> None:
     assert message.error() is None
     assert (message.key(), message.value()) == (b"key", b"value")
     consumer.close()
+
+
+def use_inside(box: Box) -> None:
+    """The same from the box's own network, for a broker that advertises localhost:9092."""
+    done = subprocess.run(
+        ["nsenter", "--target", str(box.pid), "--net", sys.executable, "-c", f"from {__name__} import use; use(9092)"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr + box.logs()
 
 
 def wait_for(box: Box, line: str, *streams: str) -> None:
@@ -349,6 +363,79 @@ def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], c
     wait_for(box, "Kafka Server started")
     checked = box.execute(["/bin/sh", "-c", check])
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_ruby_moves_a_script_as_root_and_formats_before_run(boxes: Callable[..., Box]) -> None:
+    path = "/testcontainers-kafka-start.sh"
+    environment = {name: value for name, value in PUBLIC_9093.items() if name != "CLUSTER_ID"}
+    both = {**environment, **{name.replace("KAFKA_", "KAFKA_CFG_", 1): value for name, value in environment.items()}}
+    box = boxes(entrypoint=["/bin/bash", "-c"], command=[loop(path)], environment=both)
+    port = box.publish(9093)
+    script = (
+        "#!/bin/bash\n"
+        f"export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:{port},BROKER://localhost:9092\n"
+        "export KAFKA_CFG_ADVERTISED_LISTENERS=$KAFKA_ADVERTISED_LISTENERS\n"
+        "[ -f /var/lib/kafka/data/meta.properties ] || "
+        "kafka-storage format --config /etc/kafka/kraft/server.properties "
+        "--cluster-id MkU3OEVBNTcwNTJENDM2Qk== --ignore-formatted\n"
+        "exec /etc/confluent/docker/run\n"
+    )
+    box.copy_in("/tmp/start.sh", script, 0o600)
+    for command in (["chmod", "777", "/tmp/start.sh"], ["mv", "/tmp/start.sh", path]):
+        assert box.execute(command, user="0:0").returncode == 0
+    wait_for(box, "Kafka Server started")
+    use(port)
+
+
+def test_elixir_starts_inline_and_asks_two_tools(boxes: Callable[..., Box]) -> None:
+    environment = {
+        **ZOOKEEPER,
+        "KAFKA_LISTENERS": "BROKER://0.0.0.0:9093,OUTSIDE://0.0.0.0:9092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "KAFKA_ADVERTISED_LISTENERS": "BROKER://localhost:9093,OUTSIDE://localhost:9092",
+        "KAFKA_AUTO_CREATE_TOPICS_ENABLE": "false",
+        "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181",
+    }
+    script = (
+        "echo 'clientPort=2181' > zookeeper.properties; zookeeper-server-start zookeeper.properties & "
+        "echo '' > /etc/confluent/docker/ensure; /etc/confluent/docker/run"
+    )
+    box = boxes(command=["sh", "-c", script], environment=environment)
+    for command in (["kafka-topics", "--list"], ["kafka-broker-api-versions"]):
+        asked = [*command, "--bootstrap-server", "localhost:9092"]
+        box.wait_until(lambda asked=asked: box.execute(asked).returncode == 0, command[0])  # type: ignore[misc]
+    use_inside(box)
+
+
+def test_playtika_makes_topics_and_rights_with_tools(boxes: Callable[..., Box]) -> None:
+    environment = {
+        **ZOOKEEPER,
+        "KAFKA_LISTENERS": "PLAINTEXT://0.0.0.0:9092,SASL_PLAINTEXT://0.0.0.0:9095",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092,SASL_PLAINTEXT://localhost:9095",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+        "KAFKA_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_OPTS": "-Djava.security.auth.login.config=/etc/kafka/kafka_server_jaas.conf",
+        "KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer",
+        "KAFKA_ALLOW_EVERYONE_IF_NO_ACL_FOUND": "true",
+        "KAFKA_SUPER_USERS": "User:ANONYMOUS",
+        "KAFKA_ZOOKEEPER_CONNECT": "localhost:2181",
+    }
+    path = "/testcontainers_start.sh"
+    box = boxes(command=["sh", "-c", loop(path)], environment=environment)
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required user_alice='secret';"
+    box.copy_in("/etc/kafka/kafka_server_jaas.conf", f"KafkaServer {{ {login} }};\n", 0o644)
+    box.copy_in(path, "#!/bin/bash\necho '' > /etc/confluent/docker/ensure\n/etc/confluent/docker/run\n", 0o777)
+    zookeeper = "--authorizer-properties zookeeper.connect=localhost:2181"
+    for command in (
+        "cub kafka-ready 1 30 -b localhost:9092",
+        "kafka-topics --create --topic audit --partitions 3 --if-not-exists --bootstrap-server localhost:9092",
+        f"kafka-acls {zookeeper} --add --allow-principal User:alice --producer --topic audit",
+        f"kafka-acls {zookeeper} --add --allow-principal User:alice --consumer --topic audit --group *",
+    ):
+        done = box.execute(command.split())
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}{box.logs()}"
+    use_inside(box)
 
 
 @pytest.mark.parametrize("start", ["/etc/kafka/docker/run", "/etc/confluent/docker/run", None])
