@@ -60,8 +60,8 @@ _REDPANDA = "--redpanda"
 _LOG_LINES = "MINIBROKER_LOG_LINES"
 _HOLD_PORTS = "--hold-ports"
 _FOLLOW = "--follow"
-_LEAD_PATIENCE_S = 15.0
-"""The time in which the container with the broker has to be there; Compose starts all of a file's at once."""
+_LEAD_PATIENCE_S = 10.0
+"""The time in which the container with the broker has to be there, within the start period of the health check."""
 _WRITE_PROPERTIES = "--write-properties"
 _LINK_TOOLS = "--link-tools"
 
