@@ -4,10 +4,11 @@ A test replaces entry point and command, copies files in with their modes and ow
 its stream, runs what the module runs inside, and lets a real client produce and consume in the end.
 """
 
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -85,6 +86,11 @@ def use(port: int) -> None:
     assert message.error() is None
     assert (message.key(), message.value()) == (b"key", b"value")
     consumer.close()
+
+
+def passes(box: Box, command: Sequence[str]) -> bool:
+    """Whether a command inside ends with status 0."""
+    return box.execute(command).returncode == 0
 
 
 def use_inside(box: Box) -> None:
@@ -403,7 +409,7 @@ def test_elixir_starts_inline_and_asks_two_tools(boxes: Callable[..., Box]) -> N
     box = boxes(command=["sh", "-c", script], environment=environment)
     for command in (["kafka-topics", "--list"], ["kafka-broker-api-versions"]):
         asked = [*command, "--bootstrap-server", "localhost:9092"]
-        box.wait_until(lambda asked=asked: box.execute(asked).returncode == 0, command[0])  # type: ignore[misc]
+        box.wait_until(functools.partial(passes, box, asked), command[0])
     use_inside(box)
 
 
