@@ -12,6 +12,7 @@ text { fill: #1f2328 }
 .end { text-anchor: end }
 .middle { text-anchor: middle }
 .bytes { font-family: ui-monospace, monospace; font-size: 11px }
+.output { font-family: ui-monospace, monospace; font-size: 11px; white-space: pre }
 rect { fill: #f6f8fa; stroke: #d1d9e0 }
 .number { fill: #ddf4ff; stroke: none }
 .content { fill: #dafbe1; stroke: none }
