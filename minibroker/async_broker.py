@@ -107,7 +107,7 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def advertised(self) -> list[tuple[str, int]]:
-        """Where clients of the first broker are told to find it, where that is not what they have dialled."""
+        """The advertised address of the first broker, if clients should not use the one that they have connected to."""
         return [each.advertised for each in self._options.listeners if each.advertised is not None]
 
     @property

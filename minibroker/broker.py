@@ -39,7 +39,7 @@ T = TypeVar("T")
 __tracebackhide__ = is_the_callers
 
 _LOOK_AGAIN: Final = 1.0
-"""Seconds after which whoever waits looks whether the broker's thread is still there."""
+"""Seconds after which a waiting thread checks whether the broker's thread is still there."""
 
 
 class Broker(BlockingOperations):

@@ -59,7 +59,7 @@ class Core:
         cluster: the nodes, and who leads what.
         files: the open files of the logs.
         chores: background work, in slices.
-        durability: holds answers until the metadata that they tell of is on disk.
+        durability: holds responses until the metadata that they report is on disk.
         metadata: what was altered at run time, and outlives the run.
         features: the feature levels in force.
         logs: opens, closes, flushes, cleans and checkpoints the logs.

@@ -32,7 +32,7 @@ class BrokerOptions(TypedDict, total=False):
     data_dir: str | os.PathLike[str] | None
     """The directory of the logs; None for a temporary one that is removed with the broker, or with the program."""
     advertise: str | None
-    """HOST:PORT that clients are told; None for the address that they have dialled."""
+    """The advertised HOST:PORT; None for the address that clients have connected to."""
     config: Mapping[str, Setting] | None
     """Broker configuration under Kafka's own names: texts, numbers, True and False, lists of texts.
 
@@ -60,7 +60,7 @@ class BrokerOptions(TypedDict, total=False):
     also_listen: Iterable[str]
     """Further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED.
 
-    Clients that connect there are told ADVERTISED (HOST:PORT), else the address that they have dialled.
+    Clients that connect there get ADVERTISED (HOST:PORT), else the address that they have connected to.
     """
     listeners: str | None
     """Kafka's list NAME://HOST:PORT,..., in the place of `listen` and `advertise`, see docs/security.md.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
-"""Requests that are kept: they are told when a test fails."""
+"""Requests that are kept, for the report of a failed test."""
 _TOLD_REQUESTS: Final = 20
 _BROKER: Final = pytest.StashKey["Broker"]()
 _STARTED: Final = pytest.StashKey["list[Broker]"]()

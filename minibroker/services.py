@@ -86,7 +86,7 @@ class Services:
             self.loggers.restore()
 
     def forget_coordinators(self) -> None:
-        """All groups and transactions are gone. Whoever waits in a group has to ask again who coordinates it."""
+        """All groups and transactions are gone. Clients that wait in a group have to find its coordinator again."""
         if self._has("groups"):
             self.groups.forget_all()
             del self.groups

@@ -137,7 +137,7 @@ def test_no_file_holds_a_path_of_one_machine() -> None:
     "text",
     ["https://pypi" + ".org/simple", "--index" + "-url x", "/ho" + "me/me"],
 )
-def test_the_forbidden_texts_are_recognised(text: str) -> None:
+def test_the_forbidden_texts_are_recognized(text: str) -> None:
     assert any(re.search(pattern, text) for pattern in REGISTRIES + PATHS_OF_ONE_MACHINE)
 
 
@@ -240,7 +240,7 @@ def test_names_tell_what_a_value_is() -> None:
         "match 1:\n    case wanted: pass",
     ],
 )
-def test_vague_names_are_recognised(source: str) -> None:
+def test_vague_names_are_recognized(source: str) -> None:
     assert len(vague_names(source)) == 1
 
 

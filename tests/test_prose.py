@@ -1,4 +1,4 @@
-"""Words that the pages avoid, each with what to write instead, and sentences that are too long to read once."""
+"""Words that pages and code avoid, each with what to write instead, and sentences that are too long to read once."""
 
 import re
 from collections.abc import Iterator
@@ -20,6 +20,14 @@ AVOIDED: Final = {
     r"recogni[s]\w*|initiali[s]\w*|seriali[s]\w*|behaviou\w*|colou\w*|honou\w*": "American spelling",
 }
 
+AVOIDED_IN_CODE: Final = re.compile(
+    r"\b(anew|who(m)?ever|(is|are|was|were|be|been|being) told|what (there is|cannot be)|dialled"
+    r"|(behavi|col|fav|hon|neighb)our\w*|(recogni|initiali|seriali|normali|organi)s(e|ed|es|ing|ation))\b",
+    re.IGNORECASE,
+)
+"""In docstrings, comments, messages and names: for "is told" write gets, or called with."""
+ROOMS: Final = ("benchmarks", "clients", "docker", "minibroker", "minibroker_tools", "pipeline", "protocol", "storage")
+
 LONGEST: Final = 30
 """The words of a sentence; what stands between backquotes is one."""
 _BLOCKS: Final = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
@@ -40,6 +48,19 @@ def findings(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_no_word_that_readers_stumble_over(page: str) -> None:
     assert findings((ROOT / page).read_text()) == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_code_has_no_word_that_readers_stumble_over(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in sorted((ROOT / room).rglob("*"))
+        if path.suffix in {".css", ".go", ".java", ".js", ".py", ".rs", ".ts"}
+        and not {"node_modules", "target", "vendor"} & set(path.parts)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for match in AVOIDED_IN_CODE.finditer(line)
+    ]
+    assert found == []
 
 
 def long_sentences(text: str) -> Iterator[str]:
@@ -69,6 +90,11 @@ def test_long_sentences_are_found() -> None:
 )
 def test_words_to_avoid_are_found(text: str) -> None:
     assert findings(text)
+
+
+@pytest.mark.parametrize("text", ["# made anew", '"""Tell whoever waits."""', "colour = 1", "clients are told so"])
+def test_words_to_avoid_are_found_in_code(text: str) -> None:
+    assert AVOIDED_IN_CODE.search(text)
 
 
 def test_names_in_code_may_have_any_word() -> None:

@@ -36,7 +36,7 @@ type Error struct {
 	Status int
 	// Code is a word for programs: bad_request, not_found, conflict, timeout, unexpected ...
 	Code string
-	// Message is a sentence for people. After a wait in vain it tells what there is instead.
+	// Message is a sentence for people. After a wait in vain it has the present state.
 	Message string
 	body    []byte
 }

@@ -10,5 +10,5 @@ def open_browser(url: str, token: str | None) -> None:
     if token is not None:
         path = url if urlsplit(url).path else f"{url}/"
         url = f"{path}{'&' if urlsplit(url).query else '?'}{urlencode({'token': token})}"
-    # Some browsers keep whoever has started them waiting.
+    # Some browsers block the process that has started them.
     threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()

@@ -21,7 +21,7 @@ from minibroker.support.advice import LOGGER as ADVICE
 from minibroker.support.advice import about_advertised
 
 if TYPE_CHECKING:
-    # Most starts tell of no requests.
+    # Most runs print no requests.
     from minibroker.inspection.journal import Entry
 
 FORMATS: Final = ("text", "json")
@@ -35,7 +35,7 @@ class Console:
 
     Args:
         log_format: one of `FORMATS`.
-        verbose: also tell requests, and why connections were closed.
+        verbose: also print requests, and why connections were closed.
     """
 
     def __init__(self, log_format: str, *, verbose: bool) -> None:
@@ -77,7 +77,7 @@ class Console:
         return self._has_banner and sys.stderr.isatty()
 
     def greet(self, rows: dict[str, str]) -> None:
-        """Tell people at a terminal what to connect to; programs that read stderr are told nothing."""
+        """Print at a terminal how to connect; programs that read stderr get nothing."""
         if self.has_reader:
             sys.stderr.write(banner(rows))
 

@@ -61,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def size(text: str) -> int:
-    """A number of bytes; argparse tells the function's name in its refusals."""
+    """A number of bytes; argparse prints the function's name in its errors."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not above 0")
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
             sound = _explain(options, dump_options, out) if options.explain else _dump(options, dump_options, out)
             out.flush()
         except BrokenPipeError:
-            _discard_output()  # whoever read this has seen enough
+            _discard_output()  # the reader has closed the pipe
             return _SOUND
         except KeyboardInterrupt:
             return _INTERRUPTED

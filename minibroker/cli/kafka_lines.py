@@ -1,4 +1,4 @@
-"""Lines of Kafka's log by which programs recognise a broker that has started, for `MINIBROKER_LOG_LINES=kafka`.
+"""Lines of Kafka's log by which programs recognize a broker that has started, for `MINIBROKER_LOG_LINES=kafka`.
 
 Testcontainers and Compose files wait for these lines in a container's output, each module and version for another one.
 They are written once clients can connect, in the order of Kafka 3.9 (`BrokerServer`, `KafkaRaftServer`), behind the
@@ -32,7 +32,7 @@ def write_broker_lines(node_id: int, listeners: Iterable[tuple[str, str]]) -> No
 
 
 def write_redpanda_lines(listeners: Iterable[tuple[str, str]]) -> None:
-    """Write the lines by which programs recognise a Redpanda that has started."""
+    """Write the lines by which programs recognize a Redpanda that has started."""
     addresses = ", ".join(f"{{{name}:{address}}}" for name, address in listeners)
     _write(
         f"INFO  redpanda::main - application.cc - Started Kafka API server listening at {addresses}",

@@ -154,7 +154,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     stop = _stop_event(with_stdin=options.stop_with_stdin)
     ready_file = options.ready_file
     if ready_file:
-        _remove(ready_file)  # an old one would tell that a broker is ready which is only starting
+        _remove(ready_file)  # an old one would say "ready" while the broker starts
     broker.twin.owns_loop = True
     try:
         ports = (
@@ -260,7 +260,7 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
 
 
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
-    """Show the page to whoever sits at a terminal."""
+    """Open the page if standard error is a terminal."""
     if options.browser and not options.terminal and console.has_reader:
         from minibroker.cli.browser import open_browser  # noqa: PLC0415 - only `lab` opens one
 
@@ -322,7 +322,7 @@ def _install(services: "Services", faults: "list[Fault]") -> None:
 
 def _watch(services: "Services") -> None:
     from minibroker.cli.console import tell_request  # noqa: PLC0415 - as above
-    from minibroker.faults.observer import watch_requests  # noqa: PLC0415 - most runs tell of none
+    from minibroker.faults.observer import watch_requests  # noqa: PLC0415 - most runs print no requests
 
     watch_requests(services, tell_request)
 

@@ -1,6 +1,6 @@
 """Adoption of partition directories that the topics file does not name, such as those of an Apache Kafka.
 
-They tell a topic's name, id, partitions and leader epochs, but not its configuration.
+They have a topic's name, id, partitions and leader epochs, but not its configuration.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Adopted(NamedTuple):
-    """A topic that only its directories tell of; `leader_epochs` has one for each partition."""
+    """A topic that is known by its directories only; `leader_epochs` has one for each partition."""
 
     name: str
     topic_id: bytes

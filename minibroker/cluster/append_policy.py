@@ -1,6 +1,6 @@
 """The append policy of a topic: what its configuration demands of records beyond a valid batch.
 
-Most topics ask nothing: their batches are appended as they came. For the others the policy tells the log validator
+Most topics ask nothing: their batches are appended as they came. For the others the policy gives the log validator
 which message format, codec and timestamps the log holds.
 """
 

@@ -66,6 +66,6 @@ def _python_name(name: str) -> str:
 
 
 def _level_name(logger: logging.Logger) -> str:
-    """The name of a logger's level, or of the next one that tells no less."""
+    """The name of a logger's level, or of the next one that logs no less."""
     number = logger.getEffectiveLevel()
     return min((level for level in LEVELS if LEVELS[level] >= number), key=LEVELS.__getitem__, default="FATAL")

@@ -65,13 +65,13 @@ class Cluster:
         nodes: by node id, which count up from that of the first.
         first: the node with the lowest id.
         is_single: there is only one node, however often it is stopped.
-        controller: the one that clients are told of; None while no node is up.
+        controller: the one in responses to clients; None while no node is up.
         controller_epoch: counts the controllers that there have been.
         topics: whose partitions they keep; set once these are read.
         first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
-        on_leader_moved: is told of each partition that has another leader, or none any more.
+        on_leader_moved: called with each partition that has another leader, or none any more.
         settle_version: counts what changes where `settle` puts a partition.
-        unregistered: the ids of nodes that the cluster has been told to forget, until they are started again.
+        unregistered: the ids of nodes that UnregisterBroker has removed, until they are started again.
     """
 
     def __init__(
@@ -344,7 +344,7 @@ class Cluster:
         return self._is_noted
 
     def _tell(self) -> None:
-        """Tell those who wait for partitions that have moved."""
+        """Call the listeners of partitions that have moved."""
         moved, self._moved = self._moved, []
         for partition in moved:
             self.on_leader_moved(partition)

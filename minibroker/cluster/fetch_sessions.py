@@ -57,7 +57,7 @@ class TopicIds(Protocol):
 
 
 class CachedPartition:
-    """A partition in a session: what to fetch, and what the consumer was last told."""
+    """A partition in a session: the request for it, and the last response to the consumer."""
 
     __slots__ = ("high_watermark", "log_start_offset", "request")
 
@@ -67,16 +67,16 @@ class CachedPartition:
         self.log_start_offset: int = _UNKNOWN
 
     def forget(self) -> None:
-        """The consumer was told nothing of it."""
+        """No response to the consumer had it yet."""
         self.high_watermark = _UNKNOWN
 
     def note(self, data: PartitionData) -> bool:
-        """Remember what `data` tells.
+        """Remember the numbers in `data`.
 
-        Returns whether it tells anything new (`CachedPartition.maybeUpdateResponseData`).
+        Returns whether any of them is new (`CachedPartition.maybeUpdateResponseData`).
         """
         news = data.high_watermark != self.high_watermark or data.log_start_offset != self.log_start_offset
-        # After an error nothing counts as told, so that the consumer hears of its end as well.
+        # After an error all counts as new, so that the consumer hears of its end as well.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return news or data.error_code != 0 or has_records(data)

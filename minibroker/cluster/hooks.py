@@ -26,7 +26,7 @@ class Hook(Generic[P]):
         self._subscribers.append(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Tell all subscribers."""
+        """Call all subscribers."""
         for each in self._subscribers:
             each(*args, **kwargs)
 
@@ -44,7 +44,7 @@ class SteppedHook(Generic[P]):
         self._subscribers.append(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Steps[None]:
-        """Tell all subscribers."""
+        """Call all subscribers."""
         for each in self._subscribers:
             yield from each(*args, **kwargs)
 

@@ -1,6 +1,6 @@
 """Listener lists (`listeners`, `advertised.listeners`): protocols and addresses of a process's brokers.
 
-A listener has a name, a security protocol and an address on each broker. Who comes by a listener is told its addresses
+A listener has a name, a security protocol and an address on each broker. A client of a listener gets its addresses
 and no other's.
 """
 
@@ -20,7 +20,7 @@ _LAST_PORT: Final = 65_535
 
 
 class ListenerError(ValueError):
-    """A listener list that cannot be honoured. The message names it and the entry."""
+    """An invalid list of listeners. The message names it and the entry."""
 
 
 class Listener(NamedTuple):
@@ -38,7 +38,7 @@ class ServedListener(NamedTuple):
         protocol: one of `PROTOCOLS`.
         host: to bind; never empty.
         port: 0 for a free one.
-        advertised: (host, port) that clients are told; None for what they have dialled.
+        advertised: (host, port) that clients get; None for the address that they have connected to.
     """
 
     name: str

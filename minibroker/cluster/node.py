@@ -30,10 +30,10 @@ class Listener(Protocol):
 
 
 class ListenerEndpoint:
-    """One of a broker's listeners, as clients are told of it.
+    """One of a broker's listeners, as clients see it.
 
     Attributes:
-        advertised: (host, port) at which clients are told to find it; None for `port` where they have dialled.
+        advertised: (host, port) that clients get; None for `port` at the host that they have connected to.
         given: `advertised` at the start, before it was altered.
         port: what it listens on; 0 before it does.
     """
@@ -65,10 +65,10 @@ class Node:
         self._slots = session_slots
         self.fetch_sessions = FetchSessionCache(session_slots)
 
-    def address(self, listener: str, dialled: tuple[str, int]) -> tuple[str, int]:
-        """(host, port) for a client that has found another node of this cluster at `dialled`, by that listener."""
+    def address(self, listener: str, dialed: tuple[str, int]) -> tuple[str, int]:
+        """(host, port) for a client that has found another node of this cluster at `dialed`, by that listener."""
         endpoint = self.endpoints.get(listener)
-        return (dialled[0], 0) if endpoint is None else endpoint.advertised or (dialled[0], endpoint.port)
+        return (dialed[0], 0) if endpoint is None else endpoint.advertised or (dialed[0], endpoint.port)
 
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Take addresses by the names of listeners; a listener without one advertises what it did at the start."""

@@ -154,7 +154,7 @@ class Partition:
         self._count_isr()
 
     def describe(self, cluster: Cluster) -> MetadataResponsePartition:
-        """The partition as Metadata tells it."""
+        """The partition in a response to Metadata."""
         leader = self.leader
         return MetadataResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader is None else ErrorCode.NONE,

@@ -5,7 +5,7 @@
 
 Up to 3.2 a release is one with ZooKeeper, from 3.3 on one with KRaft, as most are that run. The histories of the routes
 are compared with `ApiKeys` of each release; for what goes between the brokers of 0.8.2 with its `RequestKeys`. Client
-metrics (71 and 72) are told as long as somebody wants any.
+metrics (71 and 72) are listed while a subscription wants any.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _FEATURES: Final[Mapping[str, str]] = {
 _FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
 """Features that were off in new clusters at first, and the first release with them on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
-"""It tells its clients that it serves Produce from version 0 on, without which some would not start, but does not."""
+"""It lists Produce from version 0 on but does not serve all of them: without this some clients would not start."""
 
 
 class ReleaseError(ValueError):

@@ -44,7 +44,7 @@ PRODUCER_ID_BLOCK: Final = 1000
 _FIRST_PRODUCER_ID_BESIDE_OTHERS: Final = 1 << 32
 """In a directory of a Kafka, which has given out small ids: its logs may know their sequence numbers still."""
 _CONFIGS_OF_ADOPTED: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-"""No directory tells its topic's configuration; what may have been meant to stay must not go by our defaults."""
+"""No directory has its topic's configuration; our defaults must not delete records that should stay."""
 _CONFIGS_OF_ADOPTED_COMPACTED: Final = {"cleanup.policy": "compact", "compression.type": "producer"}
 """But two of Kafka's own topics are always compacted, and must be or they grow without end."""
 _logger = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def changed(self) -> None:
-        """Something that Metadata tells of the partitions has changed."""
+        """Something about the partitions in Metadata has changed."""
         self._described = []
         self.line = None
 
@@ -133,7 +133,7 @@ class Topic:
         return 0 if len(self._described) == len(self.partitions) else len(self.partitions)
 
     def describing(self, cluster: Cluster) -> Steps[list[MetadataResponsePartition]]:
-        """The partitions as Metadata tells them; built once per change, since clients ask again and again."""
+        """The partitions in a response to Metadata; built once per change, since clients ask again and again."""
         if not self.undescribed:
             return self._described
         before = self._described

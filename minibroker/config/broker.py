@@ -192,7 +192,7 @@ class BrokerConfig(ConfigValues):
         return BrokerConfig({**self.given, **(given or {})}, self.unknown, run_time)
 
     def become(self, other: "BrokerConfig") -> None:
-        """Take the values of another one: whoever holds this one sees them from now on."""
+        """Take the values of another one: holders of this one see them from now on."""
         for name in ("_values", *self.__slots__):
             setattr(self, name, getattr(other, name))
 
@@ -216,7 +216,7 @@ class BrokerConfig(ConfigValues):
         return found + [
             f"{name}: {text} is a Java class, which cannot be run here"
             for name, key in classes.items()
-            if not key.honoured and (text := self.given[name]) and text != key.default
+            if not key.honored and (text := self.given[name]) and text != key.default
         ]
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
@@ -232,7 +232,7 @@ class BrokerConfig(ConfigValues):
         ]
 
     def entries(self) -> list[ConfigEntry]:
-        """Tell the whole configuration, in the order of the table, but for internal keys that were not given."""
+        """Return the whole configuration, in the order of the table, but for internal keys that were not given."""
         return [self.entry(name) for name, key in self.keys.items() if not key.is_internal or name in self.given]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
@@ -295,7 +295,7 @@ def _hint(name: str) -> str:
 
 
 def timestamp_limits(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
-    """Tell the topic keys `message.timestamp.before.max.ms` and `.after.max.ms` where they are left to the older key.
+    """Return the topic keys `message.timestamp.before.max.ms` and `.after.max.ms` where they are left to the older key.
 
     While one of them has its default, `message.timestamp.difference.max.ms` stands in for it (KIP-937).
     """

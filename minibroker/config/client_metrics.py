@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.config.keys import HONOURED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
+from minibroker.config.keys import HONORED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker.support.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
@@ -26,11 +26,11 @@ MATCHED: Final = (
 
 # fmt: off
 CLIENT_METRICS_KEYS = by_name((
-    ConfigKey(_INTERVAL, INT, DEFAULT_INTERVAL_MS, Range(100, _HOUR_MS), MEDIUM, HONOURED,
+    ConfigKey(_INTERVAL, INT, DEFAULT_INTERVAL_MS, Range(100, _HOUR_MS), MEDIUM, HONORED,
               "How often clients send their metrics."),
-    ConfigKey(_MATCH, LIST, [], None, MEDIUM, HONOURED,
+    ConfigKey(_MATCH, LIST, [], None, MEDIUM, HONORED,
               "Which clients are asked, as name=regular expression,...; without any, all of them."),
-    ConfigKey(_METRICS, LIST, [], None, MEDIUM, HONOURED,
+    ConfigKey(_METRICS, LIST, [], None, MEDIUM, HONORED,
               "The metrics that are asked for, by prefixes of their names; * is all of them."),
 ))
 # fmt: on

@@ -13,8 +13,8 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-# What a row says of `ConfigKey.honoured`.
-HONOURED = True
+# What a row says of `ConfigKey.honored`.
+HONORED = True
 REPORTED = False
 
 # Java's String.trim() and the \s of its regular expressions, which are both narrower than Python's idea of white space.
@@ -252,10 +252,10 @@ KAFKA_VERSIONS = KafkaVersion()
 class ConfigKey(NamedTuple):
     """One row of a table of configuration keys.
 
-    `default` is typed (None is Kafka's null), `allowed` is None where every value of the type will do, `honoured` tells
+    `default` is typed (None is Kafka's null), `allowed` is None where every value of the type will do, `honored` says
     a key that minibroker acts on from one that it accepts and reports only. `synonyms` are, for a topic key, the broker
     keys that give it its default, each with the factor from its unit to the topic key's. The first that is set wins;
-    the last always has a value. `is_internal` is what Kafka tells nobody of who has not set it.
+    the last always has a value. `is_internal` marks keys that Kafka does not list unless they are set.
     """
 
     name: str
@@ -263,7 +263,7 @@ class ConfigKey(NamedTuple):
     default: ConfigValue
     allowed: Validator | None
     importance: Importance
-    honoured: bool
+    honored: bool
     documentation: str
     synonyms: tuple[tuple[str, int], ...] = ()
     is_internal: bool = False

@@ -73,8 +73,8 @@ def render() -> str:
 
 
 def _counts_at_once(key: ConfigKey) -> bool:
-    """Does it change something when it is altered? Others are kept, and told to who asks."""
-    return key.honoured and key.name in ALTERABLE - PER_BROKER
+    """Does it change something when it is altered? Others are kept and returned."""
+    return key.honored and key.name in ALTERABLE - PER_BROKER
 
 
 def _with_synonyms(keys: Iterable[ConfigKey]) -> str:
@@ -90,7 +90,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _row(key: ConfigKey) -> tuple[str, ...]:
-    name = f"**`{key.name}`**" if key.honoured else f"`{key.name}`"
+    name = f"**`{key.name}`**" if key.honored else f"`{key.name}`"
     default = key.text(key.default)
     allowed = "" if key.allowed is None else str(key.allowed)
     shown = "null" if default is None else f"`{default}`" if default else "empty"

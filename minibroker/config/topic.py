@@ -41,7 +41,7 @@ class TopicConfig(ConfigValues):
         self.broker = broker
 
     def entries(self) -> list[ConfigEntry]:
-        """Tell the whole configuration, in the order of the table."""
+        """Return the whole configuration, in the order of the table."""
         # Every answer to CreateTopics has them, so what topics share is worked out once.
         shared = self.broker.topic_entries
         if not shared:

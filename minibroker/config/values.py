@@ -21,7 +21,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigEntry(NamedTuple):
-    """A key as DescribeConfigs and CreateTopics (v5) tell it, or a setting that its value could have come from.
+    """A key as DescribeConfigs and CreateTopics (v5) return it, or a setting that its value could have come from.
 
     `value` is None for null and for passwords, and only those are sensitive.
     """
@@ -96,12 +96,12 @@ class ConfigValues:
         return TypeError(f"{name} is {kind}, ask for it with another getter")
 
     def entry(self, name: str) -> ConfigEntry:
-        """Tell the value of one key and where it came from."""
+        """Return the value of one key and where it came from."""
         is_sensitive = self.keys[name].type is ConfigType.PASSWORD
         return ConfigEntry(name, self.value_text(name), self.value_source(name), is_sensitive)
 
     def entries(self) -> list[ConfigEntry]:
-        """Tell the whole configuration, in the order of the table."""
+        """Return the whole configuration, in the order of the table."""
         return [self.entry(name) for name in self.keys]
 
     def value_text(self, name: str) -> str | None:
@@ -109,7 +109,7 @@ class ConfigValues:
         return self.keys[name].text(self._values[name])
 
     def value_source(self, name: str) -> ConfigSource:
-        """Tell where the value came from, as DescribeConfigs does: the source of the first synonym."""
+        """Return where the value came from, as DescribeConfigs does: the source of the first synonym."""
         synonyms = self.value_synonyms(name)
         return synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
 

@@ -116,7 +116,7 @@ def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener
 
 
 def advertised_list(configs: Mapping[str, str]) -> str:
-    """The list of what clients are told."""
+    """The list of advertised listeners."""
     return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
 
 
@@ -202,7 +202,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
 def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """Derive the options of `minibroker serve`, and the settings that must not be among them.
 
-    Raises ListenerError for a variable that cannot be honoured, OSError or ValueError for a file that cannot be read.
+    Raises ListenerError for an invalid variable, OSError or ValueError for a file that cannot be read.
     """
     return _serve_options(vendors.translate(environment, _warn))
 

@@ -48,7 +48,7 @@ def reachable(listen: str) -> tuple[str, int]:
 
 
 def _check_tls(connection: socket.socket) -> None:
-    """Shake hands. A client without a certificate may get no further, and what it is told then is an answer, too."""
+    """Shake hands. A client without a certificate may get no further; the alert that it gets is an answer, too."""
     import ssl  # noqa: PLC0415 - most containers speak plaintext
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -36,7 +36,7 @@ class _Listener(NamedTuple):
 
 
 def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callable[[str], None]) -> dict[str, str]:
-    """The variables that start the same broker. ValueError and OSError for what cannot be read."""
+    """The variables that start the same broker. ValueError and OSError for unreadable files."""
     options = _options(arguments)
     node, cluster = _read(NODE_CONFIG), _read(BOOTSTRAP_CONFIG)
     settings: dict[str, Any] = {**cluster, **_section(node, "redpanda")}

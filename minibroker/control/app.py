@@ -1,4 +1,4 @@
-"""The control plane as an ASGI application: its routes, and the OpenAPI document that tells of them."""
+"""The control plane as an ASGI application: its routes, and the OpenAPI document about them."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ _PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def make_app(remote: Remote | None) -> FastAPI:
-    """The application; without a broker it can only tell of itself."""
+    """The application; without a broker it only has its OpenAPI document."""
     app = FastAPI(
         title="minibroker",
         version=__version__,
@@ -48,7 +48,7 @@ def make_app(remote: Remote | None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # curl does not follow, and nothing would have been done
         responses=_PROBLEMS,
-        # Tells of the token; `Guard` asks for it.
+        # Documents the token; `Guard` requires it.
         dependencies=[
             Depends(HTTPBearer(auto_error=False, description="Where the broker was given a token.")),
             Depends(refuse_unknown_parameters),

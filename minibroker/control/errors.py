@@ -48,7 +48,7 @@ _WORDS: Final = {
 
 
 def problem(status: int, message: str, word: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """An answer that tells what was wrong."""
+    """A response that names the mistake."""
     body = json.dumps({"error": word or _WORDS.get(status, "error"), "message": message})  # ASCII, whatever was asked
     return Response(body, status, headers=headers, media_type="application/json")
 

@@ -2,7 +2,7 @@
 
 With a token: who has it. Without one, which is on the loopback interface alone: programs, but not web pages. A page in
 a browser on this machine can send requests there, too: under a name of its own that leads to 127.0.0.1 (DNS rebinding),
-which the Host header tells, or to the address itself, which the Origin header tells.
+as the Host header says, or to the address itself, as the Origin header says.
 """
 
 import hmac
@@ -24,7 +24,7 @@ class Guard:
 
     Args:
         token: None for none.
-        host: the one that was listened on; it may be dialled by this name.
+        host: the one in `--control`; clients may use this name.
     """
 
     def __init__(self, app: ASGIApp, token: str | None, host: str) -> None:

@@ -31,7 +31,7 @@ _PATIENCE_S: Final = 2
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that ends when it is told, not when it looks the next time."""
+    """uvicorn that stops at once, not at its next periodic check."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -104,7 +104,7 @@ class ControlPlane:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Answer whoever waits, and serve no more. On the broker's loop, which goes on meanwhile."""
+        """Answer the requests that wait, and serve no more. On the broker's loop, which goes on meanwhile."""
         if self._thread is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._end, self._thread)
             self._thread = None
@@ -118,7 +118,7 @@ class ControlPlane:
         thread.join()
 
     def give_up(self) -> None:
-        """Answer whoever waits, and serve no more. On the server's loop."""
+        """Answer the requests that wait, and serve no more. On the server's loop."""
         assert self._server is not None
         if self._remote is not None:
             self._remote.stop()

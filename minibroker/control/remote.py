@@ -53,7 +53,7 @@ class Remote:
             self._pending.discard(future)
 
     def stop(self) -> None:
-        """Answer whoever still waits that the broker stops. On the control plane's thread."""
+        """Answer the requests that still wait: the broker stops. On the control plane's thread."""
         self._stopped = True
         for future in tuple(self._pending):
             future.cancel()

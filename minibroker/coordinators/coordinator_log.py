@@ -261,7 +261,7 @@ class CoordinatorLog:
         """All batches of a partition from its start to where it ends now, about a megabyte at a time.
 
         Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
-        StorageError, OSError or DecodeError for what cannot be read.
+        StorageError, OSError or DecodeError for an unreadable log.
         """
         topic = self.topic
         place = topic.partition(partition) if topic is not None else None

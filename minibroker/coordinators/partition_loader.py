@@ -1,7 +1,7 @@
 """Loading of a coordinator topic's partitions.
 
 A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps
-while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+while clients get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
@@ -52,7 +52,7 @@ class PartitionLoader(Generic[R]):
 
     Args:
         make_replay: begins the replay of a partition, which it is given the name of.
-        on_loaded: is told of each partition that has been replayed, and what came of it.
+        on_loaded: called with each partition that was replayed, and the result.
         on_topic_lost: is called when the topic was deleted, and all that was loaded is void.
     """
 

@@ -1,1 +1,1 @@
-"""Faults as data: what a broker does wrong on purpose, for whom and how often. `docs/faults.md` tells users."""
+"""Faults as data: wrong answers on purpose, with the requests that they hit and their limits. See `docs/faults.md`."""

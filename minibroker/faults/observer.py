@@ -129,7 +129,7 @@ class RequestObserver:
     Attributes:
         journal: None while none is kept.
         faults: None while there are none.
-        watcher: told of each request that is over.
+        watcher: called with each request that is over.
         history: of the metadata, while a fault answers with what it was.
     """
 

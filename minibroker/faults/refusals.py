@@ -64,7 +64,7 @@ def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
 def _refuse_metadata(
     fault: Fault, endpoint: Endpoint, request: Any, call: Call, serve: Serve
 ) -> Steps[tuple[Any, bool]]:
-    """The brokers are told all the same, or the client would not know whom to ask again."""
+    """The response still names the brokers, or the client would not know where to ask again."""
     code, names = cast("ErrorCode", fault.error), endpoint.names
     if fault.partition is not None:
         response = yield from result_of(serve(request))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _VERSION = 12
 _NOWHERE = ("", 0)
-"""Where a client of the past has dialled: nobody knows; the one that asks is told what it would be told today."""
+"""The address of an earlier connection is unknown, so the client gets the one of today."""
 
 
 class MetadataHistory:

@@ -75,7 +75,7 @@ class _Search(DelayedResponse):
 
     def _go_on(self, found: dict[str, frozenset[str]]) -> None:
         self._addresses.update(found)
-        # A host may be known at once, before anybody can be told.
+        # A host may be known at once, before a response is possible.
         self._call.core.call_soon(self._alter)
 
     def _alter(self) -> None:
@@ -105,7 +105,7 @@ class _Search(DelayedResponse):
         )
 
     def cancel(self) -> None:
-        """Alter what was asked for all the same, but tell nobody."""
+        """Make the changes all the same, without a response."""
         self._is_gone = True
 
 

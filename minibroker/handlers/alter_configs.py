@@ -1,4 +1,4 @@
-"""AlterConfigs: whole configurations in the place of what there is, each resource with its own outcome.
+"""AlterConfigs: whole configurations instead of the present ones, each resource with its own outcome.
 
 Versions 0-2. What is not named goes back to its default. Topics, brokers (an empty name for all of them), client
 metrics and groups; what may be set, and with which error, is as in IncrementalAlterConfigs. Loggers are refused with

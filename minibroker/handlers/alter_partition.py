@@ -1,6 +1,6 @@
 """AlterPartition: refused, as what no broker of this cluster has sent.
 
-Versions 0-3. The nodes of this cluster need not ask each other, so whoever asks is none of them: STALE_BROKER_EPOCH,
+Versions 0-3. The nodes of this cluster need not ask each other, so a client that asks is none: STALE_BROKER_EPOCH,
 with which a Kafka controller answers a broker that is not registered with the epoch that it says.
 """
 

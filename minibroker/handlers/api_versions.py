@@ -1,14 +1,14 @@
-"""ApiVersions: the dispatch table, told to clients.
+"""ApiVersions: the dispatch table, for clients.
 
 Versions 0-5. A higher version is answered in the form of version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions itself (KIP-511), so that the client can ask again. From version 3 on the client's software name and
 version must look like names, otherwise INVALID_REQUEST. A client of version 5 may say which cluster and node it means
 to talk to; if it has reached another one, it is to bootstrap again (REBOOTSTRAP_REQUIRED, KIP-1242).
 
-The APIs of client metrics are told while somebody has subscribed to any: clients that are told of them ask, and some
-log that they have. Kafka tells of them while it has a plugin that takes them.
+The APIs of client metrics are listed while there is a subscription: clients that see them ask, and some
+log that they have. Kafka lists them while it has a plugin that takes them.
 
-Feature levels are told from version 3 on; those that can be turned off, whose first level is 0, are told as supported
+Feature levels are in versions from 3 on; those that can be turned off, whose first level is 0, count as supported
 from version 4 on only, since older Java clients cannot read them (KIP-1022).
 """
 
@@ -81,7 +81,7 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
 
 
 def refuse(_request: ApiVersionsRequest, _version: int, code: ErrorCode) -> ApiVersionsResponse:
-    """A client that asks in an unknown version is told the versions in which it may ask (KIP-511)."""
+    """The response to an unknown version has the versions in which a client may ask (KIP-511)."""
     is_unknown = code is ErrorCode.UNSUPPORTED_VERSION
     own_range = [row for row in _ALL if is_unknown and row.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=code, api_keys=own_range)
@@ -98,7 +98,7 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
 
 
 def _table(call: Call) -> list[ApiVersion]:
-    """All that is in the dispatch table, or what a release tells."""
+    """The versions of the dispatch table, or those of a release."""
     release, configs = call.services.release, call.core.configs
     if release is None:
         table = _ALL

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe: groups of the consumer protocol, what their members read, and what they are to read (KIP-848).
 
-Versions 0-1; from version 1 on it tells which protocol a member speaks (KIP-1099). GROUP_ID_NOT_FOUND for what is no
+Versions 0-1; from version 1 on it has the protocol of each member (KIP-1099). GROUP_ID_NOT_FOUND for what is no
 such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the client may
 not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
 """

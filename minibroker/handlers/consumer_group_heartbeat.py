@@ -61,7 +61,7 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupH
 
 
 def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:
-    """Raise GroupRefusedError for what cannot be meant."""
+    """Raise GroupRefusedError for an invalid request."""
     epoch = request.member_epoch
     wrong = None
     if not request.group_id:

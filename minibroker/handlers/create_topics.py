@@ -49,7 +49,7 @@ _FIRST_STRICT: Final = 6
 
 NAMES: Final = topics_at("topics.name")
 NEEDS: Final = asked_by_handler(
-    "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to be told its configuration"
+    "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to get its configuration"
 )
 IN_ORDER: Final = True
 REFUSAL: Final = Refusal({"configs": []})

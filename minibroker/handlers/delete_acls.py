@@ -1,7 +1,7 @@
 """DeleteAcls: remove the rules that filters find (KIP-140, KIP-290).
 
 Versions 0-3. SECURITY_DISABLED without an authorizer. A filter for what is not known is INVALID_REQUEST, with Kafka's
-reason, and one with a number 0 closes the connection. Each filter tells what it has found, also what another one has
+reason, and one with a number 0 closes the connection. Each filter returns what it has found, also what another one has
 removed.
 """
 

@@ -35,7 +35,7 @@ _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
 
 NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
-NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to be told its name")
+NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to get its name")
 IN_ORDER: Final = True
 
 

@@ -24,7 +24,7 @@ NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
 def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsResponse]:
-    """Tell the rules."""
+    """Return the rules."""
     if 0 in {
         request.resource_type_filter,
         request.pattern_type_filter,

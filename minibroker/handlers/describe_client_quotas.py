@@ -39,7 +39,7 @@ REFUSAL: Final = Refusal({"entries": None})
 
 
 def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeClientQuotasResponse]:
-    """Tell what the filter finds."""
+    """Return the quotas that match the filter."""
     try:
         _check(request.components)
     except _FilterError as error:

@@ -1,9 +1,9 @@
 """DescribeCluster: the brokers that are up, and which of them is the controller (KIP-700).
 
 Versions 0-2. From version 1 on a client says what it believes to have reached: every node here is a broker, and who
-asks for controllers is told MISMATCHED_ENDPOINT_TYPE, or UNSUPPORTED_ENDPOINT_TYPE for what is neither (KIP-919). From
-version 2 on brokers that are down are told as well, as fenced, if the client wants to know (KIP-1073). Kafka names a
-broker at random as the controller, which passes on what comes to it; here it is the one that Metadata tells, too.
+asks for controllers gets MISMATCHED_ENDPOINT_TYPE, or UNSUPPORTED_ENDPOINT_TYPE for what is neither (KIP-919). From
+version 2 on brokers that are down are listed as fenced, if the client wants to know (KIP-1073). Kafka names a
+broker at random as the controller, which passes on what comes to it; here it is the one in Metadata, too.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 _NOT_ASKED: Final = -(2**31)
 
-NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, to be told what may be done to it")
+NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, to get the authorized operations")
 
 REPEAT: Final = SameRequest
 

@@ -4,7 +4,7 @@ Versions 0-4: synonyms from 1, types and documentation from 3. A broker describe
 was altered for all brokers (an empty name). INVALID_REQUEST for other brokers, UNKNOWN_TOPIC_OR_PARTITION and
 INVALID_TOPIC_EXCEPTION; a type that does not exist makes the whole request INVALID_REQUEST. Documentation is in our own
 words. A broker's configuration has the keys of `docs/configuration.md`, and those that it was given beside them.
-In version 0 `is_default` tells what was set from what was not; Kafka 3.9 has left it false for all.
+In version 0 `is_default` separates set keys from others; Kafka 3.9 has left it false for all.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Versions 0-3. Everybody sees the tokens that he owns or may renew; those of others take DESCRIBE of the token or
 DESCRIBE_TOKENS of its owner. An empty list of owners has no tokens, null has those of all. Errors are those of
-CreateDelegationToken. Deviation: tokens that have ended are not told, while Kafka tells them until it removes them.
+CreateDelegationToken. Deviation: expired tokens are not returned, while Kafka returns them until it removes them.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ NEEDS: Final = asked_by_handler(
 
 
 def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[DescribeDelegationTokenResponse]:
-    """Tell tokens."""
+    """Return the tokens."""
     tokens = call.services.security.tokens
     if not may_ask(call):
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])

@@ -1,8 +1,8 @@
 """DescribeGroups: the state and the members of groups.
 
 Versions 0-6: instance ids from version 4 on. A group that is not known is described as Dead, without an error before
-version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What members offer and were given is told of stable groups
-only. From version 3 on a client that asks is told what it may do to the groups.
+version 6 and as GROUP_ID_NOT_FOUND from there on (KIP-1043). What members offer and were given is returned for stable
+groups only. From version 3 on a client can ask for its authorized operations.
 """
 
 from typing import Final

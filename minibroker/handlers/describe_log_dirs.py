@@ -1,9 +1,9 @@
 """DescribeLogDirs: where the replicas of a broker are, and how many bytes they take (KIP-113).
 
-Versions 0-5. There is one log directory, the data directory, which all brokers of a cluster share; each tells of the
+Versions 0-5. There is one log directory, the data directory, which all brokers of a cluster share; each returns the
 partitions that it keeps. A partition that it does not keep, or that there is not, is left out, as in Kafka. A size is
 that of the log's segments without their indexes. Nothing lags behind and nothing is moved between directories. From
-version 4 on the bytes of the volume are told, too (KIP-827). The directory is never cordoned (version 5, KIP-1066).
+version 4 on the response has the bytes of the volume (KIP-827). The directory is never cordoned (version 5, KIP-1066).
 """
 
 import os

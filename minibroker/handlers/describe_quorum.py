@@ -1,9 +1,9 @@
 """DescribeQuorum: the quorum that keeps the cluster's metadata (KIP-595, KIP-836, KIP-853).
 
-Versions 0-2. There is no metadata log, and what there is instead has one copy: the controller is told as the only
+Versions 0-2. There is no metadata log. The state instead of it has one copy: the controller is named as the only
 voter and the leader of `__cluster_metadata`, the brokers beside it that are up as observers that have all of it.
 Offsets grow as in an idle Kafka, which writes a record every half a second. In place of a controller's listener
-version 2 tells the broker's. UNKNOWN_TOPIC_OR_PARTITION for each partition if a request asks for any other than
+version 2 has the broker's. UNKNOWN_TOPIC_OR_PARTITION for each partition if a request asks for any other than
 partition 0 of that topic.
 """
 

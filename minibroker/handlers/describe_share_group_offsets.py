@@ -1,8 +1,8 @@
 """DescribeShareGroupOffsets: the offsets at which share groups begin, and how far they are behind (KIP-932, KIP-1226).
 
 Versions 0-1: the lag comes with version 1. Null topics are all that have a state. What a group has not begun to read,
-or the share coordinator cannot tell, has offset -1 and no error, as in Kafka. UNSUPPORTED_VERSION while the feature
-share.version is off.
+or that the share coordinator fails to read, has offset -1 and no error, as in Kafka. UNSUPPORTED_VERSION while the
+feature share.version is off.
 """
 
 from collections.abc import Iterable

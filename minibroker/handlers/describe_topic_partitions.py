@@ -1,10 +1,10 @@
 """DescribeTopicPartitions: the partitions of topics, page by page (KIP-966).
 
-Version 0. Topics come in the order of their names; without any, all are told that the client may see. A page has as
+Version 0. Topics come in the order of their names; without any, all that the client may see. A page has as
 many partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
 partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor whose
-topic is not among those asked for, or whose partition is below 0. A partition that nobody leads is no error. Nobody
-keeps account of eligible leader replicas: replicas share one log, so whoever is up is in sync, and the lists are empty.
+topic is not among those asked for, or whose partition is below 0. A partition that nobody leads is no error. The
+lists of eligible leader replicas are empty: replicas share one log, so all that are up are in sync.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials, with iterations (KIP-554).
 
 Version 0. Null or an empty list asks for everybody who has any. A user who has none is RESOURCE_NOT_FOUND, one that is
-named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not told.
+named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not returned.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
 def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[DescribeUserScramCredentialsResponse]:
-    """Tell credentials."""
+    """Return the credentials."""
     stored = call.services.security.scram
     named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
     results: list[DescribeUserScramCredentialsResult] = []

@@ -3,7 +3,7 @@
 Versions 0-2; version 0 knows preferred replicas only. As in Kafka's `ReplicationControlManager`: ELECTION_NOT_NEEDED
 for a partition that the preferred replica leads, or, where a leader at any price is wanted (type 1), that has one;
 PREFERRED_LEADER_NOT_AVAILABLE if the preferred replica is not in sync, ELIGIBLE_LEADERS_NOT_AVAILABLE if none is
-alive. Asked for all partitions, the answer tells of those that needed an election. INVALID_REQUEST for another type.
+alive. Asked for all partitions, the response has those that needed an election. INVALID_REQUEST for another type.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def refuse(
 
 
 def _requested(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
-    """The partitions that are meant, behind a None for their topic, which is told also where there is nothing to do."""
+    """The partitions of the request, after a None for their topic, which is returned even if nothing had to be done."""
     if request.topic_partitions is None:
         for known in tuple(call.core.topics):
             yield known.name, None

@@ -2,7 +2,7 @@
 
 Versions 0-5. The markers are in all logs when the answer leaves; Kafka answers when the end is decided and writes
 them then. INVALID_TXN_STATE when there is no transaction, or it has ended the other way; to repeat the request is no
-error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's epoch and tells it
+error. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2. Version 5 raises the producer's epoch and returns it
 (KIP-890), with another id when the epochs of the old one are used up; it may also abort a transaction that has written
 nothing.
 """

@@ -16,9 +16,9 @@ checked from version 9 on (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH). Readers o
 the last stable offset, with the aborted transactions in it (KIP-98). A topic whose `compression.type` is zstd needs
 version 10 (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below); batches that producers have compressed so are sent from
 version 4 on. From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should
-ask is not told. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 16 on with the leader and where it is
-(KIP-951), which a client hears with FENCED_LEADER_EPOCH, too. Ignored: the rack, what replicas say of themselves, the
-last fetched epoch (replicas that share a log never diverge).
+ask is not in the response. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 16 on with the leader and its
+address (KIP-951), also with FENCED_LEADER_EPOCH. Ignored: the rack, what replicas say of themselves, the last fetched
+epoch (replicas that share a log never diverge).
 """
 
 import os

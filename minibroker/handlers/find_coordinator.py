@@ -50,7 +50,7 @@ REPEAT: Final = SameRequest
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
-    """Tell each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
+    """Return each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
     if call.api_version >= _FIRST_WITH_MANY:
         keys = request.coordinator_keys
         if len(keys) > _FEW:

@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a group is alive, and is told when the group rebalances.
+"""Heartbeat: a member of a group is alive, and learns that the group rebalances.
 
 Versions 0-4. While the coordinator loads, every heartbeat is answered NONE, as by Kafka.
 """

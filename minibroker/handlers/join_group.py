@@ -5,7 +5,7 @@ first given its id (MEMBER_ID_REQUIRED) and joins with it, so that a lost answer
 
 Static members from version 5 on (KIP-345): one that comes back without its member id takes its old place, without a
 rebalance where the group is stable and agrees on the same protocol as before; its former self is fenced. A static
-leader that came back so is told to lead without assigning from version 9 on (KIP-814); before that it is told that its
+leader that came back so leads without assigning from version 9 on (KIP-814); before, the response says that its
 former self leads.
 
 Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_IN_PROGRESS: Kafka never answers that.

@@ -291,7 +291,7 @@ def _brokers(call: Call) -> list[MetadataResponseBroker]:
 
 
 def _reported(partitions: list[MetadataResponsePartition], call: Call) -> list[MetadataResponsePartition]:
-    """As the topic describes them; version 0 is told of replicas that are up, and whether they are all."""
+    """As the topic describes them; version 0 only has replicas that are up, and an error if some are not."""
     if call.api_version > 0 or all(not each.offline_replicas for each in partitions):
         return partitions
     nodes = call.core.cluster.nodes

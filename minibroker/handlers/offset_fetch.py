@@ -6,7 +6,7 @@ no classic group. Partitions are not held against the topics that there are; off
 With `require_stable` (version 7, KIP-447) a partition that an open transaction may change is UNSTABLE_OFFSET_COMMIT. An
 error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at each of its partitions before version 2.
 Version 10 names topics by their ids: one that nobody has is UNKNOWN_TOPIC_ID, and of all that a group has committed,
-what belongs to topics that are gone is not told.
+offsets of topics that are gone are not returned.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -67,7 +67,7 @@ REFUSAL: Final = Refusal({"committed_offset": -1, "metadata": ""})
 
 
 def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
-    """Tell what is committed."""
+    """Return committed offsets."""
     stable = request.require_stable
     if call.api_version >= _FIRST_WITH_GROUPS:
         groups: list[OffsetFetchResponseGroup] = []
@@ -116,7 +116,7 @@ def _unknown(requested: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTo
 
 
 def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
-    """(what there is against telling a group's offsets, the offsets)."""
+    """(the error of a group, or 0; its offsets)."""
     store = call.services.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED

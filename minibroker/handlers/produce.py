@@ -14,7 +14,7 @@ of its producer is answered with its first offset and not appended again.
 Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator (KIP-890).
 When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
 mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its partition, and
-CONCURRENT_TRANSACTIONS is told as it is. A request without transactional id is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+CONCURRENT_TRANSACTIONS is returned as it is. Without transactional id it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 
 A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and where
 it is (KIP-951).
@@ -182,7 +182,7 @@ def _flush(
 
 
 def _hint(response: ProduceResponse, call: Call) -> None:
-    """Tell producers that have asked the wrong broker which one is right."""
+    """Name the leader to producers that have asked another broker (KIP-951)."""
     if call.api_version < _FIRST_WITH_LEADERS:
         return
     nodes: dict[int, NodeEndpoint] = {}

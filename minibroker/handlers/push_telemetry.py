@@ -1,8 +1,8 @@
-"""PushTelemetry: the metrics of a client (KIP-714), the last of which are kept for whoever asks the broker.
+"""PushTelemetry: the metrics of a client (KIP-714), the last of which are kept.
 
 Version 0. INVALID_REQUEST without a client instance id and after the last push of a client, THROTTLING_QUOTA_EXCEEDED
 before its interval is over, UNKNOWN_SUBSCRIPTION_ID when the subscriptions have changed, UNSUPPORTED_COMPRESSION_TYPE,
-TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for what cannot be decompressed,
+TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for bytes that do not decompress,
 and for what unpacks to more than four times that.
 """
 

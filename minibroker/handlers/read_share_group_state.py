@@ -25,7 +25,7 @@ REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: ReadShareGroupStateRequest, call: Call) -> Steps[ReadShareGroupStateResponse]:
-    """Tell each state (`ShareCoordinatorService.readState`)."""
+    """Return each state (`ShareCoordinatorService.readState`)."""
     results: list[ReadStateResult] = []
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return ReadShareGroupStateResponse(results=results)

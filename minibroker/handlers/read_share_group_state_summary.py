@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary: read the offsets of share-partitions, as the group coordinator asks (KIP-932).
 
-Versions 0-1. Offsets are -1 where no state was begun. From version 1 on it tells how many offsets are done with
+Versions 0-1. Offsets are -1 where no state was begun. From version 1 on it returns how many offsets are done with
 (KIP-1226). A request without a group, or with a topic without partitions, has an empty answer, as in Kafka.
 """
 
@@ -24,7 +24,7 @@ REFUSAL: Final = Refusal(explained=True)
 
 
 def handle(request: ReadShareGroupStateSummaryRequest, call: Call) -> Steps[ReadShareGroupStateSummaryResponse]:
-    """Tell the offsets of each state (`ShareCoordinatorService.readStateSummary`)."""
+    """Return the offsets of each state (`ShareCoordinatorService.readStateSummary`)."""
     results: list[ReadStateSummaryResult] = []
     if not request.group_id or not all(topic.partitions for topic in request.topics):
         return ReadShareGroupStateSummaryResponse(results=results)

@@ -1,7 +1,7 @@
 """SaslAuthenticate: one token of the exchange that SaslHandshake v1 has begun.
 
 Versions 0-2. From version 1 on the answer to the last token says how long the session lasts (KIP-368). A client that
-fails is told SASL_AUTHENTICATION_FAILED, late, and the connection closes. Where no authentication is under way:
+fails gets SASL_AUTHENTICATION_FAILED, late, and the connection closes. Where no authentication is under way:
 ILLEGAL_SASL_STATE. Deviation: another request between SaslHandshake and its token closes the connection, while Kafka
 first answers it with ILLEGAL_SASL_STATE.
 """

@@ -185,7 +185,7 @@ class _Answer:
         )
 
     def _hint(self, key: TopicIdPartition, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
-        """Tell a client that has asked the wrong broker which one is right."""
+        """Name the leader to a client that has asked another broker (KIP-951)."""
         if data.error_code in _LED_BY_ANOTHER:
             topic = self._call.core.topics.with_id(key[0])
             place = None if topic is None else topic.partition(key[1])

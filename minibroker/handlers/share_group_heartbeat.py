@@ -56,7 +56,7 @@ def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbe
 
 
 def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
-    """Find what cannot be meant."""
+    """Find what is invalid in a request."""
     if not request.member_id or len(request.member_id) > _LONGEST_MEMBER_ID:
         return f"A member id has 1 to {_LONGEST_MEMBER_ID} characters."
     if not request.group_id:

@@ -58,7 +58,7 @@ def _describe(group: StreamsGroup, call: Call) -> Steps[DescribedGroup]:
 
 
 def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group while they are told of here.
+    # Of one moment: members are values, which change in the group meanwhile.
     described = DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,

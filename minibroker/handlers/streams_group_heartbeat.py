@@ -171,7 +171,7 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what cannot be meant, but for tasks and topologies."""
+    """Find what is invalid in a request, except tasks and topologies."""
     named = (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
     for name, value in named:
         if value is not None and not value.strip():
@@ -194,7 +194,7 @@ def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _task_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find tasks that are told in part, and topologies of who has joined before."""
+    """Find incomplete lists of tasks, and topologies of members that have joined before."""
     tasks = _tasks(request)
     if any(each is not None for each in tasks) and any(each is None for each in tasks):
         return "If one task-type is non-null, all must be non-null."

@@ -1,10 +1,10 @@
 """SyncGroup: the leader hands in the assignments, and every member is given its own.
 
-Versions 0-5. Members wait for their leader. The assignments are in the log before anybody is told of them. From
+Versions 0-5. Members wait for their leader. The assignments are in the log before any response has them. From
 version 5 on a member says which protocol it believes in, and has to (INCONSISTENT_GROUP_PROTOCOL, KIP-559).
 
 Unlike Kafka, a second SyncGroup of a member ends the first one, with REBALANCE_IN_PROGRESS, and a member that leaves is
-told UNKNOWN_MEMBER_ID: Kafka never answers those.
+answered UNKNOWN_MEMBER_ID: Kafka never answers those.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ _FIRST_WITH_PROTOCOL: Final = first_version(SyncGroupRequest, "protocol_type")
 
 
 def _right_error(request: SyncGroupRequest, call: Call) -> ErrorCode:
-    """A request without its protocol is refused for that, whoever sends it."""
+    """A request without its protocol is refused for that, from any member."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and None in {request.protocol_type, request.protocol_name}:
         return ErrorCode.NONE
     return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)

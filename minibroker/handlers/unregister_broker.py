@@ -1,6 +1,6 @@
 """UnregisterBroker: forget a broker (KIP-500).
 
-Version 0. BROKER_ID_NOT_REGISTERED for one that there is not. One that is down is not told as fenced any more and is
+Version 0. BROKER_ID_NOT_REGISTERED for an unknown one. One that is down is not listed as fenced any more and is
 given no partitions by hand; those that it keeps, it keeps, as in Kafka. One that is up goes down once the answer has
 left: a Kafka would stay up but be no part of the cluster. In both cases it is registered again when it is started.
 """

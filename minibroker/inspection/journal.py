@@ -1,4 +1,4 @@
-"""The journal: what clients have asked, and what they were told.
+"""The journal: requests of clients, and their responses.
 
 A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it
 (`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when somebody reads them
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from minibroker_storage.log_slice import LogSlice
 
 Moment = tuple[int, float]
-"""A time as `Clock.now_ms` and `Clock.monotonic_ms` tell it."""
+"""A time by `Clock.now_ms` and by `Clock.monotonic_ms`."""
 
 DEFAULT_CAPACITY: Final = 10_000
 _STEP: Final = 16
@@ -171,7 +171,7 @@ class Entry:
         self._targets = targets
 
     def end(self) -> None:
-        """Nothing more will become of it: tell who watches."""
+        """The request is over: call the watchers."""
         if self.watcher is not None:
             self.watcher(self)
 

@@ -2,7 +2,7 @@
 
 No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it; how much
 of it is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start
-offset that the checkpoints tell. A log that a run never opens stays as the run before it has left it, so a clean stop
+offset in the checkpoints. A log that a run never opens stays as the run before it has left it, so a clean stop
 is marked only when every log with data has been opened since the last unclean one.
 
 The chores are those of Kafka's `LogManager`: retention, flushing, the checkpoints, the expiry of producer ids and
@@ -181,7 +181,7 @@ class LogManager:
         self.shorten_flush_interval(config.flush_ms)
 
     def forget(self, names: Iterable[str]) -> Steps[None]:
-        """New topics take these names: what the checkpoints tell of older ones of that name is not theirs. OSError."""
+        """New topics take these names: checkpoints of older topics of that name are not theirs. OSError."""
         return self._checkpoints.forget(names)
 
     def forget_partition(self, partition: Partition) -> None:
@@ -312,7 +312,7 @@ class LogManager:
     # Going through the logs
 
     def _partitions(self) -> Iterator[Partition]:
-        """All partitions there are when their turn comes: whoever goes through them may rest in between."""
+        """All partitions that exist when their turn comes, so the caller may pause in between."""
         for topic in tuple(self._topics):
             for partition in tuple(topic.partitions):
                 if self._topics.get(topic.name) is not topic:

@@ -2,7 +2,7 @@
 
 Produce handlers stage batches in the logs and answer as if all went well. Before the answers are sent, and before
 anyone reads, `commit` writes what each log has staged with one system call. If the disk refuses, the log takes the
-appends back and the answers turn into errors, so no client is told of an offset that does not exist.
+appends back and the answers turn into errors, so no client gets an offset that does not exist.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class WriteGroup:
             responses.append(response)
 
     def share(self, log: Log, response: PartitionProduceResponse) -> None:
-        """`response` tells of a batch that is perhaps still staged: it fails with it."""
+        """`response` is for a batch that may still be staged: if writing fails, it becomes an error."""
         responses = self._staged.get(log)
         if responses is not None:
             responses.append(response)
 
     def commit(self) -> None:
-        """Write everything staged. Never raises for a disk's fault: the answers concerned tell it."""
+        """Write everything staged. Never raises for a fault of the disk: the responses report it."""
         if not self._staged:
             return
         staged, self._staged = self._staged, {}

@@ -59,7 +59,7 @@ class AsyncConsumerGroup:
     ) -> "GroupDescription":
         """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
 
-        With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
+        With `members` so many of them. `WaitTimeoutError` has the present state of the group.
         """
         from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
 

@@ -160,7 +160,7 @@ class FaultContext(Handle[AsyncFaultContext]):
 
 
 class BlockingOperations:
-    """The operations on a running broker. RuntimeError unless it runs, `OperationError` for what cannot be done."""
+    """The operations on a running broker. RuntimeError unless it runs, `OperationError` if an operation fails."""
 
     @property
     def twin(self) -> AsyncOperations:

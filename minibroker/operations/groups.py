@@ -107,7 +107,7 @@ def warn_of_misspelling(services: Services, group_id: str) -> None:
 
 
 def describe_group(services: Services, group_id: str) -> GroupDescription:
-    """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be told."""
+    """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be read."""
     group = find_group(services, group_id)
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
@@ -184,7 +184,7 @@ def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, i
 
     Without a committed offset that is everything from the log's start. Control records count, as they do in Kafka's
     own tools. Of a share group it is what is not done with, where it has begun to read (KIP-1226). `OperationError`
-    while it cannot be told.
+    while it cannot be read.
     """
     services.core.writes.commit()
     group = find_group(services, group_id)
@@ -216,7 +216,7 @@ async def wait_until_stable(
 ) -> GroupDescription:
     """Wait until every member has its assignment, and somebody has each partition of what they subscribe to.
 
-    With `members` so many of them. `WaitTimeoutError` tells where the group stands instead.
+    With `members` so many of them. `WaitTimeoutError` has the present state of the group.
     """
     if members is not None and members < 0:
         raise OperationError(f"members: {members}")

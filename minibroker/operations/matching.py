@@ -15,7 +15,7 @@ from minibroker.operations.wording import counted
 ANY: Final = ...
 """Stands for whatever is there."""
 _SHOWN: Final = 5
-"""So many of the nearest records, and so many of the differences of each, are told."""
+"""The number of nearest records in a message, and of differences of each."""
 _SHOWN_BYTES: Final = 200
 
 

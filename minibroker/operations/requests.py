@@ -20,7 +20,7 @@ async def wait_for_requests(
     filters: dict[str, Any],
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> list[Entry]:
-    """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` tells what came."""
+    """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` lists the others."""
     check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
 
     async def look() -> list[Entry] | None:

@@ -1,4 +1,4 @@
-"""Groups as requests and responses tell of them: for a proxy, which cannot look into a broker."""
+"""Groups, by requests and responses: for a proxy, which cannot look into a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEARTBEATS: Final = {
     int(ApiKey.SHARE_GROUP_HEARTBEAT): "share",
     int(ApiKey.STREAMS_GROUP_HEARTBEAT): "streams",
 }
-"""The heartbeats that tell assignments, with the types of their groups."""
+"""The heartbeats that have assignments, with the types of their groups."""
 _COMMITS: Final = frozenset({int(ApiKey.OFFSET_COMMIT), int(ApiKey.TXN_OFFSET_COMMIT)})
 _OF_MEMBERS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
 TELLING: Final = (
@@ -29,7 +29,7 @@ TELLING: Final = (
     | {int(each) for each in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
     | {int(ApiKey.OFFSET_DELETE)}
 )
-"""The APIs that tell of groups."""
+"""The APIs about groups."""
 
 _Place = tuple[str, int]
 
@@ -47,7 +47,7 @@ class _Group:
 class PassedGroups:
     """The groups after all exchanges that were noted, in the order of their requests.
 
-    A member whose session has timed out stays until the group's next generation: no request tells of it.
+    A member whose session has timed out stays until the group's next generation: no request shows it.
     """
 
     def __init__(self, topics: KnownTopics) -> None:

@@ -56,6 +56,6 @@ class PagePlane(ControlPlane):
         return ByPort(own, port, Beside(Guard(self._app, self.token, host), beside))
 
     def give_up(self) -> None:
-        """End streams, and answer whoever waits."""
+        """End streams, and answer the requests that wait."""
         self.recorder.stop()
         super().give_up()

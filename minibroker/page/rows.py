@@ -19,7 +19,7 @@ WAITING: Final = "waiting"
 
 
 class Topics(KnownTopics):
-    """The names of topics by their ids: of the broker, or as responses have told them."""
+    """The names of topics by their ids: from the broker, or from responses."""
 
     core: Core | None = None
 

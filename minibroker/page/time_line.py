@@ -1,7 +1,7 @@
 """The time line: requests and events in their order, and the broker as it was at one of the requests.
 
 Its axis are the numbers of the requests. An event lies behind the last request that came before it. Of a broker behind
-a proxy it has what requests and responses tell: rebalances, groups, marks of logs, and leaders by Metadata.
+a proxy it has what requests and responses show: rebalances, groups, marks of logs, and leaders by Metadata.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BUCKETS: Final = 200
 _MOST_EVENTS: Final = 500
 _MOST_REBALANCES: Final = 2_000
 _MOST_LOOKED_AT: Final = 5_000
-"""Requests that are looked through backwards for what they tell of logs."""
+"""The number of requests that are searched backwards for marks of logs."""
 _MOST_PARTITIONS: Final = 200
 _MOST_LEADERS: Final = 10_000
 _AT_ONCE: Final = 500
@@ -175,7 +175,7 @@ class TimeLine:
         self._marks.append(_Mark(number, ended_ms, "rebalance", text))
 
     def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
-        """The leaders that are others than before. Brokers that lag behind tell of earlier epochs."""
+        """The leaders that are others than before. Brokers that lag behind return earlier epochs."""
         for topic in response.topics:
             for part in topic.partitions:
                 place = (topic.name or "", part.partition_index)
@@ -194,7 +194,7 @@ class TimeLine:
     async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:
         """Groups, offsets and logs as they were when request `number` was answered. NotFoundError.
 
-        Without a remote broker they are what the requests before tell, and `end_now` is None.
+        Without a remote broker they come from the requests before, and `end_now` is None.
         `was_cleaned`: compaction has removed records of groups since then, so some may be missing.
         """
         exchange = self._recorder.find(number)
@@ -228,7 +228,7 @@ class TimeLine:
         )
 
     async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
-        """The groups of which the requests up to this moment tell."""
+        """The groups in the requests up to this moment."""
         recorder = self._recorder
         groups = PassedGroups(recorder.rows.topics)
         began = time.perf_counter()
@@ -250,7 +250,7 @@ class TimeLine:
         return min(certain + 1, max(certain, after - 1))
 
     async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
-        """The newest marks of each log that responses up to this moment tell, and how many were looked at."""
+        """The newest marks of each log in responses up to this moment, and how many were searched."""
         marked: dict[tuple[str, int], dict[str, int]] = {}
         recorder = self._recorder
         lowest = max(recorder.first, number - _MOST_LOOKED_AT + 1)
@@ -262,7 +262,7 @@ class TimeLine:
             if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
                 for place, marks in told_marks(exchange, recorder.rows.topics):
                     known = marked.setdefault(place, {})
-                    marked[place] = {**marks, "request": current, **known}  # what was told later counts
+                    marked[place] = {**marks, "request": current, **known}  # the later response counts
             if time.perf_counter() - began > _SLICE_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()

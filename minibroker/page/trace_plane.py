@@ -45,7 +45,7 @@ class TracePlane(ControlPlane):
         return PageGuard(make_trace_page(self._source, self._facts), self.token, self.host, self.port)
 
     def give_up(self) -> None:
-        """End streams, and answer whoever waits."""
+        """End streams, and answer the requests that wait."""
         if self._source is not None:
             self._source.stop()
         super().give_up()

@@ -80,7 +80,7 @@ class TracedRequests:
             self._changed.append(exchange.number)
 
     def complain(self, text: str) -> None:
-        """Tell the user, once for each text."""
+        """Print a text for the user, once."""
         self._sink.complain(text)
 
     def _keep(self, size: int) -> None:
@@ -93,7 +93,7 @@ class TracedRequests:
     # On the page's thread
 
     def start(self) -> None:
-        """Tell subscribers from now on, on the running loop."""
+        """Notify subscribers from now on, on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._look()
 
@@ -125,7 +125,7 @@ class TracedRequests:
             self._subscribers.discard(subscription)
 
     def catch_up(self) -> None:
-        """Forget the rows of exchanges that have changed, and tell subscribers of them."""
+        """Forget the rows of exchanges that have changed, and notify subscribers of them."""
         changed: set[int] = set()
         for _ in range(len(self._changed)):  # more come meanwhile
             changed.add(self._changed.popleft())

@@ -86,7 +86,7 @@ class QuotaTable:
     """All quotas, by entity.
 
     Args:
-        changed: called after each change, whoever made it.
+        changed: called after each change, from any source.
 
     Attributes:
         hosts: the limits of hosts, by address or name.

@@ -44,7 +44,7 @@ class HostNames:
         self._is_busy = False
 
     def known(self, host: str) -> Addresses | None:
-        """The addresses of a host, if they can be told without a resolver; None if it has to be asked."""
+        """The addresses of a host, if they are known without a resolver; None if it has to be asked."""
         known = self._known.get(host)
         if known is None and (len(host) > _LONGEST_NAME or "\0" in host):
             return frozenset()

@@ -2,7 +2,7 @@
 
 `Services.quotas` is None until somebody has set one; requests pass without a look at it then. A client that is over
 its quota is answered at once, with `throttle_time_ms`, and its connection is not read from for that long (KIP-219): a
-client that does not keep to what it is told is made to.
+client that does not wait is made to.
 """
 
 from __future__ import annotations

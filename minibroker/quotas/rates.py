@@ -1,6 +1,6 @@
 """Rates that quotas are compared with.
 
-The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since clients are told how long to wait
+The arithmetic is Kafka's (`SampledStat`, `Rate`, `TokenBucket`, `QuotaUtils`), since it decides how long clients wait
 by it. Times are milliseconds of the clock's monotonic time.
 """
 

@@ -2,7 +2,7 @@
 
 The states and what may come in each are those of Kafka's `SaslServerAuthenticator` (KIP-43, KIP-152, KIP-368):
 ApiVersions at most once, SaslHandshake, then tokens: in SaslAuthenticate requests, or bare ones after SaslHandshake v0.
-Whatever else comes closes the connection. A client that has failed is told so after
+Whatever else comes closes the connection. A client that has failed learns of it after
 `connection.failed.authentication.delay.ms`, and the connection closes.
 """
 
@@ -203,7 +203,7 @@ class Authentication:
         )
 
     def _error_message(self, error: SaslError, mechanism: str) -> str:
-        """The error message for the client: it does not tell which users exist."""
+        """The error message for the client: it does not show which users exist."""
         if isinstance(error, SaslAuthenticationError):
             return str(error)
         phase = "re-authentication" if self._mechanism else "authentication"
@@ -268,7 +268,7 @@ class Authentication:
 
 
 class _Refusal(DelayedResponse):
-    """A failure that the client learns of later; None where there is nothing that it could be told."""
+    """A failure that the client learns of later; None where no response can carry it."""
 
     timer: Timer
 

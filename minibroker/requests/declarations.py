@@ -71,7 +71,7 @@ class Names(NamedTuple):
     Attributes:
         resources: the list of config resources, of which some are topics and some groups.
         implied: adds the targets that a request means without naming them.
-        answers_partitions: the response tells of partitions that the request does not name.
+        answers_partitions: the response has partitions that the request does not name.
     """
 
     topics: tuple[TopicList, ...] = ()

@@ -22,7 +22,7 @@ def refuse_partition(response: PartitionProduceResponse, code: ErrorCode, reason
 
 
 class DelayedProduce(DelayedResponse):
-    """An answer that waits until what it tells of is on disk."""
+    """A response that waits until its records are on disk."""
 
     deliver: Callable[[ProduceResponse], None]
 

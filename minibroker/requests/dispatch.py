@@ -51,7 +51,7 @@ class SlicedRequest(DelayedResponse):
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
-        """Let the work go on to its end, since half of a change would be worse, but tell nobody."""
+        """Let the work go on to its end, since half of a change would be worse, without a response."""
         self._is_gone = True
 
     def waits_for(self) -> str:
@@ -300,7 +300,7 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
     if not first <= version <= last:
         if route.key is not _API_VERSIONS or not first <= last:
             raise UnservedRequestError(f"{route.key.name} v{version} is not served")
-        # A client from the future is told the table in the form that every client can read (KIP-511).
+        # A client with an unknown version gets the table in the form that every client can read (KIP-511).
         return served, header, 0, None
     body = header.body
     if version in served.flexible:

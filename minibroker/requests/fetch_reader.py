@@ -80,7 +80,7 @@ class Reader:
         return f"at least {self._request.min_bytes} bytes, at most {self._request.max_wait_ms} ms"
 
     def read(self) -> dict[FetchKey, PartitionData]:
-        """Read every partition; afterwards the attributes tell what came of it."""
+        """Read every partition; afterwards the attributes have the result."""
         results: dict[FetchKey, PartitionData] = {}
         self._begin()
         self._read_some(self._context.partitions.items(), results)
@@ -138,7 +138,7 @@ class Reader:
         return self._context.partitions
 
     def has_enough(self) -> bool:
-        """Whether what was read is to be told at once.
+        """Whether to answer at once.
 
         So it is with `min_bytes`, or with all that the limits let through; where some of it lies in an older segment
         than the log's end, since a range is of one segment; and when a partition could not be read. As in Kafka, one
@@ -213,7 +213,7 @@ class Reader:
         return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
     def _tell(self, results: dict[FetchKey, PartitionData], topics: _Topics, leaders: dict[int, NodeEndpoint]) -> None:
-        """Add what was read to the response, as the session's consumer needs it told."""
+        """Add to the response what is new for the session's consumer."""
         for key, data in self._context.select(results).items():
             topic = key[0]
             if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
@@ -228,7 +228,7 @@ class Reader:
                 topics[topic] = FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data])
 
     def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
-        """Tell a client that has asked the wrong broker, or believes in an old leader, which one is right."""
+        """Name the leader to a client that has asked another broker, or has an old leader epoch (KIP-951)."""
         topic = self._topic(named)
         partition = None if topic is None else topic.partition(data.partition_index)
         if partition is not None:

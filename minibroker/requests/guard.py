@@ -108,6 +108,6 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
 
 
 def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
-    """An error that no answer can tell closes the connection."""
+    """An error that no response can carry closes the connection."""
     if endpoint.route.key is _PRODUCE and request.acks == 0:
         raise UnservedRequestError(f"produce with acks=0 failed: {code.name}")

@@ -57,7 +57,7 @@ def _may_hold_many(records: memoryview, max_message_bytes: int) -> bool:
     if is_v2(records):
         count = int.from_bytes(records[_RECORD_COUNT], "big")
         return count > _FEW_RECORDS and len(records) <= max_message_bytes  # a larger one is refused unread
-    # Nothing tells how many messages a compressed one holds.
+    # The number of messages in a compressed one is unknown.
     is_compressed = len(records) > _LEGACY_ATTRIBUTES_AT and records[_LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     return bool(is_compressed) or len(records) > _SMALL_SET
 

@@ -262,7 +262,7 @@ def _append_validated(
 
 
 def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceResponse, core: Core) -> bool:
-    """Whether the log has the batch already; then `response` tells of that one."""
+    """Whether the log has the batch already; then `response` is that of the first time."""
     duplicate = log.producers.check(header)
     if duplicate is None:
         return False

@@ -91,7 +91,7 @@ class Known:
 
 
 class Appended(PartitionProduceResponse):
-    """The outcome for the partition, and the answer that tells it: see `routing.outcomes.Filled`.
+    """The outcome for the partition, and the answer that has it: see `routing.outcomes.Filled`.
 
     `begin` and `records_size` say where the records stand in the frame.
     """

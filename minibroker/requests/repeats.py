@@ -116,7 +116,7 @@ class Template:
     """The frame of a response, encoded once. Correlation id and numbers are filled in.
 
     Attributes:
-        size: the frame's length as its first field tells it.
+        size: the frame's length, its first field.
         head, tail: the bytes between the correlation id and the numbers, and those behind the numbers.
         pack: makes the frame of size, correlation id, head, the numbers (int64) and tail.
     """

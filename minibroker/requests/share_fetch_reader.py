@@ -67,7 +67,7 @@ class ShareReader:
         self.logs: list[Log] = []
 
     def load(self) -> Steps[None]:
-        """Find the share-partitions; what cannot be served is an error in the response."""
+        """Find the share-partitions; each failure is an error in the response."""
         for key in self._asked:
             usable = yield from self._load(key)
             if isinstance(usable, ErrorCode):

@@ -68,7 +68,7 @@ class Noted(Protocol):
             noted.
         entry: the times of its wake-up (`requests.noting.Turn`).
         number, made: its number in the journal, and its entry there; None before somebody has asked.
-        head, size: the bytes that tell the request, and the size of its frame.
+        head, size: the bytes that show the request, and the size of its frame.
     """
 
     entry: Any

@@ -13,8 +13,8 @@ class Route(NamedTuple):
 
     Attributes:
         first, last: the versions that are served.
-        history: the versions that Kafka's releases tell clients of, as "release: first-last" for each release that
-            changed them; "-" for the release that dropped the API. Empty for an API that no release tells of.
+        history: the versions that Kafka's releases list, as "release: first-last" for each release that
+            changed them; "-" for the release that dropped the API. Empty for an API that no release lists.
     """
 
     key: ApiKey

@@ -51,8 +51,8 @@ class ListenerSecurity:
     Attributes:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
         context: of TLS; None without.
-        mechanisms: SASL's, as clients are told; empty without SASL.
-        failure_delay_ms: how long a client waits to be told that it is not whom it says.
+        mechanisms: those of SASL, as clients see them; empty without SASL.
+        failure_delay_ms: the delay of the response to a failed login.
         max_receive_size: of a request before the client has said who it is, in bytes.
 
     SecurityConfigError and other ValueErrors, OSError for files.

@@ -39,7 +39,7 @@ class Security:
         certificates: a directory with what `minibroker certificates` has written; None for new ones in a temporary
             directory, which goes with this object.
 
-    ValueError for what cannot be; MissingExtraError (a ValueError) when TLS is asked for without the extra `security`.
+    ValueError for invalid settings; MissingExtraError (a ValueError) for TLS without the extra `security`.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ class Acceptor:
             self._refuse(accepted, permit)
 
     def _refuse(self, accepted: socket.socket, refused: Refused) -> None:
-        """Close it, but not before its time: who is told at once tries again at once."""
+        """Close it after its delay: a client that fails at once tries again at once."""
         if refused.wait_ms:
             self._refused[accepted] = self._clock.call_later(refused.wait_ms, lambda: self._close(accepted))
         else:
@@ -205,6 +205,6 @@ class Acceptor:
             accepted.close()
             permit.release()
         elif not task.cancelled() and (error := task.exception()) is not None:
-            if not isinstance(error, OSError):  # which tells of a client that went while it came
+            if not isinstance(error, OSError):  # a client that went while it came
                 _logger.error("A connection could not be taken", exc_info=error)
             accepted.close()

@@ -71,8 +71,8 @@ class Connection(asyncio.BufferedProtocol):
         services: of the broker that serves.
         pool: buffers, shared by all connections of the loop.
         connections: the set of open connections, which this one enters and leaves.
-        node: the one whose listener has taken the connection. Where it is not advertised, this client is told the
-            address that it has dialled.
+        node: the one whose listener has taken the connection. Without an advertised address, this client gets the
+            address that it has connected to.
         listener: the name of that listener.
         permit: its place among the connections of that node.
         security: its TLS and SASL; None for plaintext.
@@ -140,11 +140,11 @@ class Connection(asyncio.BufferedProtocol):
         is_tls = security is not None and security.context is not None
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
-        dialled, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
+        dialed, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")
         self._session = Session(
             self._services,
             self.node,
-            advertised=self.node.endpoints[self._listener].advertised or dialled,
+            advertised=self.node.endpoints[self._listener].advertised or dialed,
             client_host=_kafka_address(peer),
             repeats=Repeats(),
             listener=self._listener,

@@ -37,7 +37,7 @@ With 32 KiB, readers with small windows come to a halt.
 """
 _NOTSENT_LOWAT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
-"""Tells the kernel that a header's file range follows, so that it does not send a packet for the header alone."""
+"""The flag for the kernel that a file range follows, so that the header gets no packet of its own."""
 
 
 class Outbox:
@@ -102,7 +102,7 @@ class Outbox:
             try:
                 part.handle.pin()
             except (OSError, StorageError):
-                # The file cannot be opened, or was deleted by a request behind the fetch: the answer cannot be told.
+                # The file cannot be opened, or was deleted by a request behind the fetch: the response cannot be sent.
                 self._transport.abort()
                 return
             self._queue.append(part)
@@ -120,7 +120,7 @@ class Outbox:
                 part = cast("LogSlice", splice)
                 piece = part.read()
                 if len(piece) < part.size:
-                    # The file was truncated meanwhile, and the answer's length is told already.
+                    # The file was truncated meanwhile, and the response's length is sent already.
                     self._transport.abort()
                     return
                 parts += (view[sent:position], piece)
@@ -209,7 +209,7 @@ class Outbox:
                 while size:
                     sent = os.sendfile(direct.fileno(), fd, position, size)
                     if sent == 0:
-                        # The file was truncated meanwhile, and the answer's length is told already.
+                        # The file was truncated meanwhile, and the response's length is sent already.
                         self._transport.abort()
                         return None
                     position += sent

@@ -121,7 +121,7 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 class _WatchedObject(ssl.SSLObject):
-    """Tells when its handshake fails."""
+    """Reports when its handshake fails."""
 
     on_failure: Callable[[], None]
 

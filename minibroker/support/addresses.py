@@ -24,7 +24,7 @@ def _and_path(rest: str) -> str:
 
 
 def parse_advertised(text: str, source: str) -> tuple[str, int]:
-    """(host, port) that clients can be told. ValueError for one that leads nowhere."""
+    """(host, port) that can be advertised. ValueError for one that leads nowhere."""
     host, port = parse_address(text, source)
     if host in _LOOPBACKS or port == 0:
         raise ValueError(f"{source}: {text!r} leads clients nowhere: they need a host and a port that is not 0")

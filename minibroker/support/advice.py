@@ -22,7 +22,7 @@ _MOST_COMPARED: Final = 100
 MOST_LINES: Final = 20
 PERIOD_MS: Final = 60_000
 MOST_KEPT: Final = 1000
-"""Things of one kind that are remembered, so as not to be told again; then the oldest one is forgotten."""
+"""The number of things of one kind that are remembered, to be printed once; then the oldest is forgotten."""
 
 FAILED_LOGINS: Final = "failed logins ({})"
 """A kind for each mechanism, of which there are a few."""
@@ -81,7 +81,7 @@ class Advised:
         self._security_hints: dict[str, None] = {}
 
     def clear(self) -> None:
-        """Begin again: everything may be told again."""
+        """Begin again: everything may be printed again."""
         self._kinds.clear()
 
     def security_hints(self) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache
 
 @cache
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A function that tells whether a whole name matches."""
+    """A function that returns whether a whole name matches."""
     parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
     compiled = re.compile("".join(parts), re.DOTALL)
     return lambda name: compiled.fullmatch(name) is not None

@@ -2,8 +2,8 @@
 
 Work in proportion to what a client has sent, or to all that a broker has, is a generator. It yields after each element
 or so, wherever others may be served: between two steps anything may have changed. `Slices` runs the steps for a few
-milliseconds in each turn of the event loop, one work after the other. Whoever may not change things at the same time,
-as the administrators of a Kafka may not, whose controller handles one request after the other, works *in order*.
+milliseconds in each turn of the event loop, one work after the other. Changes that exclude each other run *in order*,
+like those of administrators in Kafka, whose controller handles one request after the other.
 
 What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why.
 

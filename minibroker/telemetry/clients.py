@@ -1,6 +1,6 @@
 """Metrics that clients push to the broker (KIP-714), by the rules of Kafka's `ClientMetricsManager`.
 
-Where Kafka hands the metrics to a plugin, the last ones of each client are kept for whoever asks.
+Where Kafka hands the metrics to a plugin, the last ones of each client are kept here.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _MOST_CLIENTS: Final = 16_384
 _LONGEST: Final = 500
 """Characters of what a client says of itself that are kept."""
 _MOST_BYTES: Final = 64 << 20
-"""Of all pushes that are kept, but for the newest one; they come from whoever may connect."""
+"""Of all pushes that are kept, but for the newest one; any client that may connect can send them."""
 _SHORTEST_LIFE_MS: Final = 60_000
 _LIFE_IN_INTERVALS: Final = 3
 _NEVER: Final = -(10**12)

@@ -1,4 +1,4 @@
-"""Bytes beside their fields: the field under the cursor is marked in the bytes, and told of below."""
+"""Bytes beside their fields: the field under the cursor is marked in the bytes, and explained below."""
 
 import base64
 from collections.abc import Mapping

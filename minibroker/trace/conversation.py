@@ -79,7 +79,7 @@ class Sink(Protocol):
         ...
 
     def complain(self, text: str) -> None:
-        """Tell the user, once for each text."""
+        """Print a text for the user, once."""
         ...
 
 

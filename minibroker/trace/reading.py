@@ -84,7 +84,7 @@ class _Topic(NamedTuple):
 
 
 class KnownTopics:
-    """The names of topics by their ids, as responses have told them."""
+    """The names of topics by their ids, as responses have them."""
 
     def __init__(self) -> None:
         self._by_id: dict[bytes, _Topic] = {}
@@ -182,7 +182,7 @@ def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None
 
 
 def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
-    """(client id, request); None for what cannot be read."""
+    """(client id, request); None for an unreadable one."""
     view = memoryview(exchange.request)[_PREFIX:]
     client_id = None
     try:
@@ -198,7 +198,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
 
 
 def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
-    """(version, response); None for what cannot be read."""
+    """(version, response); None for an unreadable one."""
     version, view = exchange.version, memoryview(exchange.response)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
         return version, None

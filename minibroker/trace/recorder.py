@@ -73,7 +73,7 @@ class Recorder:
         output: where lines go.
         line: makes the line of a reading.
         left_out: makes the line that says how many lines were left out.
-        complain: tells the user of a problem.
+        complain: prints a problem for the user.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Recorder:
             self._clock.call_later(_PAUSE_MS, self._show_some)
 
     def complain(self, text: str) -> None:
-        """Tell the user, once for each text."""
+        """Print a text for the user, once."""
         if text not in self._complaints and len(self._complaints) < _MOST_COMPLAINTS:
             self._complaints.add(text)
             self._complain(text)

@@ -129,7 +129,7 @@ def _info(given: argparse.Namespace) -> int:
 
 
 def _health(given: argparse.Namespace) -> int:
-    """The health that the admin API tells. Status 1 where it cannot be asked, and 0 for an ill cluster, as in rpk."""
+    """The health by the admin API. Status 1 where it cannot be asked, and 0 for an ill cluster, as in rpk."""
     shown = None
     while True:
         try:

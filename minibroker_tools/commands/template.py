@@ -18,7 +18,7 @@ _SINGLE = re.compile("(?<=[^_])_(?=[^_])")
 def fill(source: str, target: str, environment: Mapping[str, str] = os.environ) -> None:
     """Write `target` from the template `source`. ToolError names the file that cannot be read, filled in or written.
 
-    What cannot be filled in leaves `target` as it was.
+    A template that fails leaves `target` as it was.
     """
     text = _filled(source, environment)
     try:

@@ -36,7 +36,7 @@ class ProgressLine(StreamingQueryListener):
         self.last: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark calls it so
-        """Remember its name, which later events do not all tell."""
+        """Remember its name, which some later events lack."""
         self._names[str(event.runId)] = event.name or f"query {str(event.runId)[:8]}"
         self._say(str(event.runId), "started")
 
@@ -56,7 +56,7 @@ class ProgressLine(StreamingQueryListener):
             self._changed.notify_all()
 
     def await_ends(self, active: Collection[str]) -> None:
-        """Wait a little until the end of every run is told but for those with these ids."""
+        """Wait a little until the end of every run is reported, except those with these ids."""
         with self._changed:
             self._changed.wait_for(lambda: self._names.keys() <= set(active), _LAST_WORDS_S)
 
@@ -86,7 +86,7 @@ def describe(progress: StreamingQueryProgress) -> str:
 
 
 def _behind(progress: StreamingQueryProgress) -> int | None:
-    """Records between what was read and what there is, of sources that tell: Kafka's, and ours."""
+    """Records behind the end, for sources that report it: Kafka's, and ours."""
     total = None
     for source in progress.sources:
         read, there = _offsets(source.endOffset), _offsets(source.latestOffset)

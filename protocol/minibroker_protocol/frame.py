@@ -2,8 +2,8 @@
 
 A frame is an int32 length and that many bytes. `FrameReader` cuts a stream of bytes into frames without doing I/O:
 the caller receives into `buffer()`, says how much came with `received(n)`, takes frames with `next_frame()`, and ends
-each round with `settle()`. Frames are views into memory that is used again: whoever keeps bytes past `settle()`
-copies them.
+each round with `settle()`. Frames are views into memory that is used again: copy bytes that you keep past
+`settle()`.
 
 Most frames are whole when they arrive, so all connections receive into one shared scratch buffer, and a connection
 owns memory only while a frame of its is incomplete. That makes idle connections free, and memory proportional to what

@@ -1,6 +1,6 @@
 """The descriptors of this process, and who may take the last ones.
 
-The kernel gives out the lowest free number, so that the number of a new descriptor tells how few are left. The last
+The kernel gives out the lowest free number, so the number of a new descriptor shows how few are left. The last
 ones below the limit are not for anything that stays open: imports, small files and directories need one for a moment,
 and fail without. Below those lie the ones that connections leave to log files.
 
@@ -21,7 +21,7 @@ _FOR_FILES: Final = 256
 def is_shortage(error: BaseException) -> bool:
     """Whether an error says that the process (EMFILE) or the machine (ENFILE) has no descriptor left.
 
-    The loader of extension modules tells it in an ImportError.
+    The loader of extension modules reports it in an ImportError.
     """
     if isinstance(error, OSError):
         return error.errno in _SHORTAGE

@@ -55,7 +55,7 @@ class EntryPosition(NamedTuple):
 def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> EntryPosition | None:
     """The first entry from `position` on whose last offset is at or above `offset`, None when there is none.
 
-    By the last offset, because the header of a wrapper (v0, v1) tells no other: its base offset is within.
+    By the last offset, because the header of a wrapper (v0, v1) has no other: its base offset is within.
 
     `size` is the file's. Usually one read. `OSError`, `StorageError` for bytes that are no entries.
     """

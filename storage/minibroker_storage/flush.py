@@ -61,7 +61,7 @@ class LogFlush:
                 os.close(fd)
 
     def finish(self, error: OSError | None = None) -> None:
-        """Tell the log how `run` ended, on its owner's thread; None moves the recovery point."""
+        """Report to the log how `run` ended, on its owner's thread; None moves the recovery point."""
         self._on_end(self, error)
 
 

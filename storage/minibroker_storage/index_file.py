@@ -27,7 +27,7 @@ class IndexFile(ABC):
 
     Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it.
     `LogSegment` says what an entry proves. Zeros at the end of the file count as free slots, so that a file that was
-    not trimmed still tells where its entries end. (The one true entry of zeros, timestamp 0 at relative offset 0, is
+    not trimmed still shows where its entries end. (The one true entry of zeros, timestamp 0 at relative offset 0, is
     lost by this and found again in the log.)
     """
 

@@ -47,7 +47,7 @@ class Log(LocalLog):
 
     Bytes: a directory `<topic>-<partition>`; see `LogSegment`, `OffsetIndex`, `TimeIndex`, `TransactionIndex`,
     `ProducerStateManager` and `LeaderEpochCheckpoint`. Crash rule: what `commit` has written survives the death of the
-    process, what `flush` has written that of the machine; `open` is told which it was, and repairs. Segments come and
+    process, what `flush` has written that of the machine; `open` gets the kind, and repairs. Segments come and
     go by renames, see `replacement`. A failed write is undone: the log then is as it was before the staged appends,
     and takes appends again.
 
@@ -236,7 +236,7 @@ class Log(LocalLog):
         self._listeners.pop(listener, None)
 
     def call_listeners(self) -> None:
-        """Tell whoever waits for appends to look again."""
+        """Wake those that wait for appends."""
         for listener in tuple(self._listeners):
             listener(self)
 

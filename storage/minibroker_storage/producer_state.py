@@ -47,7 +47,7 @@ _ABORT_MARKER: Final = 0
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    Bytes: see `encode_snapshot`; a file is named by the offset up to which it tells, `<20 digits>.snapshot`. One is
+    Bytes: see `encode_snapshot`; a file is named by its end offset, `<20 digits>.snapshot`. One is
     written at roll, and stays as long as the segment that begins there; others are written at close and while a
     segment grows, and each takes the place of the one before. Crash rule: a snapshot that does not check out is
     removed; the newest good one at or below the log's end is loaded, and the batches behind it are replayed from the
@@ -201,7 +201,7 @@ class ProducerStateManager:
     def recall(self, header: BatchHeader) -> bool:
         """Put a batch in front of those that are known of its producer, if it is the one before; for walks back.
 
-        A snapshot tells each producer's last batch only, but a client may repeat any of the last five. Says whether
+        A snapshot has each producer's last batch only, but a client may repeat any of the last five. Says whether
         all of those are known now.
         """
         entry = self._producers[header.producer_id]
@@ -273,7 +273,7 @@ class ProducerStateManager:
         return len(expired)
 
     def _date(self, now_ms: int) -> None:
-        """Let `now_ms` be the last sign of life of producers whose batches do not tell any."""
+        """Let `now_ms` be the last sign of life of producers whose batches have no time."""
         for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
             self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
 
@@ -333,7 +333,7 @@ class ProducerStateManager:
     ) -> None:
         """Go back to a state at or below `log_end_offset`: what the newest good snapshot in range says.
 
-        `map_end_offset` then tells from where the log has to be replayed; `at_most` is a limit for it.
+        `map_end_offset` then says from where the log has to be replayed; `at_most` is a limit for it.
         """
         for offset in self.snapshots[:]:
             if offset > log_end_offset or offset <= log_start_offset:

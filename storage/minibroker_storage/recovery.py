@@ -55,7 +55,7 @@ def load_log(
 ) -> LoadedLog:
     """Load the log in `directory`, repairing what `last_stop` can have left.
 
-    Leftovers of interrupted operations go first. Then what cannot be trusted is scanned, cut behind its last good
+    Leftovers of interrupted operations go first. Then the untrusted part is scanned, cut behind its last good
     batch, and indexed again; nothing survives behind a cut.
 
     - After CLEAN: nothing. The ends of the indexes are read, and of the last log what lies behind its last index entry.
@@ -262,7 +262,7 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
 
     The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set.
     `on_epoch` gets each batch's leader epoch that differs from that of the one before, and its base offset. Returns
-    the number of bytes that were cut. `OSError`; `CorruptIndexError` when an index that is resumed tells lies.
+    the number of bytes that were cut. `OSError`; `CorruptIndexError` when a resumed index is wrong.
     """
     size = segment.size
     if not resumed:
@@ -355,7 +355,7 @@ def replay_producers(
 
 
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
-    """Find again what a snapshot does not tell: the batches before each producer's last one (see `recall`).
+    """Find again what a snapshot does not have: the batches before each producer's last one (see `recall`).
 
     Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at, so many that
     those of requests in flight at that moment are among them. `OSError`.

@@ -393,7 +393,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     # Recovery
 
     def resume_indexes(self, below: int) -> None:
-        """Keep of the indexes what tells of offsets below `below`, and put the end at the last indexed batch.
+        """Keep the entries of the indexes below the offset `below`, and put the end at the last indexed batch.
 
         The time index may know of batches behind that one.
         The owner then goes through the log from `end` on, `pass_over`s what was indexed already, `note`s the rest and
@@ -433,7 +433,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def adopt_noted_size(self, next_offset: int) -> None:
         """Cut the log file behind the batches that `note` counted, and write the index entries. `OSError`.
 
-        `CorruptIndexError` when a resumed time index tells of `next_offset`, behind the last batch, or of later ones.
+        `CorruptIndexError` when a resumed time index has `next_offset`, behind the last batch, or of later ones.
         """
         if self.time_index.entries and self.time_index.last_offset >= next_offset:
             raise CorruptIndexError(f"{self.time_index.file.path}: tells of offset {self.time_index.last_offset}")
@@ -453,15 +453,15 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             handle.close()
 
     def delete(self) -> None:
-        """Remove the files. Whoever has the log pinned reads on. Missing files are no error. `OSError`."""
+        """Remove the files. Readers that have the log pinned read on. Missing files are no error. `OSError`."""
         for handle in self.handles:
             handle.delete()
 
     def set_aside(self) -> list[str]:
         """Rename the files to `.deleted`, which is quick whatever their size, and close them; returns the new paths.
 
-        Whoever has the log pinned reads on. Crash rule: the log goes first; indexes without a log are leftovers, and so
-        are `.deleted` files. `OSError`.
+        Readers that have the log pinned read on. Crash rule: the log goes first; indexes without a log are leftovers,
+        and so are `.deleted` files. `OSError`.
         """
         renamed: list[str] = []
         for handle in self.handles:

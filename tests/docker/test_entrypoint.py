@@ -438,7 +438,7 @@ def test_a_volume_of_another_cluster_is_refused_by_its_name(tmp_path: Path, path
     assert meta.read_text() == "version=1\ncluster.id=mine\nnode.id=1\n"
 
 
-def test_the_lines_by_which_a_started_kafka_is_recognised_follow_once_clients_can_connect(
+def test_the_lines_by_which_a_started_kafka_is_recognized_follow_once_clients_can_connect(
     tmp_path: Path, path_with_minibroker: str
 ) -> None:
     environment = {

@@ -204,7 +204,7 @@ def test_a_wrong_max_timestamp_is_put_right(both: Both, codec: CompressionCodec,
     assert bytes(stored[0]) == bytes(stored[1])
 
 
-def test_a_batch_without_a_time_of_an_idempotent_producer_is_recognised(both: Both) -> None:
+def test_a_batch_without_a_time_of_an_idempotent_producer_is_recognized(both: Both) -> None:
     both.create("again")
     batch = build_batch([NewRecord(None, b"v", NOW)], producer_id=4711, producer_epoch=0, base_sequence=0)
     for _ in range(2):

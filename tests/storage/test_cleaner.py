@@ -259,7 +259,7 @@ def sizes(*values: int) -> dict[int, list[Entry]]:
         ({"segment_bytes": 10}, [[0], [1], [2], [3], [4]]),
     ],
 )
-def test_small_neighbours_become_one_segment(home: Path, changes: dict[str, Any], expected: list[list[int]]) -> None:
+def test_small_neighbors_become_one_segment(home: Path, changes: dict[str, Any], expected: list[list[int]]) -> None:
     write_segments(home, {**sizes(100, 100, 100, 100, 100), 5: []})
     result = clean(plan_for(home, 5, **changes))
     assert [group.source_base_offsets for group in result.groups] == [group for group in expected if len(group) > 1]

@@ -1,4 +1,4 @@
-"""Idempotent producers: what the log accepts, recognises and refuses, and what it keeps on disk."""
+"""Idempotent producers: what the log accepts, recognizes and refuses, and what it keeps on disk."""
 
 import struct
 from pathlib import Path
@@ -89,7 +89,7 @@ def test_a_duplicate_is_answered_with_the_offset_and_time_of_the_first(tmp_path:
     assert (first.base_offset, first.timestamp) == (100, 9)
 
 
-def test_the_last_five_batches_are_recognised_and_the_sixth_is_out_of_order(tmp_path: Path) -> None:
+def test_the_last_five_batches_are_recognized_and_the_sixth_is_out_of_order(tmp_path: Path) -> None:
     manager = producers(tmp_path, *(sequenced(number) for number in range(6)))
     assert [manager.check(header(number)) is not None for number in range(1, 6)] == [True] * 5
     with pytest.raises(OutOfOrderSequenceError):

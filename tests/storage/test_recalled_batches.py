@@ -1,4 +1,4 @@
-"""After a restart the last five batches of each producer are recognised, though a snapshot tells the last one only."""
+"""After a restart the last five batches of each producer are recognized, though a snapshot tells the last one only."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ pub struct Problem {
     pub status: u16,
     /// A word for programs: bad_request, not_found, conflict, timeout, unexpected ...
     pub code: String,
-    /// A sentence for people. After a wait in vain it tells what there is instead.
+    /// A sentence for people. After a wait in vain it has the present state.
     pub message: String,
     pub(crate) body: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-"""The broker's keys that change nothing here: they are told to who asks, and checked when they are set.
+"""The broker's keys without effect here: they are returned by DescribeConfigs, and checked when they are set.
 
 A module for each subject; `broker_keys` loads them when somebody first asks for a key that it does not have itself.
 """

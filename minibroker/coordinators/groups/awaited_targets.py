@@ -1,6 +1,6 @@
 """Target assignments that are made in slices of the event loop, and written when they are there.
 
-A small group has its target in the first slice, and the heartbeat that asks for it tells it. Otherwise heartbeats are
+A small group has its target in the first slice, and the response to that heartbeat has it. Otherwise heartbeats are
 answered by the present target until the new one is there.
 """
 
@@ -78,7 +78,7 @@ class AwaitedTargets(Generic[T]):
         _logger.error("No assignment could be made for group %s", group.group_id, exc_info=error)
 
     def _write(self, group: AssignedGroup, epoch: int, target: dict[str, T]) -> Steps[ErrorCode]:
-        """Write a target. Whoever is gone by now has nothing."""
+        """Write a target. A member that has left meanwhile gets nothing."""
         now_ms = self._store.now_ms()
         ready: dict[str, tuple[T, NewRecord]] = {}
         for member_id, each in target.items():

@@ -1,6 +1,6 @@
 """Offsets of one group: committed, and pending in open transactions.
 
-No log here: `GroupStore` writes, and tells this what is written (Kafka's `GroupMetadata`, the half about offsets).
+No log here: `GroupStore` writes, and passes on what is written (Kafka's `GroupMetadata`, the half about offsets).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

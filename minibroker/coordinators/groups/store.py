@@ -1,7 +1,7 @@
 """The store of all groups, kept in the topic `__consumer_offsets` (Kafka's `GroupMetadataManager`).
 
 A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
-ones at once, larger ones in steps while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+ones at once, larger ones in steps while clients get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
@@ -66,8 +66,8 @@ class GroupStore:
 
     Args:
         make_group: makes an empty classic group of a name.
-        on_loaded: is told of each group that a replay has brought back.
-        on_forgotten: is told of each group that is not known here any more; its clients have to ask again.
+        on_loaded: called with each group that a replay has restored.
+        on_forgotten: called with each group that moved away; its clients have to find the coordinator again.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class GroupStore:
 
     @property
     def is_loading(self) -> bool:
-        """Whether there are groups that `groups` does not tell yet."""
+        """Whether there are groups that `groups` does not have yet."""
         return self._loader.is_loading
 
     # Loading

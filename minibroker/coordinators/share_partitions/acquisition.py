@@ -61,7 +61,7 @@ def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[
 
 
 def joined(acquired: Iterable[Acquired]) -> list[Acquired]:
-    """One element for each run of neighbours that were delivered equally often."""
+    """One element for each run of neighbors that were delivered equally often."""
     runs: list[Acquired] = []
     for each in acquired:
         if runs and runs[-1].last + 1 == each.first and runs[-1].deliveries == each.deliveries:

@@ -62,8 +62,8 @@ class SharePartition:
         start_offset: the first offset that is not done with.
         batches: the state above it, sorted; what lies between them was in flight, and is available again.
         limits: those that the group has now.
-        write: writes a change of the state down, and tells whether that has worked.
-        on_change: is told when there may be more to acquire.
+        write: writes a change of the state, and returns whether that has worked.
+        on_change: called when there may be more to acquire.
 
     Attributes:
         start_offset: the first offset that is not done with (SPSO).

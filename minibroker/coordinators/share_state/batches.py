@@ -59,7 +59,7 @@ def _from(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:
 
 
 def _without_overlaps(batches: list[StateBatch]) -> list[StateBatch]:
-    """Sorted batches, each offset in one of them, equal neighbours in one."""
+    """Sorted batches, each offset in one of them, equal neighbors in one."""
     heapify(batches)
     combined: list[StateBatch] = []
     earlier = heappop(batches)

@@ -58,7 +58,7 @@ class ShareCoordinator:
     a negative partition, UNKNOWN_TOPIC_OR_PARTITION for one that does not exist.
 
     Attributes:
-        on_begun: is told when a state was begun again or deleted, so that nobody goes on with the old one.
+        on_begun: called when a state was begun again or deleted, so that nothing uses the old one.
     """
 
     def __init__(self, core: Core) -> None:
@@ -104,7 +104,7 @@ class ShareCoordinator:
         return _outcome(code)
 
     def read(self, key: SharePartitionKey, leader_epoch: int, node: Node | None = None) -> ReadOutcome:
-        """Tell a state, and note its leader's epoch. FENCED_LEADER_EPOCH if a later leader has read it.
+        """Return a state, and note its leader's epoch. FENCED_LEADER_EPOCH if a later leader has read it.
 
         INVALID_REQUEST where no state was begun.
         """
@@ -156,7 +156,7 @@ class ShareCoordinator:
         return _outcome(code)
 
     def summary(self, key: SharePartitionKey, node: Node | None = None) -> Summary:
-        """Tell the offsets of a state."""
+        """Return the offsets of a state."""
         code = self._readiness(key, node) or self._existence(key)
         if code:
             return Summary(*_refused(code))

@@ -114,7 +114,7 @@ def update_value(snapshot_epoch: int, change: Change) -> bytes:
 
 
 def state_in(value: ShareSnapshotValue) -> ShareState:
-    """The state that a snapshot tells."""
+    """The state in a snapshot."""
     return ShareState(
         value.snapshot_epoch,
         value.state_epoch,
@@ -128,7 +128,7 @@ def state_in(value: ShareSnapshotValue) -> ShareState:
 
 
 def change_in(value: ShareUpdateValue) -> Change:
-    """The change that an update tells."""
+    """The change in an update."""
     return Change(value.leader_epoch, value.start_offset, value.delivery_complete_count, _read(value.state_batches))
 
 

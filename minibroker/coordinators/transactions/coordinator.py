@@ -36,7 +36,7 @@ _RETRY_MS: Final = 500
 """The pause before a marker is written again after the disk failed or its partition had no leader."""
 _STEP: Final = 1000
 _MARKERS_AT_ONCE: Final = 50
-"""So many markers are written before anybody is told."""
+"""The markers that are written before EndTxn is answered."""
 _GONE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -211,7 +211,7 @@ class TransactionCoordinator:
         """Does the coordinator itself end transactions in their next epochs?
 
         The level decides how it fences and what its records look like. For a producer's own requests their versions
-        decide (KIP-890): the level only tells clients which versions to use.
+        decide (KIP-890): the level only says which versions clients should use.
         """
         return self._core.features.level(TRANSACTION_VERSION) >= RAISES_EPOCHS
 
@@ -272,7 +272,7 @@ class TransactionCoordinator:
     def end_with_next_epoch(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, node: Node | None = None
     ) -> EndTxnResult:
-        """As `end`, and the producer goes on in the next epoch (KIP-890); repeated, it is told the same once more.
+        """As `end`, and the producer goes on in the next epoch (KIP-890); repeated, it gets the same response.
 
         A transaction to which nothing was written may be aborted, too, which also raises the epoch.
         """

@@ -27,7 +27,7 @@ class Marker(NamedTuple):
 
     Attributes:
         commit: false to abort.
-        coordinator_epoch: of whoever has decided it.
+        coordinator_epoch: that of the coordinator that has decided.
         transaction_version: `RAISES_EPOCHS` when the epoch was raised for it.
     """
 

@@ -1,7 +1,7 @@
 """The store of all transactional ids, kept in `__transaction_state` (Kafka's `TransactionStateManager`).
 
 What a partition says is read before anything is done with its transactional ids: of a small one at once, of a larger
-one in steps, while clients are told COORDINATOR_LOAD_IN_PROGRESS.
+one in steps, while clients get COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 import logging
@@ -39,7 +39,7 @@ class TransactionStore:
     """The transactional ids.
 
     Args:
-        on_loaded: is told of each partition that has been read.
+        on_loaded: called with each partition that was read.
     """
 
     def __init__(self, core: Core, on_loaded: Callable[[int], None]) -> None:
@@ -78,7 +78,7 @@ class TransactionStore:
 
     @property
     def is_loading(self) -> bool:
-        """Whether there are transactional ids that `all` does not tell yet."""
+        """Whether there are transactional ids that `all` does not have yet."""
         self._loader.look_at_topic()
         return self._loader.is_loading
 

@@ -219,7 +219,7 @@ def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
     """The value of a transaction's record (Kafka's `TransactionLog.valueToBytes`).
 
     `level` is that of `transaction.version`: from 1 on the record has tagged fields. Kafka leaves both ids out, so that
-    a kill between the end and its completion costs it the new id; here they are written where they tell something.
+    a kill between the end and its completion costs it the new id; here they are written where they say something.
     """
     value_version = min(level, _LAST_VALUE_VERSION)
     rotated = transaction.last_producer_id != transaction.producer_id
@@ -245,7 +245,7 @@ def encode_value(transaction: Transaction, *, level: int = 0) -> bytes:
 
 
 def transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """The transaction that a record tells of. ValueError for a state that does not exist."""
+    """The transaction in a record. ValueError for a state that does not exist."""
     return Transaction(
         transactional_id,
         value.producer_id,

@@ -152,7 +152,7 @@ def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
     b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms", answer, came=f"it after {waited:.1f} s")
 
 
-@STAGE.check("DelayedFetch.onComplete", look="Answer with what there is when max_wait_ms is over.")
+@STAGE.check("DelayedFetch.onComplete", look="Answer with the records so far when max_wait_ms is over.")
 def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
     """Without records the answer comes after max_wait_ms: not at once, and not never."""
     topic = b.topic()

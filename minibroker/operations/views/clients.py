@@ -20,8 +20,8 @@ class CachedPartitionView:
 
     Attributes:
         topic: its name; None for an id that no topic has any more.
-        fetch_offset: the offset that the client asks for next, as it has told.
-        high_watermark, log_start_offset: the numbers that the client was told last; -1 for none.
+        fetch_offset: the offset that the client asks for next, by its request.
+        high_watermark, log_start_offset: the numbers in the last response to the client; -1 for none.
     """
 
     topic: str | None

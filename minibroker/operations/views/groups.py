@@ -65,7 +65,7 @@ class MemberView:
         epoch: the member's, in the consumer protocol; None in the classic one.
         state: in the consumer protocol "STABLE", "UNREVOKED_PARTITIONS" (it has to give some up first) or
             "UNRELEASED_PARTITIONS" (it waits for others), in a share group "STABLE"; None in the classic protocol.
-        assigned: the partitions that it reads; None when the group's clients alone can tell.
+        assigned: the partitions that it reads; None when only the group's clients know.
         target: the partitions that it is to read in the end; None in the classic protocol.
         revoking: the partitions that it has to give up first.
         waits_in: "JoinGroup" or "SyncGroup", a request of it that is delayed; None for none.

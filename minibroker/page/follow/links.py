@@ -40,7 +40,7 @@ _MARKED: Final = {
 def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]:
     """The record sets of an exchange: direction, range of bytes, topic, partition, and the first offset.
 
-    `first` is the offset of the first record as the log has it, None where no response tells it; `last` is that of the
+    `first` is the offset of the first record as the log has it, None where no response has it; `last` is that of the
     last one. `shift` is what is added to the offsets in the bytes.
     """
     is_produce = exchange.api_key == ApiKey.PRODUCE

@@ -53,7 +53,7 @@ class Sighting(NamedTuple):
         kind: "produced", "refused", "fetched", "cut" (the part of a response that may have it was not kept),
             "committed", "acknowledged", "deleted" or "ended" (its transaction).
         direction: "request" or "response", whose bytes from `start` to `end` are meant.
-        place: where in these bytes the record is; None where it cannot be told.
+        place: where in these bytes the record is; None where that is unknown.
         error: the name of the error, empty for none; None without a response.
         facts: what else is known, by name.
     """
@@ -199,7 +199,7 @@ def _is_v2(data: memoryview) -> bool:
 
 
 def _may_hold(data: memoryview, number: int) -> bool:
-    """Whether so many records are in the set, as far as its first batch tells: v2 allows no other."""
+    """Whether so many records are in the set, as far as its first batch says: v2 allows no other."""
     return not _is_v2(data) or number <= read_header(data).last_offset_delta
 
 

@@ -1,7 +1,7 @@
 """The stages of a record's life as JSON: each has a state, a sentence, and items that lead to the bytes.
 
 A stage is `{"id", "title", "state", "text", "items"}`. Its state is "done", "waiting" for something to come, "none" for
-what does not apply, "unknown" where what would tell is not kept, or "bad". An item is `{"text"}`, and of these what it
+what does not apply, "unknown" where the evidence is not kept, or "bad". An item is `{"text"}`, and of these what it
 has: "link", an address of the page; "time" in ms; "request", its number; "bar", bytes to scale.
 """
 

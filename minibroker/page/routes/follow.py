@@ -19,6 +19,6 @@ async def follow(
     partition: Annotated[int, Path(ge=0)],
     offset: Annotated[int, Path(ge=0)],
 ) -> dict[str, Any]:
-    """The stages of a record's life, as far as logs and recorded requests tell."""
+    """The stages of a record's life, as far as logs and recorded requests show it."""
     recorder: Recorder = request.app.state.recorder
     return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

@@ -19,7 +19,7 @@ export function FollowView({ topic, partition, offset }) {
   const { data, error } = useData(`/data${lifeAddress(topic, partition, offset)}`, 2000);
   return html`<main id="main" class="page follow" tabindex="-1">
     <div class="heading"><h1>${topic}-${partition} <span class="muted">offset ${number(offset)}</span></h1>
-      <nav class="steps" aria-label="Neighbours">
+      <nav class="steps" aria-label="Neighbors">
         ${offset > 0 && html`<a href=${lifeAddress(topic, partition, offset - 1)} rel="prev">← ${number(offset - 1)}</a>`}
         <a href=${lifeAddress(topic, partition, offset + 1)} rel="next">${number(offset + 1)} →</a>
       </nav></div>

@@ -21,7 +21,7 @@ export function RequestView({ number: asked, query }) {
   return html`<main id="main" class="page request" tabindex="-1">
     <div class="heading">
       <h1>${title} <span class="muted">request ${data.number}</span></h1>
-      <nav class="steps" aria-label="Neighbours">
+      <nav class="steps" aria-label="Neighbors">
         <a href="/requests">All requests</a>
         ${data.number > data.first ? html`<a href=${`/requests/${data.number - 1}`} rel="prev">← ${data.number - 1}</a>` : null}
         ${data.number < data.last ? html`<a href=${`/requests/${data.number + 1}`} rel="next">${data.number + 1} →</a>` : null}

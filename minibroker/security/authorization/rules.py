@@ -1,6 +1,6 @@
 """The rules of an authorizer, by what they are about.
 
-A `RuleSet` never changes: another one takes its place, which is made in slices beside it. So whoever asks while a
+A `RuleSet` never changes: another one takes its place, which is made in slices beside it. So a check while a
 large change is made meets the rules of before, or those of after it.
 """
 

@@ -1,7 +1,7 @@
 """The interface of SASL mechanisms: tokens in, tokens out, and the user in the end.
 
 A mechanism knows no sockets and no requests. Its errors are of two kinds, as in Kafka's `SaslServerAuthenticator`: what
-clients are told (`SaslAuthenticationError`), and what they are not, since it would say which users there are
+clients get (`SaslAuthenticationError`), and what they do not get, since it would say which users exist
 (`SaslError`).
 """
 
@@ -21,7 +21,7 @@ SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 
 
 class SaslError(Exception):
-    """The exchange has failed; the client is not told why."""
+    """The exchange has failed; the client does not learn why."""
 
 
 class SaslAuthenticationError(SaslError):

@@ -1,4 +1,4 @@
-"""Tokens that nobody has signed, for tests: whoever makes one may be whom he likes.
+"""Unsigned tokens, for tests: a client may claim to be any user.
 
 The rules and their options are those of Kafka's default, `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """

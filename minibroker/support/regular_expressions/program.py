@@ -10,13 +10,13 @@ MOST_STATES: Final = 2_000
 """Repeats with numbers are written out; an expression with more states is refused."""
 
 EDGE: Final = 0
-"""The kind of neighbour that the first and the last character of a text have on their outer side."""
+"""The kind of neighbor that the first and the last character of a text have on their outer side."""
 NEWLINE: Final = 1
 WORD: Final = 2
 OTHER: Final = 3
 
 Holds = Callable[[int, int], bool]
-"""Does a place lie between neighbours of these two kinds?"""
+"""Does a place lie between neighbors of these two kinds?"""
 
 _PLACES: Final[dict[str, Holds]] = {
     "text begins": lambda before, _: before == EDGE,

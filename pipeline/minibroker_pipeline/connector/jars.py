@@ -101,7 +101,7 @@ def _locked(folder: Path) -> Generator[None]:
 
 
 def _fill(folder: Path, package: str, ivy_settings: str | None) -> None:
-    # Into a neighbour first: a run that is interrupted here must not leave half a cache behind.
+    # Into a neighbor first: a run that is interrupted here must not leave half a cache behind.
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ivy = _Ivy(Path(scratch), ivy_settings)
         if package == "avro":

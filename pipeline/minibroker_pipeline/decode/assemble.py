@@ -59,7 +59,7 @@ def encode_rows(
 
     A batch is full before its records exceed the group's bytes, and has one at least; under a codec so is a wrapper of
     v0 and v1, without one each row is an entry. `level` is the codec's. The engine is "numba" or "plain"; "auto" takes
-    the first that works. `EncodeError` for what cannot be written: headers, zstd, negative times in v0 and v1.
+    the first that works. `EncodeError` for what the format lacks: headers, zstd, negative times in v0 and v1.
     """
     if magic != MAGIC_V2:
         _check_legacy(rows, groups, magic)

@@ -60,7 +60,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps become
     `default_timestamp`, in milliseconds; a column of integers is milliseconds too; with `log_append_time` all have that
     one, and its type. Text is taken as UTF-8. The engine is "numba" or "plain"; "auto" takes the first that works.
-    `EncodeError` for what cannot be written, such as headers, a producer or zstd in v0 and v1.
+    `EncodeError` for what the format lacks, such as headers, a producer or zstd in v0 and v1.
     """
     if codec not in CODEC_NAMES:
         raise EncodeError(f"codec: {codec!r} is none of {', '.join(CODEC_NAMES)}")

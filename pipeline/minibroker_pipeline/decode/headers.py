@@ -172,7 +172,7 @@ def scan_headers(data: bytes | bytearray | memoryview, *, position: int = 0) -> 
     """The head of every whole entry in `data` from `position` on, as an array of `HEADER_DTYPE`.
 
     Ends before an entry that is cut short, or whose size or magic no entry can have; nothing is raised. The array's
-    last position plus size tells where, and whether that is the end of the data. No checksum is looked at. Of a map of
+    last position plus size says where, and whether that is the end of the data. No checksum is looked at. Of a map of
     a file, only the pages that hold heads are read.
     """
     array = as_bytes(data)

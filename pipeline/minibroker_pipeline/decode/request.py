@@ -27,7 +27,7 @@ class AbortedRange(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecodeRequest:
-    """Which records of a piece of a log are wanted, as which columns. `ValueError` for what cannot be."""
+    """Which records of a piece of a log are wanted, as which columns. `ValueError` for an invalid request."""
 
     topic: str = ""
     partition: int = 0

@@ -22,7 +22,7 @@ class FileSystemError(OSError):
 
 
 class Entry(NamedTuple):
-    """A file or directory in a listing: `size` in bytes, and what tells a file from another one of the same name.
+    """A file or directory in a listing: `size` in bytes, and the mark that distinguishes files of one name.
 
     Both are `UNKNOWN` where nothing says so or nobody asked.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("key", "value", HEADERS_COLUMN, "timestamp")
 """The columns that producers choose, and that each copy should keep."""
 MOST_EXAMPLES: Final = 20
-"""That are told of each partition, or topic."""
+"""The most differences in the report of a partition, or topic."""
 _PLACE: Final = ("partition", "offset")
 _DIGEST_BYTES: Final = 16
 

@@ -28,7 +28,7 @@ _Ints = NDArray[np.int64]
 ENTRY_OVERHEADS: Final = (LOG_OVERHEAD + MIN_MESSAGE_LENGTH, LOG_OVERHEAD + MIN_MESSAGE_LENGTH_V1)
 """The bytes that v0 and v1 add to each record's key and value: 26 and 34."""
 BATCH_BYTES: Final = 16384
-"""`batch.size` of producers, unless they are told otherwise: what single messages of v0 and v1 are joined to."""
+"""`batch.size` of producers, by default: single messages of v0 and v1 are joined to batches of this size."""
 _VARINT_LIMITS: Final = tuple(np.uint64(1) << np.uint64(7 * size) for size in range(1, 10))
 
 

@@ -19,7 +19,7 @@ _BAR: Final = 14
 _LABEL_WIDTH: Final = 190
 _LABEL_LETTERS: Final = 26
 _PLOT_WIDTH: Final = 560
-_PAYLOAD_COLOUR: Final = "#e0a343"
+_PAYLOAD_COLOR: Final = "#e0a343"
 _STYLE: Final = """\
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #222; }
 div.wide { overflow-x: auto; }
@@ -89,7 +89,7 @@ def stats_html(report: StatsReport) -> str:
             "<h2>Size in each format, under the codecs in use</h2>",
             _plot([_compressed_bars(line) for line in shown], _SERIES),
             "<h2>Size in each format without compression: payload and what the format adds</h2>",
-            _plot([_plain_bars(line) for line in shown], (("payload", _PAYLOAD_COLOUR), *_SERIES[1:])),
+            _plot([_plain_bars(line) for line in shown], (("payload", _PAYLOAD_COLOR), *_SERIES[1:])),
             left_out,
             "<h2>Figures</h2>",
             _html_table(report),
@@ -120,7 +120,7 @@ def _html_table(report: StatsReport) -> str:
 
 
 class _Bar(NamedTuple):
-    """Pieces of a bar, each a colour and a number of bytes, and what stands behind it."""
+    """Pieces of a bar, each a color and a number of bytes, and what stands behind it."""
 
     pieces: tuple[tuple[str, int], ...]
     text: str
@@ -136,10 +136,10 @@ class _Bars(NamedTuple):
 def _compressed_bars(line: Line) -> _Bars:
     sizes = (Size(line.counts.stored_bytes, True), *line.sizes)
     bars = tuple(
-        _Bar(((colour, size.bytes),), f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}")
+        _Bar(((color, size.bytes),), f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}")
         if size
         else _Bar((), f"{name} cannot hold it")
-        for (name, colour), size in zip(_SERIES, sizes, strict=True)
+        for (name, color), size in zip(_SERIES, sizes, strict=True)
     )
     return _Bars(line.topic or "", bars)
 
@@ -147,9 +147,9 @@ def _compressed_bars(line: Line) -> _Bars:
 def _plain_bars(line: Line) -> _Bars:
     payload = line.counts.key_bytes + line.counts.value_bytes
     bars: list[_Bar] = []
-    for magic, size, (_, colour) in zip(FORMATS, line.plain_sizes, _SERIES[1:], strict=True):
+    for magic, size, (_, color) in zip(FORMATS, line.plain_sizes, _SERIES[1:], strict=True):
         own = payload + (line.counts.header_bytes if magic == FORMATS[-1] else 0)
-        pieces = ((_PAYLOAD_COLOUR, own), (colour, max(size.bytes - own, 0)))
+        pieces = ((_PAYLOAD_COLOR, own), (color, max(size.bytes - own, 0)))
         bars.append(_Bar(pieces, f"{'' if size.is_exact else '~'}{bytes_text(size.bytes)}"))
     return _Bars(line.topic or "", tuple(bars))
 
@@ -165,8 +165,8 @@ def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
     most = max((sum(size for _, size in bar.pieces) for topic in topics for bar in topic.bars), default=0) or 1
     parts: list[str] = []
     x = _LABEL_WIDTH
-    for name, colour in legend:
-        parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{colour}"/>')
+    for name, color in legend:
+        parts.append(f'<rect x="{x}" y="4" width="12" height="12" fill="{color}"/>')
         parts.append(f'<text x="{x + 16}" y="14">{escape(name)}</text>')
         x += 110
     y = 28
@@ -176,9 +176,9 @@ def _plot(topics: Sequence[_Bars], legend: Sequence[tuple[str, str]]) -> str:
         parts.append(f'<text x="{_LABEL_WIDTH - 10}" y="{middle:.0f}" text-anchor="end">{label}</text>')
         for bar in topic.bars:
             at = float(_LABEL_WIDTH)
-            for colour, size in bar.pieces:
+            for color, size in bar.pieces:
                 width = size / most * _PLOT_WIDTH
-                parts.append(f'<rect x="{at:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{colour}"/>')
+                parts.append(f'<rect x="{at:.1f}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{color}"/>')
                 at += width
             parts.append(f'<text x="{at + 5:.1f}" y="{y + _BAR - 4}">{escape(bar.text)}</text>')
             y += _BAR

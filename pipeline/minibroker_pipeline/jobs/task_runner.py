@@ -38,11 +38,11 @@ def run_tasks(
 
     Args:
         function: of a module, so that other processes find it; it and what it takes and gives can be pickled.
-        items: in an order in which neighbours belong together.
+        items: in an order in which neighbors belong together.
         sizes: bytes that each item has to be read of.
         spark: a session, whose workers have this package and see the same paths.
         processes: how many at most, without a session. None: one for each processor, if there is enough to read.
-        progress: is told of what is done.
+        progress: called with what is done.
         worth_a_process: bytes for each of which there is another process.
     """
     if spark is not None:

@@ -123,7 +123,7 @@ def publish(
 ) -> None:
     """Put what is under `staging` in place: partitions that are not there, new files of those that are.
 
-    The partitions of topics in `replaced` go first. `logs` says what the checkpoints will tell of each partition that
+    The partitions of topics in `replaced` go first. `logs` says what the checkpoints will say of each partition that
     is written. All files are on disk already. Locks the target. Raises as `locked` and `check_closed`; `OSError`.
     """
     if os.path.isdir(target):

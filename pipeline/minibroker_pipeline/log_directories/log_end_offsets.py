@@ -1,4 +1,4 @@
-"""Log end offset, high watermark and last stable offset of a log, as its files tell them to readers.
+"""Log end offset, high watermark and last stable offset of a log, by its files.
 
 A log ends behind its last whole entry. Queries for committed records end before its first open transaction.
 
@@ -292,7 +292,7 @@ class LogTail:
 def aborted_in(log: PartitionLog, number: int) -> list[AbortedRange]:
     """The aborted transactions of the segment with this number, from the log itself, damage passed over.
 
-    They are in the markers; where a transaction begins that an earlier segment has, the snapshot of producers tells, or
+    They are in the markers; where a transaction began in an earlier segment, the snapshot of producers has it, or
     the log from the newest snapshot before on. `OSError`.
     """
     segments = log.segments[: number + 1]

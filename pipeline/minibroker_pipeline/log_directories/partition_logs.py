@@ -102,14 +102,14 @@ class PartitionLog:
         return f"{self.directory}/{segment.base_offset:020d}{suffix}"
 
     def end_of(self, number: int) -> int | None:
-        """The offset that the segment of this number ends before; None of the last one, which only its bytes tell."""
+        """The offset that the segment of this number ends before; None for the last one, which only its bytes show."""
         return self.segments[number + 1].base_offset if number + 1 < len(self.segments) else None
 
 
 class FoundPartition(NamedTuple):
     """A partition's directory, not looked into yet.
 
-    `is_made`: it is there. minibroker makes it with the first record; until then its topics file alone tells of the
+    `is_made`: it is there. minibroker makes it with the first record; until then only its topics file has the
     partition, which is empty.
     """
 

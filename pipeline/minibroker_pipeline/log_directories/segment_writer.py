@@ -116,7 +116,7 @@ class PartitionWriter:
     `segment_bytes` gets a segment of its own.
 
     With `track_transactions` aborted transactions are found by the markers that pass; who knows better (a cleaning,
-    which has taken the aborted records away) switches it off and tells them by `note_aborted`.
+    which has taken the aborted records away) switches it off and reports them by `note_aborted`.
 
     Args:
         directory: where, made already.
@@ -160,7 +160,7 @@ class PartitionWriter:
             self.close()
 
     def append(self, data: Buffer, headers: NDArray[Any]) -> None:
-        """Write the entries of `data` that `headers` (`HEADER_DTYPE`) tells of: all, or some, in the order of offsets.
+        """Write the entries of `data` in `headers` (`HEADER_DTYPE`): all, or some, in the order of offsets.
 
         Their offsets are final: bytes are written as they are, and no checksum is looked at. `LogOrderError`, which
         writes nothing; `OSError`.
@@ -248,7 +248,7 @@ class PartitionWriter:
         return aborted
 
     def note_aborted(self, transactions: Iterable[AbortedTxn]) -> None:
-        """Tell of aborted transactions whose markers are in the current segment: they go into its transaction index."""
+        """Report aborted transactions whose markers are in the current segment, for its transaction index."""
         found = list(transactions)
         if found and self._open is None:
             raise LogOrderError(f"{found[0]}: no entry is written yet")
@@ -289,8 +289,8 @@ class PartitionWriter:
     def adopt(self, segment: WrittenSegment, by: int = 0) -> None:
         """Take a complete segment that another writer made on this file system, and move its files here.
 
-        Its offsets are `by` higher from then on; those in the entries are already (see `shift_offsets`). What it tells
-        of producers and leader epochs stays with that writer. `LogOrderError`, `OSError`.
+        Its offsets are `by` higher from then on; those in the entries are already (see `shift_offsets`). What it
+        reports of producers and leader epochs stays with that writer. `LogOrderError`, `OSError`.
         """
         base_offset = segment.base_offset + by
         if base_offset < self.log_end_offset:

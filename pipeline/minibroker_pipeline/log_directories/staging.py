@@ -1,8 +1,8 @@
 """Staging directories, in which a job prepares what it publishes, and their owners.
 
 The next job that writes there removes those that a killed job has left. The owner is the process that the job ends
-with: Spark's JVM, which commits and aborts in processes of their own, or the process itself. Where /proc does not tell
-of processes, and on other machines, nothing is known and nothing is removed.
+with: Spark's JVM, which commits and aborts in processes of their own, or the process itself. Without /proc, and on
+other machines, nothing is known and nothing is removed.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def new_staging(target: str) -> str:
 
 
 def remove_staging(staging: str) -> None:
-    """Remove what a job has made ready, if it is there. What cannot be removed stays; a broker does so later.
+    """Remove what a job has made ready, if it is there. A folder that resists stays; a broker removes it later.
 
     Under another name, so that tasks that still run have nothing to write to any more.
     """
@@ -95,7 +95,7 @@ def _claim(staging: str) -> None:
 
 
 def _remove_abandoned(directory: str, *, begins: str, ends: str) -> None:
-    """Remove the staging directories with such names whose owner has died. What cannot be removed stays."""
+    """Remove the staging directories with such names whose owner has died. A folder that resists stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):
             if name.startswith(begins) and name.endswith(ends) and _is_abandoned(f"{directory}/{name}"):

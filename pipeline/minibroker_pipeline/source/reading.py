@@ -206,7 +206,7 @@ class _RangeReading:
             self._refuse(position + int(headers["position"][line]), 0, message)
 
     def _contradiction(self, data: memoryview, headers: NDArray[Any]) -> str:
-        """The fault of the transaction index, as far as these entries tell; empty if nothing is wrong.
+        """The fault of the transaction index, as far as these entries show; empty if nothing is wrong.
 
         What the log itself says counts from then on, besides.
         """

@@ -93,7 +93,7 @@ class MarkerWatch:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """Whether the marker there is one; False of what cannot be read, which others report."""
+    """Whether the marker there is one; False for an unreadable one, which others report."""
     if len(data) > position + _TYPE_AT + 2 and data[position + _KEY_SIZE_AT] == _KEY_SIZE:  # as brokers write it
         return bytes(data[position + _TYPE_AT : position + _TYPE_AT + 2]) == _ABORT
     try:
@@ -108,7 +108,7 @@ def contradictions(
 ) -> list[tuple[int, int, int]]:
     """Aborted transactions that end in [low, high) and that either an index or the log alone knows, ascending.
 
-    `start` is where the log begins: of what began before, it cannot tell the first offset, or that it was at all.
+    `start` is where the log begins: the first offset of what began before is unknown here.
     """
     known, found = set(in_index), set(in_log)
     older = {(producer, last) for producer, first, last in known if first < start}

@@ -1,6 +1,6 @@
 """The records of `__share_group_state`: the delivery of records to share groups (KIP-932, KIP-1226).
 
-The version of a key tells the kind of record: 0 is a snapshot, 1 an update. A tombstone has a snapshot's key.
+The version of a key is the kind of record: 0 is a snapshot, 1 an update. A tombstone has a snapshot's key.
 """
 
 from dataclasses import field

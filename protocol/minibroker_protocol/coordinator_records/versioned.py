@@ -1,6 +1,6 @@
 """Bytes that begin with their own version: an int16, then a message in that version.
 
-Keys and values of the coordinators' topics have this form, and so has what consumers tell each other through a group.
+Keys and values of the coordinators' topics have this form, and so has what consumers exchange through a group.
 """
 
 import struct

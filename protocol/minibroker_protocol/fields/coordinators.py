@@ -40,7 +40,7 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
     TRANSACTION_STATE: ((TransactionLogKey, TransactionLogValue),),
     SHARE_GROUP_STATE: ((ShareSnapshotKey, ShareSnapshotValue), (ShareUpdateKey, ShareUpdateValue)),
 }
-"""The kinds of keys and values of each topic. The version of a key tells its kind."""
+"""The kinds of keys and values of each topic. The version of a key is its kind."""
 
 
 def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> Steps[None]:

@@ -1,7 +1,7 @@
 """The trees of requests and responses, made along the declarations of messages.
 
 `request_fields` and `response_fields` take a frame with its length, as it was on the wire. Both come in steps, for
-whoever has others to serve (`minibroker.support.slices`), and are drained elsewhere.
+a server with other clients (`minibroker.support.slices`), and are drained elsewhere.
 """
 
 import importlib

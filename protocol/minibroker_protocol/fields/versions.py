@@ -1,6 +1,6 @@
 """The same request or response in another version of its API, as far as that version has the fields.
 
-The bytes hold the same secrets: whoever shows them masks them as those of the message itself. Records stay as they are,
+The bytes hold the same secrets: mask them before you show them, as in the message itself. Records stay as they are,
 also where an old version knows no such message format.
 """
 

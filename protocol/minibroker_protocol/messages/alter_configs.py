@@ -1,4 +1,4 @@
-"""AlterConfigs (key 33): put whole configurations in the place of what there is; older than the incremental one."""
+"""AlterConfigs (key 33): put whole configurations instead of the present ones; older than the incremental one."""
 
 from minibroker_protocol.schema import (
     Array,

@@ -54,7 +54,7 @@ class Assignment:
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse:
-    """Where the member stands; `assignment` is null where it is as it was told before."""
+    """Where the member stands; `assignment` is null if it has not changed."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""The structures with which Produce and Fetch tell a client that asks the wrong broker of the right one (KIP-951)."""
+"""The structures with which Produce and Fetch name the leader to a client that asked another broker (KIP-951)."""
 
 from minibroker_protocol.schema import Int32, NullableString, String, frozen_structure, structure
 

@@ -20,7 +20,7 @@ from minibroker_protocol.schema import (
 class DescribeClusterRequest:
     """A request for the cluster's nodes; `endpoint_type` is 1 for brokers and 2 for controllers (KIP-919).
 
-    From version 2 on brokers that are registered but down are told, too, if the client wants them (KIP-1073).
+    From version 2 on brokers that are registered but down are listed, too, if the client wants them (KIP-1073).
     """
 
     include_cluster_authorized_operations: Bool

@@ -35,7 +35,7 @@ class ProducerState:
 
 @structure
 class PartitionResponse:
-    """The producers of one partition, or why they are not told."""
+    """The producers of one partition, or an error."""
 
     partition_index: Int32
     error_code: Int16

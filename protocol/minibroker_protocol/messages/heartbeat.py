@@ -17,7 +17,7 @@ class HeartbeatRequest:
 
 @message(versions="0-4", flexible="4+")
 class HeartbeatResponse:
-    """`error_code` also tells a member that the group is rebalancing."""
+    """`error_code` also says that the group is rebalancing."""
 
     throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Int16

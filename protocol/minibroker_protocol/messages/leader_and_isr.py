@@ -1,4 +1,4 @@
-"""LeaderAndIsr (key 4): a controller with ZooKeeper tells a broker what to lead and to follow; gone in Kafka 4.0."""
+"""LeaderAndIsr (key 4): a controller with ZooKeeper assigns partitions to lead and to follow; gone in Kafka 4.0."""
 
 from dataclasses import field
 from typing import Annotated

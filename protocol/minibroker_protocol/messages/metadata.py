@@ -80,7 +80,7 @@ class MetadataResponseTopic:
 
 @message(versions="0-13", flexible="9+")
 class MetadataResponse:
-    """The cluster as clients should see it; `error_code` tells a client to bootstrap again (KIP-1102)."""
+    """The cluster as clients should see it; `error_code` may ask a client to bootstrap again (KIP-1102)."""
 
     throttle_time_ms: Annotated[Int32, since(3)] = 0
     brokers: Array[MetadataResponseBroker]

@@ -1,4 +1,4 @@
-"""UpdateMetadata (key 6): a controller with ZooKeeper tells a broker what to tell clients; gone in Kafka 4.0."""
+"""UpdateMetadata (key 6): a controller with ZooKeeper sends the metadata for clients; gone in Kafka 4.0."""
 
 from dataclasses import field
 from typing import Annotated

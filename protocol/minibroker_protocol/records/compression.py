@@ -101,7 +101,7 @@ def compress_in_steps(
 def decompress_in_steps(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
 ) -> Steps[memoryview]:
-    """`decompress` in steps of some milliseconds, for whoever has others to serve. `data` is read in all steps.
+    """`decompress` in steps of some milliseconds, for a server with other clients. `data` is read in all steps.
 
     The result is a view, so that what is not compressed is not copied; `bytes_in_steps` makes bytes of it.
     """

@@ -264,7 +264,7 @@ def _next_few(records: Iterator[Record]) -> list[Record]:
 def overflow_message(max_bytes: int) -> bytes:
     """The head of a message that is larger than a fetch of `max_bytes` bytes, and nothing of the message itself.
 
-    It tells an old consumer to ask for more, where an empty set would tell it that it has read everything
+    It makes an old consumer ask for more, where an empty set would mean that it has read everything
     (`LazyDownConversionRecordsSend`).
     """
     return _OFFSET_AND_SIZE.pack(NO_OFFSET, min(max(max_bytes + 1, RECORD_BATCH_OVERHEAD), INT32_MAX))

@@ -65,7 +65,7 @@ def iter_messages(
 
     A `deep` iteration gives the messages in a compressed one in its stead. A last message that is cut short ends the
     iteration without an error. No checksum is looked at. `CorruptRecordError` for a size that no message has,
-    `UnsupportedMagicError`, `UnsupportedCodecError`, and `InvalidRecordError` for what cannot be decompressed or holds
+    `UnsupportedMagicError`, `UnsupportedCodecError`, and `InvalidRecordError` for one that does not decompress or holds
     no message or a compressed one.
     """
     view = memoryview(buffer)

@@ -4,7 +4,7 @@ A message set is a row of entries, each an offset, a size and one message (`head
 before the first or counts them. A set is compressed as a whole, as the value of one more message, the wrapper. So one
 entry of a log, which in v2 is a batch, is here either a plain message or a wrapper with all that it holds:
 
-- In v0, messages in a wrapper have their absolute offsets, so whoever assigns offsets must compress again.
+- In v0, messages in a wrapper have their absolute offsets, so to assign offsets is to compress again.
 - In v1 they count from 0, and the wrapper has the absolute offset of the last of them: an absolute offset is that of
   the wrapper, less the last inner one, plus the message's own. A wrapper's offset of 0 means that it has none yet.
 - A v1 wrapper under CREATE_TIME has the highest of the inner timestamps. Under LOG_APPEND_TIME it has the broker's
@@ -133,7 +133,7 @@ class LegacyRecordBatch:
         return decompress(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
 
     def records_data_in_steps(self) -> Steps[bytes]:
-        """`records_data` in steps of some milliseconds, for whoever has others to serve."""
+        """`records_data` in steps of some milliseconds, for a server with other clients."""
         if not self.is_compressed:
             return (yield from bytes_in_steps(self.buffer))
         header = self.header
@@ -143,7 +143,7 @@ class LegacyRecordBatch:
         return (yield from bytes_in_steps(data))
 
     def records_in_steps(self) -> Steps[Iterator[Record]]:
-        """The iteration, for whoever has others to serve: what comes before the first record is done in steps."""
+        """The iteration, for a server with other clients: the work before the first record is done in steps."""
         if not self.is_compressed:
             return iter(self)
         data = yield from self.records_data_in_steps()

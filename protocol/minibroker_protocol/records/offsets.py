@@ -1,8 +1,8 @@
 """Assign offsets: give the entries of a v0 or v1 message set their places in the log, in place.
 
 An entry's offset field is outside its checksum, so nothing else changes. Plain messages have one each. A v1 wrapper
-has the offset of the last message in it, whose own offsets count from 0 and stay (KIP-31). What cannot be done in place
-is a v0 wrapper, whose messages carry absolute offsets: it is compressed again (see `conversion`). A v2 batch gets its
+has the offset of the last message in it, whose own offsets count from 0 and stay (KIP-31). The exception is
+a v0 wrapper, whose messages carry absolute offsets: it is compressed again (see `conversion`). A v2 batch gets its
 base offset from the log itself, by `header.stamp`.
 """
 

@@ -153,7 +153,7 @@ class _Writer:
         self.lines(3, f"while data[position] >= {CONTINUES}:\n    position += 1")
 
     def _bytes(self, name: str | None) -> None:
-        """Take bytes whose length is in `raw`. A slice that goes beyond the data comes out short; `position` tells."""
+        """Take bytes whose length is in `raw`. A slice beyond the data comes out short; `position` shows it."""
         if name is None:
             self.lines(3, "if not raw & 1:\n    position += raw >> 1")
         else:

@@ -222,7 +222,7 @@ class _Throttle:
 
 
 def group_segments(segments: Sequence[SegmentToClean], plan: CleaningPlan) -> list[list[SegmentToClean]]:
-    """Neighbours that fit into one segment together (Kafka's `groupSegmentsBySize`): log, indexes, offset range."""
+    """Neighbors that fit into one segment together (Kafka's `groupSegmentsBySize`): log, indexes, offset range."""
     groups: list[list[SegmentToClean]] = []
     size = offset_index_size = time_index_size = 0
     for number, segment in enumerate(segments):

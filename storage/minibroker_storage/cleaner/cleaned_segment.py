@@ -44,7 +44,7 @@ def open_source(directory_fd: int, segment: SegmentToClean) -> int:
 
 
 def read_entries(fd: int, size: int, pace: Callable[[int], None]) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Bytes and header of each entry of a log file of any format; `pace` is told of every megabyte or so.
+    """Bytes and header of each entry of a log file of any format; `pace` is called every megabyte or so.
 
     A cleaning writes new checksums, which must not hide that the old ones were wrong: so all are checked.
     `CorruptRecordError` where no whole entry with a right checksum stands, `OSError`.

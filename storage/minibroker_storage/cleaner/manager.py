@@ -1,4 +1,4 @@
-"""The ends of a cleaning that touch the log: what there is to clean, and putting the cleaned segments in place."""
+"""The ends of a cleaning that touch the log: finding what to clean, and putting the cleaned segments in place."""
 
 import contextlib
 import os

@@ -29,7 +29,7 @@ class CleaningFailedError(StorageError):
 
 
 class SegmentToClean(NamedTuple):
-    """A closed segment as the plan found it. `size` and `inode` are the log file's and tell it from a later one.
+    """A closed segment as the plan found it. `size` and `inode` are the log file's and distinguish it from a later one.
 
     The index sizes are those of the entries, in bytes; `modified_ns` is the log file's time of modification.
     """
@@ -57,7 +57,7 @@ class CleaningPlan(NamedTuple):
     """All that `clean` has to know.
 
     Segments below `first_uncleanable_offset` are cleaned with the keys of the records from `first_dirty_offset` on.
-    `segments` are these; `later_segments` are the base offsets of those behind, whose transaction indexes may tell of
+    `segments` are these; `later_segments` are the base offsets of those behind, whose transaction indexes may have
     transactions that began before. Times are in ms; `legacy_delete_horizon_ms` is for formats v0 and v1, which have no
     place for a delete horizon. `max_map_entries` ends the dirty range early. `io_bytes_per_second` is
     `log.cleaner.io.max.bytes.per.second`, None without a limit.

@@ -43,7 +43,7 @@ def plan_size(head: bytes | None = None) -> int:
 
 
 def encode_error(error: Exception) -> bytes:
-    """An error as the worker tells it."""
+    """An error as the worker reports it."""
     number, message = None, str(error)
     aborted = isinstance(error, CleaningAbortedError)
     if isinstance(error, OSError):

@@ -27,7 +27,7 @@ _GONE: Final = 2
 
 
 def main() -> int:
-    """Clean as the plan says. The status is 0 with a result, 1 with an error, both told on standard output."""
+    """Clean as the plan says. The status is 0 with a result, 1 with an error, both on standard output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the broker, which ends this process
     os.nice(NICENESS)
     plan = _read(plan_size(_read(plan_size())))

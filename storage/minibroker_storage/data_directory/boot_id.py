@@ -1,4 +1,4 @@
-"""The machine's present run, which tells the crash of a process from a crash of the machine."""
+"""The machine's present run, which distinguishes the crash of a process from that of the machine."""
 
 import sys
 from typing import Final

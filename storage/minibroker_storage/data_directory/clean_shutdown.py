@@ -1,6 +1,6 @@
 """`.kafka_cleanshutdown`: every log of the data directory was closed well (Kafka's `CleanShutdownFileHandler`).
 
-The file is there between two runs only. Whoever is about to write logs removes it first, on disk, or a crash of the
+The file is there between two runs only. A writer of logs removes it first, on disk, or a crash of the
 machine could bring it back over a torn log.
 """
 

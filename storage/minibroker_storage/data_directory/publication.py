@@ -1,9 +1,9 @@
-"""Many files of a data directory changed as one: whoever writes logs beside a broker, which is stopped, does it so.
+"""Many files of a data directory changed as one, by a program that writes logs while the broker is stopped.
 
 Everything is made ready in a directory of its own within the data directory: what is to come under `new`, by the names
 that it will have, and a list of the steps. That directory then gets the name `UNFINISHED`. With this one rename all has
-happened: from then on the steps are only carried out, by the writer or, if that was killed, by whoever takes the data
-directory next, as often as it takes. Kafka refuses to start beside a directory of such a name; this broker finishes.
+happened: from then on the steps are only carried out, by the writer or, if that was killed, by the next owner of the
+data directory, as often as it takes. Kafka refuses to start beside a directory of such a name; this broker finishes.
 
 Until then the directory has the name of a deleted partition, so that a broker removes what a killed writer has left.
 """
@@ -52,7 +52,7 @@ def staging_name(data_dir: str) -> str:
 def publish(data_dir: str, staging: str, steps: Steps) -> None:
     """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
 
-    All or nothing, for whoever looks after `finish`. `staging` is gone afterwards. `OSError` before anything has
+    All or nothing, after `finish`. `staging` is gone afterwards. `OSError` before anything has
     happened, unless `UNFINISHED` is there by then.
     """
     finish(data_dir)

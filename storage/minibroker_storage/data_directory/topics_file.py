@@ -1,4 +1,4 @@
-"""`minibroker-topics.json`: the topics of a data directory, and what their directories cannot tell of them.
+"""`minibroker-topics.json`: the topics of a data directory, and what their directories do not have.
 
     {"version": 1, "next_producer_id": 1000, "topics": {
     "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}

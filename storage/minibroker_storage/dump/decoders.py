@@ -63,7 +63,7 @@ _Bytes = bytes | bytearray | memoryview
 class Decoded(NamedTuple):
     """A record as text, and its key and value as JSON; both are None where `problem` says why.
 
-    `is_fault` tells a record that is damaged from one of a kind that is not known here.
+    `is_fault`: the record is damaged, and not merely of an unknown kind.
     """
 
     key_text: str
@@ -91,7 +91,7 @@ class Decoder:
 
 
 class _UndecodableError(Exception):
-    """Why a record cannot be read, as it is told."""
+    """The message about an unreadable record."""
 
 
 def decode_group_record(record: Record) -> Decoded:

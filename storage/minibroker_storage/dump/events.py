@@ -129,7 +129,7 @@ class MetadataFound(NamedTuple):
 
 
 class UnknownFile(NamedTuple):
-    """A file whose name tells nothing."""
+    """A file with an unknown name."""
 
     file: DumpFile
 

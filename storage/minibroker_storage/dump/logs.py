@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """The end of a log that is no whole entry. `reason` tells what is wrong unless it is just cut short."""
+    """The end of a log that is no whole entry. `reason` says what is wrong unless it is just cut short."""
 
     position: int
     size: int
@@ -67,7 +67,7 @@ class LogFile:
     """A log that is read once, forwards: a file with the size that it has when reading begins, or a pipe.
 
     A file that is being written may end in a part of an entry at that moment; then it is read on as far as it goes by
-    now. `size_now` tells, None for a pipe. `is_07` is whether the entries are Kafka 0.7's. Iteration yields each
+    now. `size_now` returns it, None for a pipe. `is_07` is whether the entries are Kafka 0.7's. Iteration yields each
     `Entry`, and a `Tail` if there is one.
     """
 

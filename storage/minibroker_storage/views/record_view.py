@@ -222,7 +222,7 @@ def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch
 def newest_with_key(log: Log, key: bytes, offset: int) -> Steps[tuple[int | None, bool]]:
     """The newest offset of a record with this key from `offset` on, and whether the whole log was read.
 
-    Records of aborted transactions count, too: only the cleaner tells them.
+    Records of aborted transactions count, too: only the cleaner separates them.
     """
     newest, read = None, 0
     for _, _, batch in batches_from(log, offset):

@@ -97,7 +97,7 @@ class BatchView:
     Attributes:
         segment: the base offset of its segment; `position` is in that one's file.
         base_offset: of a compressed message of v0 or v1, that of the last one in it.
-        records: None where only the compressed bytes would tell.
+        records: None where only the compressed bytes have the number.
         is_indexed: the offset index has an entry for it.
     """
 
@@ -161,7 +161,7 @@ class SequenceView:
 
 @dataclass(frozen=True, slots=True)
 class ProducerView:
-    """A producer that has written to the log: its last five batches tell a duplicate from a new one (KIP-98).
+    """A producer that has written to the log: its last five batches reveal duplicates (KIP-98).
 
     `transaction_begins` is the first offset of its open transaction, None for none.
     """

@@ -184,7 +184,7 @@ def test_a_key_that_one_release_alone_has_says_so() -> None:
 
 def test_what_is_read_at_every_start_is_what_the_broker_acts_on_and_little_else() -> None:
     of_share_groups = {key.name for key in share_groups.KEYS}
-    assert {name for name, key in BROKER_KEYS.items() if key.honoured} - of_share_groups <= ACTED_ON.keys()
+    assert {name for name, key in BROKER_KEYS.items() if key.honored} - of_share_groups <= ACTED_ON.keys()
     script = (
         "import sys; from minibroker import Broker; broker = Broker(); broker.start(); broker.stop(); "
         "print('minibroker.config.broker_keys' in sys.modules, "
@@ -295,22 +295,22 @@ def words_in_the_code() -> frozenset[str]:
     return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
-def test_a_topic_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it() -> None:
+def test_a_topic_key_is_marked_as_honored_if_and_only_if_the_code_reads_it() -> None:
     through_other_keys = {"message.timestamp.difference.max.ms"}  # see `timestamp_limits`
-    honoured = {name for name, key in TOPIC_KEYS.items() if key.honoured}
-    assert honoured == (words_in_the_code() & set(TOPIC_KEYS)) | through_other_keys
+    honored = {name for name, key in TOPIC_KEYS.items() if key.honored}
+    assert honored == (words_in_the_code() & set(TOPIC_KEYS)) | through_other_keys
 
 
-def test_a_broker_key_is_marked_as_honoured_if_and_only_if_the_code_reads_it_or_its_key_of_topics_or_groups() -> None:
-    honoured = {name for name, key in BROKER_KEYS.items() if key.honoured}
+def test_a_broker_key_is_marked_as_honored_if_and_only_if_the_code_reads_it_or_its_key_of_topics_or_groups() -> None:
+    honored = {name for name, key in BROKER_KEYS.items() if key.honored}
     lesser = (*TOPIC_KEYS.values(), *GROUP_KEYS.values())
-    through_others = {name for key in lesser if key.honoured for name, _ in key.synonyms}
+    through_others = {name for key in lesser if key.honored for name, _ in key.synonyms}
     through_node_id = {"broker.id"}
     # By which a container knows what it is started for.
     of_containers = {"controller.quorum.voters", "process.roles", "zookeeper.connect"}
     of_clients = {"ssl.endpoint.identification.algorithm"}  # by which a client of a broker checks the broker's name
     others = of_containers | of_clients
-    assert honoured == (words_in_the_code() & set(BROKER_KEYS)) - others | through_others | through_node_id
+    assert honored == (words_in_the_code() & set(BROKER_KEYS)) - others | through_others | through_node_id
 
 
 def test_the_page_of_the_docs_is_what_the_tables_say() -> None:

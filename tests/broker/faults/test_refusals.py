@@ -243,7 +243,7 @@ def test_one_topic_of_several_is_not_created(tapped: Tapped) -> None:
     assert tapped.core.topics.get("b") is None
 
 
-def test_a_topic_that_is_named_by_its_id_is_recognised(tapped: Tapped) -> None:
+def test_a_topic_that_is_named_by_its_id_is_recognized(tapped: Tapped) -> None:
     tapped.fault(api="DeleteTopics", topic="t", error="TOPIC_DELETION_DISABLED")
     topic = tapped.core.topics.get("t")
     assert topic is not None
@@ -253,7 +253,7 @@ def test_a_topic_that_is_named_by_its_id_is_recognised(tapped: Tapped) -> None:
     assert tapped.core.topics.get("t") is topic
 
 
-def test_a_transaction_is_recognised_by_its_id(tapped: Tapped) -> None:
+def test_a_transaction_is_recognized_by_its_id(tapped: Tapped) -> None:
     tapped.fault(api="AddPartitionsToTxn", transactional_id="tx-*", error="CONCURRENT_TRANSACTIONS", nth=1)
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="tx-1",

@@ -88,7 +88,7 @@ def test_listeners_have_protocols_and_addresses_and_plaintext_comes_first() -> N
         ({"advertised.listeners": "x"}, "SSL://:1", "advertised.listeners: 'x' is not"),
     ],
 )
-def test_a_list_that_cannot_be_honoured_is_refused(configs: dict[str, str], text: str, reason: str) -> None:
+def test_a_list_that_cannot_be_honored_is_refused(configs: dict[str, str], text: str, reason: str) -> None:
     with pytest.raises(ListenerError, match=reason):
         served_listeners(configs, text, "listeners")
 

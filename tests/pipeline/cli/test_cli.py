@@ -76,7 +76,7 @@ def test_the_exit_status_of_diff_tells_differences(
         (["diff", "nowhere", "nowhere"], "nowhere: No such file or directory"),
         (["verify", "{}", "--topic", "payments"], "there is no topic 'payments'"),
         (["stats", "{}", "--topic", "payments"], "there is no topic 'payments'"),
-        (["diff", "{}", "{}", "--columns", "colour"], "there is no 'colour'"),
+        (["diff", "{}", "{}", "--columns", "color"], "there is no 'color'"),
         (["export", "{}", "--to", "out", "--keep-corrupt"], "--json-schema"),
     ],
 )

@@ -120,8 +120,8 @@ def test_damage_ends_it_or_is_passed_over(left: Path, tmp_path: Path) -> None:
 def test_names_that_there_are_not_are_errors(left: Path) -> None:
     with pytest.raises(ValueError, match="payments"):
         diff(str(left), str(left), DiffSettings(topics=("payments",)))
-    with pytest.raises(ValueError, match="colour"):
-        diff(str(left), str(left), DiffSettings(columns=("colour",)))
+    with pytest.raises(ValueError, match="color"):
+        diff(str(left), str(left), DiffSettings(columns=("color",)))
 
 
 def test_processes_and_spark_find_the_same(left: Path, tmp_path: Path, spark: SparkSession) -> None:

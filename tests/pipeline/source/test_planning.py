@@ -244,8 +244,8 @@ def test_options_that_cannot_be_are_named(tmp_path: Path, options: dict[str, str
 
 
 def test_columns_that_there_are_not_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="there is no 'colour'"):
-        new_reader(tmp_path, ("offset", "colour"))
+    with pytest.raises(ValueError, match="there is no 'color'"):
+        new_reader(tmp_path, ("offset", "color"))
 
 
 def test_small_segments_are_read_in_their_order(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A group of the classic protocol: state, generation, members (Kafka's `GroupMetadata`).
 
-Only what is known is kept here. What happens when, and who is told, is in `rebalances` and `answers`.
+Only what is known is kept here. The order of events, and the responses, are in `rebalances` and `responses`.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ class Group:
     """One group.
 
     Attributes:
-        state_timestamp_ms: when it came into its state; None when its record of an old format does not tell.
+        state_timestamp_ms: when it came into its state; None when its record of an old format lacks it.
         protocol_type: of its members, "consumer" for consumers; None for a group that never had any.
         protocol_name: what its generation has agreed on.
         members: by member id, in the order in which they came.
@@ -285,7 +285,7 @@ class Group:
         """May this one commit offsets now? NONE, or why not (`validateOffsetCommit` and `doCommitOffsets`).
 
         Someone without a generation may while nobody is in the group. Transactional commits may come without a
-        member, since early versions of TxnOffsetCommit tell of none; and they may come during a rebalance.
+        member, since early versions of TxnOffsetCommit name none; and they may come during a rebalance.
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -62,12 +62,12 @@ class Rebalances:
         self.maybe_prepare(group)
 
     def expect(self, group: Group, member_id: str, session_timeout_ms: int) -> None:
-        """Wait for a member that has been told its id to come back with it (KIP-394)."""
+        """Wait for a member to join again with the id that it got (KIP-394)."""
         deadline = group.pending[member_id] = Deadline(self._clock, partial(self.remove_pending, group, member_id))
         deadline.restart(session_timeout_ms)
 
     def remove(self, group: Group, member: Member) -> None:
-        """A member leaves, is removed or has failed; whatever it waits for, it is told that it is a stranger now."""
+        """A member leaves, is removed or has failed; a request of it that waits gets UNKNOWN_MEMBER_ID."""
         group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka does not answer this one at all
         group.remove(member.member_id)
@@ -77,7 +77,7 @@ class Rebalances:
             self.prepare(group)
 
     def remove_pending(self, group: Group, member_id: str) -> None:
-        """A member that was told its id leaves, or has not come back with it."""
+        """A member with a new id leaves, or has not joined again in time."""
         group.remove(member_id)
         self.maybe_complete_join(group)
 
@@ -107,7 +107,7 @@ class Rebalances:
             self.restart_session(group, member)
 
     def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """The group is no more: whoever waits is told `code`, by default that he has to ask who coordinates it."""
+        """The group is gone: requests that wait get `code`, by default the one to find its coordinator again."""
         if not group.is_in(GroupState.DEAD):
             group.move_to(GroupState.DEAD)
         self._end_join_wait(group)
@@ -232,7 +232,7 @@ class Rebalances:
             self.prepare(group)
 
     def assign(self, group: Group, assignments: dict[str, bytes]) -> None:
-        """The leader has assigned: note it, then tell everyone; without a note everyone joins again."""
+        """The leader has assigned: write it, then answer everyone; if writing fails, everyone joins again."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         code = self._store.save_group(group)

@@ -32,7 +32,7 @@ def joined(
 ) -> JoinGroupResponse:
     """The generation that a member is part of; the leader learns of all members.
 
-    With `leader` the member is told that another one leads, whoever it is.
+    With `leader` the response names another leader than the member itself.
     """
     leads = leader is None and group.leader == member.member_id
     return JoinGroupResponse(

@@ -94,7 +94,7 @@ def without_member(group_id: str, member_id: str) -> list[Change]:
 
 
 def without_group(group: ConsumerGroup, members: Collection[str]) -> list[Change]:
-    """The group is gone, with whoever is in it, by member ids."""
+    """The group is gone, with all its members."""
     group_id = group.group_id
     current, target, metadata = member_tombstones(_OF_MEMBERS, group_id, members)
     return [

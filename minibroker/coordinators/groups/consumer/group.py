@@ -44,7 +44,7 @@ class ConsumerGroup:
     """One group.
 
     Attributes:
-        epoch: goes up whenever who is in the group changes, or what there is to read.
+        epoch: rises when members come or go, and when the partitions that they read change.
         assignment_epoch: the epoch that `target` was made for.
         members: by member id.
         static_members: member ids by instance id.
@@ -246,7 +246,7 @@ class ConsumerGroup:
         return ErrorCode.ILLEGAL_GENERATION if code and is_transactional else code
 
     def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """May this one read what is committed? Whoever says nothing of himself may (`validateOffsetFetch`)."""
+        """May this member read committed offsets? A request without a member may (`validateOffsetFetch`)."""
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")

@@ -18,7 +18,7 @@ class MemberTimers:
     """The deadlines of one member; each is made when it is first set.
 
     Args:
-        fence: removes the member, for a reason that a log may tell.
+        fence: removes the member, for a reason that a log may show.
     """
 
     __slots__ = ("_clock", "_fence", "_join", "_rebalance", "_session", "_sync")
@@ -49,7 +49,7 @@ class MemberTimers:
             self._rebalance.cancel()
 
     def must_join(self, timeout_ms: int) -> None:
-        """A member of the classic protocol has so long, from when it was first told, to join again."""
+        """A member of the classic protocol has so long, from the first response that says so, to join again."""
         if self._join is None:
             self._join = self._deadline("it did not join again in time")
         if not self._join.is_set:

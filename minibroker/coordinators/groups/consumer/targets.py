@@ -1,7 +1,7 @@
 """Target assignments of consumer groups (Kafka's `TargetAssignmentBuilder`).
 
 An assignor works in slices of the event loop. A small group has its target in the first slice, and the heartbeat that
-asks for it tells it. Otherwise heartbeats are answered by the present target until the new one is there.
+asks for it has it. Otherwise heartbeats are answered by the present target until the new one is there.
 """
 
 import logging
@@ -69,7 +69,7 @@ class Wish(NamedTuple):
             specs[member_id] = MemberSpec(member.instance_id, listed, self.present.get(member_id, NOTHING))
             if pace.is_due(2):
                 yield
-        # Topics that do not exist count, too, as in Kafka: whoever wants them alone is not like the others.
+        # As in Kafka, topics that do not exist count: a member that subscribes to them alone differs from the others.
         homogeneous = len(ids) == 1
         counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
         assigned = yield from self.assignor(GroupSpec(specs, counts, homogeneous))

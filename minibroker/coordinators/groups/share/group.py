@@ -36,7 +36,7 @@ class ShareGroup:
     """One group.
 
     Attributes:
-        epoch: goes up whenever who is in the group changes, or what there is to read.
+        epoch: rises when members come or go, and when the partitions that they read change.
         metadata_hash: stands for the topics that the members subscribe to.
         assignment_epoch: the epoch that `target` was made for.
         assigned_ms: when that was, in ms since 1970; 0 if it is not known.

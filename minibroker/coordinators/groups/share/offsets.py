@@ -1,4 +1,4 @@
-"""Start offsets of share groups, as administrators tell, set and delete them, and the states of groups that go.
+"""Start offsets of share groups, as administrators read, set and delete them, and the states of groups that go.
 
 `GroupCoordinatorService.describeShareGroupOffsets`, `alterShareGroupOffsets`, `deleteShareGroupOffsets` and
 `deleteShareGroups`. Each takes steps, and the share coordinator is asked for one share-partition after the other.
@@ -55,7 +55,7 @@ class ShareOffsets:
         return found
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
-        """The start of a group in a partition; what the share coordinator cannot tell is as if it were not there."""
+        """The start of a group in a partition; an error of the share coordinator counts as none."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return StartOffset()

@@ -78,7 +78,7 @@ def without_member(group_id: str, member_id: str) -> list[Change]:
 
 
 def without_group(group_id: str, members: Collection[str]) -> list[Change]:
-    """The group is gone, with whoever is in it, by member ids."""
+    """The group is gone, with all its members."""
     current, target, metadata = member_tombstones(_OF_MEMBERS, group_id, members)
     return [
         *current,

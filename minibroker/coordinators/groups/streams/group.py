@@ -165,7 +165,7 @@ class StreamsGroup:
         return True
 
     def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """May this one read what is committed? Whoever says nothing of himself may (`validateOffsetFetch`)."""
+        """May this member read committed offsets? A request without a member may (`validateOffsetFetch`)."""
         if member_id is None and epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")

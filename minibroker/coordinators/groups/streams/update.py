@@ -35,7 +35,7 @@ class GroupUpdate:
         bumps: whether the group comes to another epoch.
         epoch: the group's epoch then.
         topology, topics, configured, configs: what the group has then.
-        statuses: what the member is told.
+        statuses: those in the response to the member.
         work: what makes the target, if that takes longer.
     """
 

@@ -20,7 +20,7 @@ class _Process(NamedTuple):
 
 
 def cpu_seconds(roots: Iterable[int]) -> float | None:
-    """User and system time of these processes and of those below them. None where nothing tells."""
+    """User and system time of these processes and of those below them. None where that is unknown."""
     processes = {process.pid: process for process in _processes()}
     if not processes:
         return _with_psutil(roots)

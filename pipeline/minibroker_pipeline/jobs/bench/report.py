@@ -37,7 +37,7 @@ class Sample:
     #: "noop", "aggregate"; of jobs their name.
     query: str
     seconds: float
-    #: Of driver, JVM, Python workers and broker together; None where nothing tells.
+    #: Of driver, JVM, Python workers and broker together; None where that is unknown.
     cpu_seconds: float | None
     #: Of these the broker's.
     broker_cpu_seconds: float | None

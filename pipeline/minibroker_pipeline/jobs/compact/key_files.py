@@ -1,6 +1,6 @@
 """Keys on their way between tasks, in files of a directory that all tasks see.
 
-A run has the hashes and offsets of some neighbouring records of one segment, shared out by hash into buckets. A
+A run has the hashes and offsets of some neighboring records of one segment, shared out by hash into buckets. A
 verdict has of one bucket, run by run, the offsets of the records that stay.
 
 Both begin with a table of int64 that says where each part begins, in rows, and ends with the last one's end.

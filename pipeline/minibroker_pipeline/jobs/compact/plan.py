@@ -1,6 +1,6 @@
 """The plan for a log as a broker that opens it would make it: the segments to clean, and the facts known beforehand.
 
-`LogView` is what can be told at once; `plan_log` needs what the first round has found in the segments.
+`LogView` is what is known at once; `plan_log` needs what the first round has found in the segments.
 """
 
 import contextlib

@@ -285,7 +285,7 @@ class _Cleaning:
 
 
 def _stretches(fate: NDArray[np.uint8]) -> list[tuple[int, int]]:
-    """Neighbouring lines of one fate: first line and the one behind the last."""
+    """Neighboring lines of one fate: first line and the one behind the last."""
     bounds = [0, *(np.flatnonzero(fate[1:] != fate[:-1]) + 1).tolist(), len(fate)]
     return list(pairwise(bounds))
 

@@ -21,7 +21,7 @@ class CompactSettings:
         roll: whether the active segment is closed before, so that it is compacted as well.
         delete_retention_ms: Kafka's `delete.retention.ms`: for how long tombstones and markers stay.
         min_compaction_lag_ms: Kafka's `min.compaction.lag.ms`: younger records are left alone.
-        segment_bytes: Kafka's `segment.bytes`: neighbours that fit into one segment are joined.
+        segment_bytes: Kafka's `segment.bytes`: neighbors that fit into one segment are joined.
         segment_index_bytes: Kafka's `segment.index.bytes`, likewise.
         index_interval_bytes: Kafka's `index.interval.bytes`.
         producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: until then a producer's last batch stays.

@@ -97,7 +97,7 @@ def _replay(producers: ProducerStateManager, entries: Entries, from_offset: int)
         try:
             found = producers.update(header, header.base_offset, entries.data[position : position + size])
         except (CorruptRecordError, DecodeError):
-            producers.rollback()  # whoever converts the batch says so, or leaves it out
+            producers.rollback()  # the conversion of the batch reports it, or leaves it out
             continue
         producers.commit()
         if found is not None:

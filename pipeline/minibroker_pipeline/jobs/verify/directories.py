@@ -66,7 +66,7 @@ class DataDirectory:
     is_clean: bool = False
 
     def read_cleaner_offsets(self) -> None:
-        """Read that checkpoint again, which is written behind what it tells of; `find` says what is wrong with it."""
+        """Read that checkpoint again, which is written after its logs; `find` says what is wrong with it."""
         content = _read(self.filesystem, f"{self.path}/{CLEANER_OFFSETS}")
         with contextlib.suppress(CorruptCheckpointError):
             self.checkpoints[CLEANER_OFFSETS] = parse_offset_checkpoint(content or b"", CLEANER_OFFSETS)

@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VerifySettings:
-    """The settings of a check: facts that files do not tell by themselves.
+    """The settings of a check: facts that are not in the files.
 
     Attributes:
         topics: only these; without any, all.
@@ -189,7 +189,7 @@ class _PartitionCheck:
     def is_worth_another(self, *, is_first: bool) -> bool:
         """Whether what looks like damage may be two states of a log that compaction or retention have changed.
 
-        A log is replaced by its compacted self before the checkpoint tells of it.
+        A log is replaced by its compacted self before the checkpoint has it.
         """
         damage = [finding for finding in self.found if finding.is_damage]
         is_gap = is_first and not self.partition.data.is_clean and any(one.what is What.GAP for one in damage)

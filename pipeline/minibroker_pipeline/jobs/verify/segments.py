@@ -18,7 +18,7 @@ ABORTED_TXN_BYTES: Final = 34
 
 
 class SegmentTask(NamedTuple):
-    """A segment to look at. `stem` is the path of its files without their suffixes, `address` the same to be told."""
+    """A segment to look at. `stem` is the path of its files without their suffixes, `address` the same for messages."""
 
     filesystem: FileSystem
     stem: str

@@ -12,7 +12,7 @@ _UNKNOWN: Final = -1
 
 
 class _Marker(NamedTuple):
-    """An abort marker and the transaction that it ends, as the log tells. `first_offset` may be `_UNKNOWN`."""
+    """An abort marker and the transaction that it ends, by the log. `first_offset` may be `_UNKNOWN`."""
 
     producer_id: int
     first_offset: int
@@ -22,7 +22,7 @@ class _Marker(NamedTuple):
 def check_transactions(segments: Sequence[SegmentFacts], log_start: int, *, is_compacted: bool) -> list[Findings]:
     """Each abort marker that ends a transaction has its entry, each entry its marker, and they agree.
 
-    Of a log whose beginning is gone, or that is compacted, the log tells less than its indexes, and less is checked.
+    Of a log whose beginning is gone, or that is compacted, the log has less than its indexes, and less is checked.
     """
     if not segments:
         return []

@@ -47,7 +47,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
             position += len(waiting)
             has_more = True
             while has_more:
-                # One byte more than allowed: that byte tells a bomb, and zlib reads 0 as "no limit".
+                # One byte more than allowed: that byte reveals a bomb, and zlib reads 0 as "no limit".
                 limit = min(max_size - size + 1, STEP_SIZE)
                 try:
                     part = member.decompress(waiting, limit)

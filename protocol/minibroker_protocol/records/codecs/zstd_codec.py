@@ -79,7 +79,7 @@ def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """All frames in pieces. Some are empty: they tell that many blocks were counted."""
+    """All frames in pieces. Some are empty: they mean that many blocks were counted."""
     decompressor: Any = _zstandard.ZstdDecompressor()  # not the thread's own, which others use between two pieces
     try:
         walk = _bound(memoryview(data))
@@ -108,7 +108,7 @@ def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
         walk = _bound(memoryview(data))
         return any(number == _MANY_STEPS for number, _ in enumerate(walk, 1))
     except (_zstandard.ZstdError, InvalidRecordError):
-        return False  # whoever unpacks them says what is wrong
+        return False  # unpacking reports the fault
 
 
 def _bound(data: memoryview) -> Steps[int]:

@@ -213,7 +213,7 @@ def test_a_wrong_acknowledgement_changes_nothing(first: int, last: int, types: l
 
 
 def combined(world: World) -> list[tuple[int, int, RecordState, int]]:
-    """The states, equal neighbours in one where a batch of ten ends."""
+    """The states, equal neighbors in one where a batch of ten ends."""
     joined: list[tuple[int, int, RecordState, int]] = []
     for first, last, state, deliveries in world.states():
         if joined and first % 10 and joined[-1][1:] == (first - 1, state, deliveries):

@@ -62,4 +62,4 @@ def test_random_batches_combine_to_the_highest_state_of_each_offset(seed: int) -
         assert by_offset(state) == {offset: rank for offset, rank in by_offset(expected).items() if offset >= start}
         for before, after in pairwise(state):
             assert before.last < after.first
-            assert before.last + 1 < after.first or before[2:] != after[2:], "equal neighbours stay apart"
+            assert before.last + 1 < after.first or before[2:] != after[2:], "equal neighbors stay apart"

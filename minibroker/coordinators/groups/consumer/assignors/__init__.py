@@ -17,7 +17,7 @@ _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range":
 
 
 def named(requested: Iterable[str]) -> dict[str, Assignor]:
-    """The assignors of `group.consumer.assignors`, by their names; what cannot be run here is passed over.
+    """The assignors of `group.consumer.assignors`, by their names; unknown ones are skipped.
 
     Without any that can, both are there.
     """

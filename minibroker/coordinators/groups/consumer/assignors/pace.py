@@ -6,7 +6,7 @@ _UNITS: Final = 1_000
 
 
 class Pace:
-    """Counts units of work of about a microsecond, and tells when it is time to yield: about every millisecond."""
+    """Counts units of work of about a microsecond, and says when to yield: about every millisecond."""
 
     __slots__ = ("_left",)
 

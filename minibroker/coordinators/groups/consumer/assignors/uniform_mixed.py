@@ -1,6 +1,6 @@
 """The uniform assignment of a group whose members subscribe to different topics.
 
-Kafka's `UniformHeterogeneousAssignmentBuilder` of 3.9: members keep what they have, what is left goes to whoever has
+Kafka's `UniformHeterogeneousAssignmentBuilder` of 3.9: members keep what they have, the rest goes to those that have
 least, and then partitions move from those with more to those with less until no move helps. There Kafka gives up
 (UNKNOWN_SERVER_ERROR) where a member would give and take partitions of one topic to and from another one.
 
@@ -232,7 +232,7 @@ class MixedAssignment:
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1
 
     def _move(self, partition: TopicPartition, owner: str) -> None:
-        """Give a partition to whoever has least of its topic's subscribers."""
+        """Give a partition to the subscriber of its topic that has least."""
         candidates = self._open.intersection(self._subscribers[partition[0]])
         new = min(candidates, key=self._filled)
         self._take(partition, owner)
