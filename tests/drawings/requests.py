@@ -21,7 +21,7 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.broker.coordinators.transactions.producer import init_producer_id
-from tests.broker.harness import Harness, Pending, batch, fetch_request, only_partition, values_in
+from tests.broker.harness import Harness, Pending, batch, bytes_in, fetch_request, only_partition, values_in
 from tests.drawings.lanes import Lanes
 from tests.drawings.svg import Drawing
 
@@ -42,7 +42,7 @@ def _broker() -> Iterator[Harness]:
 
 def _log(harness: Harness) -> str:
     data = harness.fetch_one(0, _TOPIC)
-    return f"end {data.high_watermark}, {len(data.records or b'')} bytes"
+    return f"end {data.high_watermark}, {len(bytes_in(data))} bytes"
 
 
 def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
