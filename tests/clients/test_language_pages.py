@@ -62,10 +62,10 @@ def test_a_page_goes_from_the_dependency_to_its_use_in_files_that_are_run(page: 
     assert [block.heading for block in found if not block.text.startswith("// ")] in (
         [],
         ["Dependency"],
-        ["Dependency"] * 2,
+        ["Dependency", "Dependency", "Run"],  # a project file, which has the dependency
     )
     headings = re.findall(r"^## (.*)$", (ROOT / page).read_text(), re.MULTILINE)
-    assert headings == ["Dependency", "Start", "Use"]
+    assert headings == ["Dependency", "Start", "Use", "Run"]
 
 
 def test_go(tmp_path: Path) -> None:
@@ -158,6 +158,8 @@ def test_the_dependency_is_the_artifact_of_the_checkout() -> None:
     assert (ROOT / install.split()[3].removeprefix(f"{CHECKOUT}/") / "pom.xml").exists()
     (dependency,) = code("docs/test-junit.md", "Dependency", "xml")
     pom = (ROOT / "clients/java/pom.xml").read_text()
+    (project,) = code("docs/test-junit.md", "Run", "xml")
+    assert "".join(f"    {line}\n" for line in dependency.splitlines()) in project
     for name in ("groupId", "artifactId", "version"):
         (line,) = re.findall(rf"^  (<{name}>.*)$", dependency, re.MULTILINE)
         assert f"\n  {line}\n" in pom
