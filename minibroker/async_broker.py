@@ -81,11 +81,11 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for a client's configuration; of several brokers all of them, with commas in between."""
+        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
         return ",".join(map(reachable, self._running.addresses))
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The same for those who come by another listener than the first. ValueError for one that there is not."""
+        """The addresses of another listener than the first. ValueError for an unknown one."""
         if all(each.name != listener for each in self._options.listeners):
             raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
         return ",".join(map(reachable, self._running.addresses_of(listener)))
@@ -117,21 +117,21 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def data_dir(self) -> str:
-        """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
+        """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
         if self._data_dir is None:
             raise NotRunningError(NOT_RUNNING)
         return self._data_dir
 
     @property
     def control_url(self) -> str:
-        """Where the control plane is. RuntimeError unless there is one, and the broker runs."""
+        """The address of the control plane. RuntimeError unless there is one, and the broker runs."""
         if self._plane is None:
             raise RuntimeError("there is no control plane")
         return self._plane.url
 
     @property
     def page_url(self) -> str:
-        """Where the lab's web page is. RuntimeError unless there is one, and the broker runs."""
+        """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
         if self._page is None:
             raise RuntimeError("there is no page")
         return self._page.url
@@ -143,12 +143,12 @@ class AsyncBroker(AsyncOperations):
 
     @property
     def patience(self) -> float:
-        """Seconds that methods wait which are given no `timeout`."""
+        """Seconds that methods wait without a `timeout`."""
         return self._options.timeout
 
     @property
     def is_running(self) -> bool:
-        """Has it been started, and not been stopped since?"""
+        """Whether the broker runs."""
         return self._server is not None
 
     @property
@@ -158,7 +158,7 @@ class AsyncBroker(AsyncOperations):
         return self._server
 
     async def start(self) -> None:
-        """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
+        """Start. When it returns, clients can connect, and the topics of the options exist. RuntimeError if it runs."""
         if self._server is not None:
             raise RuntimeError("the broker is running")
         options = self._options
@@ -188,7 +188,7 @@ class AsyncBroker(AsyncOperations):
             self._watch = LoopWatch(server.has_waiting_clients)
 
     def make_topics(self) -> None:
-        """Create the topics that the broker was given and that are not there, and fill those that have seeds."""
+        """Create the topics of the options that do not exist, and fill those that have seeds."""
         # Else the topics file would be written again for nothing.
         if self._options.topics or self._options.seeds is not None:
             self._make_topics(self.services)
@@ -210,7 +210,7 @@ class AsyncBroker(AsyncOperations):
             keep_journal(services, DEFAULT_CAPACITY if journal is True else journal)
 
     async def stop(self) -> None:
-        """Stop; connections are closed, logs are closed, a temporary directory is removed."""
+        """Stop: close connections and logs, and remove a temporary directory."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()

@@ -84,22 +84,22 @@ class Broker(BlockingOperations):
 
     @property
     def control_url(self) -> str:
-        """Where the HTTP control plane is. RuntimeError unless there is one, and the broker runs."""
+        """The address of the HTTP control plane. RuntimeError unless there is one, and the broker runs."""
         return self._twin.control_url
 
     @property
     def page_url(self) -> str:
-        """Where the lab's web page is. RuntimeError unless there is one, and the broker runs."""
+        """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
         return self._twin.page_url
 
     @property
     def data_dir(self) -> str:
-        """Where the logs are. RuntimeError before the broker has run with a temporary directory."""
+        """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
         return self._twin.data_dir
 
     @property
     def is_running(self) -> bool:
-        """Has it been started, and not been stopped since?"""
+        """Whether the broker runs."""
         return self._thread is not None or self._twin.is_running
 
     @property
@@ -108,7 +108,7 @@ class Broker(BlockingOperations):
         return self._twin
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have something done on the broker's thread, and wait for it. RuntimeError unless it runs there.
+        """Run a coroutine on the broker's thread, and wait for it. RuntimeError unless it runs there.
 
         RuntimeWarning when that takes over a second in a thread whose event loop has to wait along.
         """
@@ -150,7 +150,7 @@ class Broker(BlockingOperations):
         return NotRunningError(NOT_RUNNING)
 
     def start(self) -> None:
-        """Start; when it returns, clients can connect and the given topics are there. RuntimeError if it runs."""
+        """Start. When it returns, clients can connect, and the topics of the options exist. RuntimeError if it runs."""
         if self.is_running:
             raise RuntimeError("the broker is running")
         started: threading.Event = threading.Event()
@@ -175,7 +175,7 @@ class Broker(BlockingOperations):
             raise error
 
     def stop(self) -> None:
-        """Stop; connections are closed, logs are closed, a temporary directory is removed. Twice does no harm."""
+        """Stop: close connections and logs, and remove a temporary directory. A stopped broker stays so."""
         thread = self._thread
         if thread is None:
             return

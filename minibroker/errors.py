@@ -4,19 +4,19 @@ from typing import Final, Protocol
 
 
 class OperationError(ValueError):
-    """Something was asked of a broker that it cannot do; the message names what and why."""
+    """The broker cannot do what was asked for; the message names the value and the reason."""
 
 
 class NotFoundError(OperationError):
-    """It was asked of something that there is not."""
+    """A topic, partition, group or other thing does not exist."""
 
 
 class ConflictError(OperationError):
-    """It cannot be done to a broker as it is now."""
+    """The present state of the broker does not allow the operation."""
 
 
 class NotRunningError(RuntimeError):
-    """Something was asked of a broker that does not run, or runs on another event loop than the method is for."""
+    """The broker does not run, or runs on another event loop than the method is for."""
 
 
 NOT_RUNNING: Final = (
@@ -26,14 +26,14 @@ NOT_RUNNING: Final = (
 
 
 class WaitTimeoutError(AssertionError):
-    """Something that a test waited for has not happened in time; the message says what there was instead.
+    """The event that a test waited for has not happened in time; the message shows the present state.
 
     An AssertionError, so that test runners report a failed test and not a broken one.
     """
 
 
 class UnexpectedRecordError(AssertionError):
-    """There is a record that a test has ruled out; the message shows it."""
+    """A record exists that a test has ruled out; the message shows it."""
 
 
 for _each in (OperationError, NotFoundError, ConflictError, NotRunningError, WaitTimeoutError, UnexpectedRecordError):
@@ -49,7 +49,7 @@ class _Caught(Protocol):
 
 
 def is_the_callers(caught: _Caught) -> bool:
-    """Does the message say all that the caller needs to know?
+    """Is the message all that the caller needs?
 
     Modules between a test and such an error have this as their `__tracebackhide__`: pytest leaves out their lines and
     shows the test's. With any other error it shows them.

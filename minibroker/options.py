@@ -36,8 +36,8 @@ class BrokerOptions(TypedDict, total=False):
     config: Mapping[str, Setting] | None
     """Broker configuration under Kafka's own names: texts, numbers, True and False, lists of texts.
 
-    ConfigError for a value that is not allowed, a warning for a name that is not known. Addresses and the directory of
-    the logs are not taken from it, but from the options here.
+    ConfigError for a wrong value, a warning for an unknown name. Addresses and the directory of the logs come from
+    the options here.
     """
     topics: Iterable[str]
     """Created at the start unless they exist: "orders", "orders:4" or "orders:4:retention.ms=60000,...".
@@ -54,7 +54,7 @@ class BrokerOptions(TypedDict, total=False):
     brokers: int
     """The number of brokers, as in a Kafka cluster. Default: 1.
 
-    Each listens on a port of its own (the ports behind that of `listen`, and of `advertise`, or free ones), and their
+    Each listens on a port of its own (those after the port of `listen`, and of `advertise`, or free ones), and their
     node ids count up from `node.id`.
     """
     also_listen: Iterable[str]

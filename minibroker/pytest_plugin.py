@@ -92,7 +92,7 @@ def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
         broker = Broker(**_options(request.config))
         broker.start()
     except (pytest.UsageError, ValueError) as error:
-        pytest.fail(f"the options of the fixture `kafka` cannot be: {error}", pytrace=False)
+        pytest.fail(f"invalid options of the fixture `kafka`: {error}", pytrace=False)
     with ExitStack() as ends:
         ends.callback(broker.stop)
         request.config.stash[_BROKER] = broker
@@ -210,7 +210,7 @@ def _options(config: pytest.Config) -> BrokerOptions:
 
 
 def _timeout(config: pytest.Config) -> float:
-    """Of all brokers. UsageError for what is no time."""
+    """Of all brokers. UsageError for what is not a time."""
     given = config.getini("kafka_timeout") if config.option.kafka_timeout is None else config.option.kafka_timeout
     try:
         seconds = float(given)

@@ -75,7 +75,7 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if body != nil {
 		content, err := json.Marshal(body)
 		if err != nil {
-			return nil, fmt.Errorf("minibroker: %s %s: the body is no JSON: %w", method, path, err)
+			return nil, fmt.Errorf("minibroker: %s %s: the body is not JSON: %w", method, path, err)
 		}
 		sent = bytes.NewReader(content)
 	}

@@ -8,7 +8,7 @@ import (
 // Format chooses how keys, values and headers of records are shown.
 type Format string
 
-// The formats. FormatText shows bytes that are no UTF-8 as {"base64": "..."}; [Payload.Bytes] decodes that.
+// The formats. FormatText shows bytes that are not UTF-8 as {"base64": "..."}; [Payload.Bytes] decodes that.
 // FormatJSON shows the JSON that the bytes hold, and as FormatText if they hold none.
 const (
 	FormatText   Format = "text"

@@ -220,7 +220,7 @@ type Assigned struct {
 	Partition int    `json:"partition"`
 }
 
-// Member is a member of a group. Partitions is nil while it waits, or when it is no consumer.
+// Member is a member of a group. Partitions is nil while it waits, or when it is not a consumer.
 type Member struct {
 	MemberID        string     `json:"member_id"`
 	GroupInstanceID *string    `json:"group_instance_id"`

@@ -56,7 +56,7 @@ class ControlClient {
     this.#token = token;
   }
 
-  /** Sends a request, and returns the decoded answer: undefined without a body, a text if it is no JSON. */
+  /** Sends a request, and returns the decoded answer: undefined without a body, a text if it is not JSON. */
   async request(method, path, { query = {}, body, signal } = {}) {
     const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
     const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();

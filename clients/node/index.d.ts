@@ -180,7 +180,7 @@ export interface Member {
   group_instance_id: string | null;
   client_id: string;
   client_host: string;
-  /** Null while it waits, or when it is no consumer. */
+  /** Null while it waits, or when it is not a consumer. */
   partitions: Assigned[] | null;
 }
 

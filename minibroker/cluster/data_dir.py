@@ -92,7 +92,7 @@ class DataDir:
         self.last_stop = LastStop.CLEAN
 
     def note_killed(self) -> None:
-        """Logs have come into the directory that nobody has closed."""
+        """The directory has new logs, and no broker has closed them."""
         if self.last_stop is LastStop.CLEAN:
             self.last_stop = LastStop.KILLED
 
@@ -192,7 +192,7 @@ def _check_identity(
     if key == "node.id" and (text is None or cluster_id is None):
         raise MetaPropertiesError(f"{path}: {key if text is None else 'cluster.id'} is missing")
     if text is not None and not (text.isascii() and text.isdigit()):
-        raise MetaPropertiesError(f"{path}: {key} is no number: {text!r}")
+        raise MetaPropertiesError(f"{path}: {key} is not a number: {text!r}")
     if text is not None and configured not in {-1, int(text)}:
         raise MetaPropertiesError(
             f"{path} belongs to node {text}, but node.id is configured as {configured}: "

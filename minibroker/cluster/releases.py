@@ -30,7 +30,7 @@ RELEASES: Final = (
     "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
     "4.0", "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
-"""In their order."""
+"""The releases, in their order."""
 
 # fmt: off
 _FEATURES: Final[Mapping[str, str]] = {

@@ -1,6 +1,6 @@
 """One fault: which requests it hits, how often, and what happens to them.
 
-A fault is data, and is checked when it is made: FaultError names the field, and the value that it cannot have.
+A fault is data, and is checked when it is made: FaultError names the field and its wrong value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __tracebackhide__ = is_the_callers
 
 
 class FaultError(OperationError):
-    """A fault that cannot be; the message begins with the name of the field."""
+    """An invalid fault; the message begins with the name of the field."""
 
 
 class RequestContext(NamedTuple):

@@ -285,7 +285,7 @@ class RequestObserver:
 
 
 def _address(end: Any) -> str:
-    """HOST:PORT of a socket's name; "?" when it is not known any more."""
+    """HOST:PORT of a socket's name; "?" if it is unknown."""
     if not end:
         return "?"
     host, port = end[:2]

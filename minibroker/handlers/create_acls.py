@@ -1,7 +1,7 @@
 """CreateAcls: rules about who may do what to which resources (KIP-140, KIP-290).
 
 Versions 0-3. SECURITY_DISABLED without an authorizer. A rule that cannot be is INVALID_REQUEST, with Kafka's reason;
-the others are made, and one that there is already is no error. As in Kafka a rule with the number of ANY or MATCH
+the others are made, and one that there is already is not an error. As in Kafka a rule with the number of ANY or MATCH
 spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the connection.
 """
 

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets: forget how far an empty share group has read some topics (KIP-932).
 
-Version 0. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for what is no share group. A topic that the
+Version 0. NON_EMPTY_GROUP for a group with members, GROUP_ID_NOT_FOUND for what is not a share group. A topic that the
 group has no offsets of is UNKNOWN_TOPIC_OR_PARTITION. UNSUPPORTED_VERSION while the feature share.version is off.
 """
 

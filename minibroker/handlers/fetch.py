@@ -105,7 +105,7 @@ REPEAT: Final = partial(NumberedRequest, _numbers, keeps_response=False)
 def handle(
     request: FetchRequest, call: Call
 ) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
-    """Answer at once when there is enough to tell, or park until there is."""
+    """Answer at once if there are enough bytes, else park until there are."""
     if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
         return _serve_in_slices(request, call)
     core = call.core

@@ -100,7 +100,7 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
 
 
 def refuse(request: ShareFetchRequest, version: int, code: ErrorCode) -> ShareFetchResponse:  # noqa: ARG001 - as all such functions
-    """A response that says the error of the whole alone."""
+    """A response with nothing but the error of the whole request."""
     return ShareFetchResponse(error_code=code, responses=[], node_endpoints=[])
 
 

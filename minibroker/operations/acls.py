@@ -41,7 +41,7 @@ def make_rules(
     operations: Iterable[str],
     resource: Resource,
 ) -> list[AclBinding]:
-    """Permit or deny operations. `OperationError` for what is no rule, and without an authorizer."""
+    """Permit or deny operations. `OperationError` for what is not a rule, and without an authorizer."""
     authorizer = _authorizer(services)
     kind, name = _named(resource)
     made = [

@@ -45,7 +45,7 @@ class AsyncConsumerGroup:
         self.group_id = group_id
 
     async def describe(self) -> "GroupDescription":
-        """State, generation and members; a group that nobody knows is Dead."""
+        """State, generation and members; an unknown group is Dead."""
         from minibroker.operations.groups import describe_group, group_loaded  # noqa: PLC0415 - see above
 
         await group_loaded(self._broker.services, self.group_id)
@@ -57,9 +57,9 @@ class AsyncConsumerGroup:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - part of what is asked
     ) -> "GroupDescription":
-        """Wait until every member has its assignment, and somebody has each partition that they subscribe to.
+        """Wait until every member has its assignment, and each partition of their topics a member.
 
-        With `members` so many of them. `WaitTimeoutError` has the present state of the group.
+        `members` is the number of members to wait for. `WaitTimeoutError` has the present state of the group.
         """
         from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
 
@@ -151,7 +151,7 @@ class AsyncRetention:
         self._broker = broker
 
     async def run(self) -> int:
-        """Delete what is not to be kept any longer, now; returns how many segments went."""
+        """Delete the segments that retention does not keep any longer, now; returns their number."""
         from minibroker.operations.time import run_retention  # noqa: PLC0415 - see above
 
         return run_retention(self._broker.services)
@@ -172,7 +172,7 @@ class AsyncBrokers:
         return iter(tuple(self._broker.services.core.cluster.nodes))
 
     def __getitem__(self, node_id: int) -> "AsyncBrokerNode":
-        """The broker with this node id. KeyError that names those that there are."""
+        """The broker with this node id. KeyError that names those that exist."""
         if node_id not in self._broker.services.core.cluster.nodes:
             raise KeyError(f"there is no broker {node_id}; brokers: {', '.join(map(str, self))}")
         return AsyncBrokerNode(self._broker, node_id)
@@ -196,13 +196,13 @@ class AsyncBrokerNode:
         return self._broker.services.core.cluster.node(self._node_id).is_up
 
     async def stop(self) -> None:
-        """Take it down: its connections end, others lead what it has led. One that is down stays so."""
+        """Stop it: its connections end, and others lead its partitions. A stopped one stays so."""
         self._broker.services.core.writes.commit()
         self._broker.services.core.cluster.stop_node(self._node_id)
         await self._broker.services.core.cluster.settled()
 
     async def start(self) -> None:
-        """Bring it up again, at the same address. One that is up stays so."""
+        """Start it again, at the same address. A running one stays so."""
         self._broker.services.core.cluster.start_node(self._node_id)
         await self._broker.services.core.cluster.settled()
 
@@ -221,19 +221,19 @@ class AsyncFaults:
         return faults_of(self._broker.services).add(Fault.from_json(fields) if fault is None else fault)
 
     async def remove(self, fault: "Fault") -> bool:
-        """Take a fault away; False when it is not installed."""
+        """Remove a fault; False if it is not installed."""
         from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
 
         return faults_of(self._broker.services).remove(fault)
 
     async def clear(self) -> None:
-        """Take all faults away."""
+        """Remove all faults."""
         from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
 
         faults_of(self._broker.services).clear()
 
     async def list(self) -> "tuple[Fault, ...]":
-        """Those that are installed."""
+        """The installed faults."""
         registry = installed_faults(self._broker.services)
         return () if registry is None else registry.list()
 

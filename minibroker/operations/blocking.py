@@ -233,9 +233,9 @@ class BlockingOperations:
         return Faults(self.twin.faults, self.wait)
 
     def fault(self, **fields: Any) -> FaultContext:
-        """Install a fault for a `with` block, which gives the fault: its `fired` counts how often it has hit.
+        """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
 
-        For the fields see docs/faults.md. FaultError names a field that cannot be.
+        docs/faults.md lists the fields. FaultError names an invalid one.
         """
         return FaultContext(self.twin.fault(**fields), self.wait)
 

@@ -84,7 +84,7 @@ def record(
 
 
 def explain(expected: RecordMatcher, records: Iterable[ConsumerRecord]) -> str:
-    """Why none of the records is the expected one.
+    """The reasons why none of the records is the expected one.
 
     The nearest ones with what is different in them, line by line, and how many records of all differ in what.
     """

@@ -76,7 +76,7 @@ def take_snapshot(services: Services, directory: str | os.PathLike[str] | None =
 
 
 def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[str]) -> None:
-    """Bring back what a snapshot holds, in the place of all there is; clients go on as after a restart.
+    """Replace all topics, groups and transactions by those of a snapshot; clients go on as after a restart.
 
     `NotFoundError` for a directory that is none; `OSError`, with which the broker may be left without topics.
     """

@@ -47,7 +47,7 @@ class _Appends:
 
 
 def check_not_negative(name: str, value: float, unit: str = "", hint: str = "") -> None:
-    """Raise OperationError for what is no number, with `hint` behind it, and for a number below 0."""
+    """Raise OperationError for what is not a number, with `hint` behind it, and for a number below 0."""
     try:
         is_negative = value < 0
     except TypeError:

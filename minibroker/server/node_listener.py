@@ -32,7 +32,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> OSError:
 
 
 def check_free(host: str, port: int) -> None:
-    """OSError when nobody could listen there now. A look before the data directory is touched; `listen` decides."""
+    """OSError if the address is taken. A check before the data directory is touched; `listen` decides."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:

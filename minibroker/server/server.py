@@ -101,7 +101,7 @@ class Server:
         return [each.addresses[listener] for each in self._listeners]
 
     async def start(self) -> None:
-        """Listen. OSError when an address cannot be had."""
+        """Listen. OSError if an address is not available."""
         for number, node in enumerate(self.services.core.cluster.nodes.values()):
             behind = number * self._step
             make, quotas = partial(self._connection, node), self._quotas[node.id]

@@ -12,7 +12,7 @@ from minibroker_tools.options import Options
 from minibroker_tools.output import out
 
 _OF_CONTROLLERS: Final = frozenset({52, 53, 54, 59, 62, 63, 70, 73, 82})
-"""APIs that no broker serves, but only controllers."""
+"""APIs that only controllers serve."""
 _LAST_SHOWN: Final = 87
 """The last API of Kafka 3.9: a broker that lacks a newer one is not said to lack it."""
 

@@ -86,7 +86,7 @@ def _seconds(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"the timeout {text!r} is no number of seconds") from None
+        raise UsageError(f"the timeout {text!r} is not a number of seconds") from None
 
 
 def _kafka_ready(values: Values, words: Sequence[str]) -> int:

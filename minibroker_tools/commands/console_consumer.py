@@ -24,7 +24,7 @@ _POLL_S: Final = 0.5
 _SIGNALLED: Final = 128
 
 
-class _Stopped(Exception):  # noqa: N818 - it is no error, but the end that the user has asked for
+class _Stopped(Exception):  # noqa: N818 - it is not an error, but the end that the user has asked for
     """SIGTERM or SIGINT came."""
 
     def __init__(self, number: int) -> None:
@@ -167,7 +167,7 @@ def _properties(values: Values) -> dict[str, str]:
     if values.has("isolation-level"):
         properties["isolation.level"] = values.text("isolation-level") or ""
     if properties.get("isolation.level", "read_committed") not in {"read_committed", "read_uncommitted"}:
-        raise ToolError(f"isolation.level: {properties['isolation.level']} is no isolation level")
+        raise ToolError(f"isolation.level: {properties['isolation.level']} is not an isolation level")
     return properties
 
 

@@ -8,7 +8,7 @@ from minibroker_tools.failures import ToolError
 
 
 def read_json(path: str) -> Any:
-    """The JSON of a file. ToolError when it cannot be read or is no JSON."""
+    """The JSON of a file. ToolError when it cannot be read or is not JSON."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

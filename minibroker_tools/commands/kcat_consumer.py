@@ -123,13 +123,13 @@ def _places(
         elif text == "stored":
             raise ToolError("% ERROR: -o stored needs a group: use -G GROUP TOPIC")
         else:
-            raise ToolError(f"% ERROR: -o: {text!r} is no offset")
+            raise ToolError(f"% ERROR: -o: {text!r} is not an offset")
     return starts, stops
 
 
 def _by_time(cluster: Cluster, partitions: list[TopicPartition], text: str) -> dict[TopicPartition, int]:
     if not text[2:].isdecimal():
-        raise ToolError(f"% ERROR: -o: {text!r} is no timestamp in milliseconds")
+        raise ToolError(f"% ERROR: -o: {text!r} is not a timestamp in milliseconds")
     ends = _offsets(cluster, partitions, LATEST)
     found = _offsets(cluster, partitions, int(text[2:]))
     return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}

@@ -30,7 +30,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     try:
         asked = [int(part) for part in _parts(values, "broker-list")]
     except ValueError:
-        raise ToolError(f"--broker-list: {values.text('broker-list')!r} is no list of numbers") from None
+        raise ToolError(f"--broker-list: {values.text('broker-list')!r} is not a list of numbers") from None
     with cluster_of(values) as cluster:
         present = [broker.node_id for broker in cluster.brokers()]
         missing = set(asked) - set(present)

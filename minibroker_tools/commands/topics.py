@@ -172,7 +172,7 @@ def _assignment(values: Values) -> list[list[int]]:
         try:
             brokers = [int(broker) for broker in part.split(":")]
         except ValueError:
-            raise ToolError(f"--replica-assignment: {part!r} is no list of broker ids, such as 0:1") from None
+            raise ToolError(f"--replica-assignment: {part!r} is not a list of broker ids, such as 0:1") from None
         twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
         if twice:
             raise ToolError(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}")

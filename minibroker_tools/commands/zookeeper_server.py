@@ -29,7 +29,7 @@ _ANSWERS: Final = {
 }
 
 
-class _Ended(Exception):  # noqa: N818 - it is no error, but the end that the user has asked for
+class _Ended(Exception):  # noqa: N818 - it is not an error, but the end that the user has asked for
     """SIGTERM or SIGINT came."""
 
 
@@ -66,7 +66,7 @@ def _listener(values: Values) -> socket.socket:
     properties = load_properties(values.words[0])
     host, port = properties.get("clientPortAddress", ""), properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
-        raise ToolError(f"{values.words[0]}: clientPort: {port!r} is no port")
+        raise ToolError(f"{values.words[0]}: clientPort: {port!r} is not a port")
     try:
         return socket.create_server((host, int(port)))
     except OSError as error:

@@ -74,7 +74,7 @@ def parse_uuid(text: str) -> bytes:
     """The 16 bytes of a uuid's text form. ValueError when it is none."""
     uuid = binascii.a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
     if len(uuid) != _UUID_BYTES:
-        raise ValueError(f"{text!r} is no uuid")
+        raise ValueError(f"{text!r} is not a UUID")
     return uuid
 
 

@@ -109,7 +109,7 @@ class FileHandle:
             self._close_now()
 
     def delete(self) -> None:
-        """Remove the file and give it up. Readers that have it pinned can go on. A missing file is no error."""
+        """Remove the file and give it up. Readers that have it pinned can go on. A missing file is not an error."""
         self.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)

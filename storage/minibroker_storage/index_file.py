@@ -87,7 +87,7 @@ class IndexFile(ABC):
         fd = self.file.fd()
         size = os.fstat(fd).st_size
         if size % self.ENTRY.size:
-            raise CorruptIndexError(f"{self.file.path}: {size} bytes are no multiple of {self.ENTRY.size}")
+            raise CorruptIndexError(f"{self.file.path}: {size} bytes are not a multiple of {self.ENTRY.size}")
         self._staged = bytearray()
         self.entries = self._written_entries(size // self.ENTRY.size)
         self._reload_last()

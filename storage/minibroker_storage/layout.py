@@ -99,7 +99,7 @@ def purge(directory: str) -> None:
     """Remove a directory that `Log.delete()` renamed, or a leftover one (see `publication`), with all that is in it.
 
     Of a symbolic link only the link goes. The slow part of a deletion; touches nothing of an open log, so that it can
-    run in another thread. A file that vanishes meanwhile is no error; `OSError` otherwise.
+    run in another thread. A file that vanishes meanwhile is not an error; `OSError` otherwise.
     """
     if os.path.islink(directory):
         unlink_files([directory])
@@ -125,7 +125,7 @@ def purge_contents(directory: str) -> None:
 def unlink_files(paths: Iterable[str]) -> None:
     """Remove files, as `Log.take_deleted_files` hands them over. Slow for large ones; for any thread.
 
-    What vanished meanwhile is no error; `OSError` otherwise.
+    What vanished meanwhile is not an error; `OSError` otherwise.
     """
     for path in paths:
         with contextlib.suppress(FileNotFoundError):

@@ -68,7 +68,7 @@ class OffsetIndex(IndexFile):
         return OffsetPosition(self.base_offset + relative, position)
 
     def position_at_or_below(self, position: int) -> int:
-        """Where the last indexed batch that starts at or before `position` starts; 0 when there is none."""
+        """The start of the last indexed batch at or before `position`; 0 if there is none."""
         if not self.entries:
             return 0
         if position >= self.last_position:

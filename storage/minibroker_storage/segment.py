@@ -301,7 +301,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
 
         One look at the index, then usually one read of the log; for a reader that goes on from `resume_at`, one read of
-        a batch's head. `OSError`, `StorageError` for bytes that are no batches.
+        a batch's head. `OSError`, `StorageError` for bytes that are not batches.
         """
         if 0 < self._resume_at < self.size:
             found = batch_that_begins(self.log.fd(), self._resume_at, offset)

@@ -36,7 +36,7 @@ def encode_aborted_txn(transaction: AbortedTxn) -> bytes:
 def decode_all(data: bytes) -> list[AbortedTxn]:
     """All entries of an index file. `CorruptIndexError` for another version or length."""
     if len(data) % _ENTRY.size:
-        raise CorruptIndexError(f"transaction index: {len(data)} bytes are no multiple of {_ENTRY.size}")
+        raise CorruptIndexError(f"transaction index: {len(data)} bytes are not a multiple of {_ENTRY.size}")
     entries: list[AbortedTxn] = []
     for version, *fields in _ENTRY.iter_unpack(data):
         if version != _VERSION:

@@ -151,7 +151,7 @@ def test_wrong_command_lines_of_the_consoles_end_with_one_message(broker: str, t
     for words, message in (
         (("--include", "x"), "Exactly one of --include/--topic is required."),
         (("--offset", "1"), "The partition is required when offset is specified."),
-        (("--isolation-level", "none"), "isolation.level: none is no isolation level"),
+        (("--isolation-level", "none"), "isolation.level: none is not an isolation level"),
         (("--formatter", "org.example.Mine"), "org.example.Mine"),
         (("--key-deserializer", "Mine"), "The deserializer Mine is none of"),
     ):

@@ -142,7 +142,7 @@ def test_what_is_damaged_is_explained_as_far_as_it_goes(tmp_path: Path) -> None:
     page = explained(log_file(tmp_path, [batch, b"\0\0\0"]))
     assert not page.sound
     assert any(line.startswith("!! crc: stored ") for line in page.lines)
-    assert page.lines[-2] == f"!! 3 bytes at byte {len(batch)} are no whole batch: it is cut short"
+    assert page.lines[-2] == f"!! 3 bytes at byte {len(batch)} are not a whole batch: it is cut short"
 
 
 def test_any_changed_byte_is_explained_without_a_crash(tmp_path: Path) -> None:

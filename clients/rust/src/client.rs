@@ -124,7 +124,7 @@ impl Client {
         };
         let answer = if let Some(body) = body {
             let content = serde_json::to_vec(body)
-                .map_err(|error| Error::Failed(format!("{method} {path}: the body is no JSON: {error}")))?;
+                .map_err(|error| Error::Failed(format!("{method} {path}: the body is not JSON: {error}")))?;
             let request = request.header("Content-Type", "application/json").body(content);
             self.agent.run(request.map_err(|error| failed(&error))?)
         } else if method == "POST" || method == "PUT" {

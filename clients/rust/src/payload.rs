@@ -9,7 +9,7 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// A text. Bytes that are no UTF-8 are `{"base64": "..."}`, which [`Shown::bytes`] decodes.
+    /// A text. Bytes that are not UTF-8 are `{"base64": "..."}`, which [`Shown::bytes`] decodes.
     #[default]
     Text,
     /// Base64 of all bytes.

@@ -261,7 +261,7 @@ pub struct Assigned {
     pub partition: i32,
 }
 
-/// A member of a group. `partitions` is `None` while it waits, or when it is no consumer.
+/// A member of a group. `partitions` is `None` while it waits, or when it is not a consumer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Member {
     pub member_id: String,

@@ -37,7 +37,7 @@ class Member(About):
     group_instance_id: str | None
     client_id: str
     client_host: str
-    partitions: list[Assigned] | None = Field(description="Null while it waits, or when it is no consumer.")
+    partitions: list[Assigned] | None = Field(description="Null while it waits, or when it is not a consumer.")
 
 
 class Group(About):

@@ -234,7 +234,7 @@ async def read_records(
 
 @router.post("/topics/{topic}/records/wait", openapi_extra=calls("wait_for"))
 async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> RecordList:
-    """Wait until a topic has so many committed records, and return all there are."""
+    """Wait until a topic has so many committed records, and return all of them."""
     matching = None if wait.matching is None else _matcher(wait.matching)
     found = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
     return RecordList.of(found, form)

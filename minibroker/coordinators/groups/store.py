@@ -112,14 +112,14 @@ class GroupStore:
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> AnyGroup:
-        """The group, made as an empty classic one if need be. Ask for `readiness` before."""
+        """The group; an unknown one is created as an empty classic group. Check `readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._groups[group_id] = self._make_group(group_id)
         return group
 
     def get(self, group_id: str) -> Group | None:
-        """The classic group, if it is known. Ask for `readiness` before."""
+        """The classic group, if it is known. Check `readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, Group) else None
 

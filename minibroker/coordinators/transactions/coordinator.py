@@ -478,7 +478,7 @@ def _what_is_against_end(state: TransactionState, *, commit: bool, is_retry: boo
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:
-    """Whether what a producer has written under may be continued; its epoch is looked at later.
+    """Whether a producer may continue with the id that it names; its epoch is checked later.
 
     A new transactional id takes whatever is named. The id before the current one may be named by a producer that has
     used up its epochs, and has not seen the answer with the new id.

@@ -39,7 +39,7 @@ class TransactionState(IntEnum):
 
     @property
     def wire_name(self) -> str:
-        """As ListTransactions and DescribeTransactions call it."""
+        """The name in ListTransactions and DescribeTransactions."""
         return _WIRE_NAMES[self]
 
     @property

@@ -299,7 +299,7 @@ def epoch_0_makes_a_session(b: Subject) -> None:
 
 @STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out what has not changed since the last answer.")
 def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
-    """An incremental fetch names no partitions, and its answer has those alone that have news."""
+    """An incremental fetch names no partitions, and its response has only those with new data."""
     topic = b.topic(2)
     session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
     answer = _session(b, [], session, 1)

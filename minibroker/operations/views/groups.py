@@ -237,7 +237,7 @@ def _waits(reply: Reply | None) -> bool:
 
 
 def _subscribed(member: Member) -> tuple[str, ...]:
-    """The topics of its subscription; none for a member that is no consumer."""
+    """The topics of its subscription; none for a member that is not a consumer."""
     metadata = member.protocols[0].metadata if member.protocols else b""
     try:
         return tuple(sorted(decode_versioned(ConsumerProtocolSubscription, metadata).topics))

@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 def asked(form: Form, given: Mapping[str, str]) -> Asked:
     """The request for what a user has typed. `OperationError` names a field that is empty, or a line that is no pair.
 
-    A text that is no number stays a text: the control plane says what is wrong with it.
+    A text that is not a number stays a text: the control plane says what is wrong with it.
     """
     names = [each.name for each in form.fields]
     for name in given:

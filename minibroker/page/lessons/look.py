@@ -101,7 +101,7 @@ class Look:
         return (each for each in self._readings if each.api == api)
 
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
-        """The logs that are not empty; of one topic."""
+        """The logs of a topic that are not empty."""
         return (each for each in self.facts.logs if each.log.log_end_offset and topic in (None, each.topic))
 
 

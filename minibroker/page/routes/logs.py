@@ -71,7 +71,7 @@ async def batches(
 
 @router.get("/{topic}/{index}/indexes")
 async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset) -> dict[str, Any]:
-    """The entries of a segment's indexes; of many every n-th."""
+    """The entries of a segment's indexes; every n-th if they are many."""
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         found = snapshot.segment_with(_partition(broker, topic, index).log, segment)

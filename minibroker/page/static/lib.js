@@ -62,7 +62,7 @@ export async function ask(path, options = {}) {
   try {
     message = (await answer.json()).message ?? message;
   } catch {
-    // an answer that is no JSON has nothing to add
+    // an answer that is not JSON has nothing to add
   }
   throw new Error(message);
 }

@@ -27,7 +27,7 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class JaasError(ValueError):
-    """A text that is no login configuration. The message shows nothing of it, since it holds passwords."""
+    """An invalid login configuration. The message shows nothing of it, since it holds passwords."""
 
 
 class JaasLogin(NamedTuple):
@@ -110,7 +110,7 @@ def quoted(text: str) -> str:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Words, each with whether it is one of the signs = and ;."""
+    """The words, each with whether it is a sign: = or ;."""
     found: list[tuple[str, bool]] = []
     position = 0
     while True:

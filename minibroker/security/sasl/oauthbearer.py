@@ -84,7 +84,7 @@ def bearer_token(claims: Claims, principal_claim: str, now_ms: int, skew_ms: int
     """The token that the claims stand for, if they are valid now (`OAuthBearerValidationUtils`). TokenError."""
     principal = claims.get(principal_claim)
     if not isinstance(principal, str) or not principal.strip():
-        raise TokenError(f"the claim {principal_claim} is no name")
+        raise TokenError(f"the claim {principal_claim} is not a name")
     expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
     if expires is None:
         raise TokenError("the claim exp is missing")
@@ -103,7 +103,7 @@ def _seconds(claims: Claims, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1 << 53:
-        raise TokenError(f"the claim {name} is no time")
+        raise TokenError(f"the claim {name} is not a time")
     return value
 
 
@@ -118,4 +118,4 @@ def scopes_of(claims: Claims, name: str) -> list[str]:
         words = cast("list[object]", value)
         if all(isinstance(each, str) for each in words):
             return [each for each in (str(word).strip() for word in words) if each]
-    raise TokenError(f"the claim {name} is no text and no list of texts")
+    raise TokenError(f"the claim {name} is neither a text nor a list of texts")

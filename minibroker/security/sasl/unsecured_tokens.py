@@ -41,9 +41,9 @@ def _claims(token: str) -> dict[str, Any]:
     """The claims of an unsecured JWS (RFC 7515, section 3.1; RFC 7519, section 6.1). TokenError for any other one."""
     sections = token.split(".")
     if len(sections) != _SECTIONS or sections[2]:
-        raise TokenError("the token is no unsecured JWS: it has a signature")
+        raise TokenError("the token is not an unsecured JWS: it has a signature")
     if _object(sections[0]).get("alg") != "none":
-        raise TokenError("the token is no unsecured JWS: its algorithm is not none")
+        raise TokenError("the token is not an unsecured JWS: its algorithm is not none")
     return _object(sections[1])
 
 
@@ -51,7 +51,7 @@ def _object(section: str) -> dict[str, Any]:
     try:
         value: Any = json.loads(base64.b64decode(section + "=" * (-len(section) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, RecursionError):
-        raise TokenError("the token is no JWS") from None
+        raise TokenError("the token is not a JWS") from None
     if not isinstance(value, dict):
-        raise TokenError("the token is no JWS")
+        raise TokenError("the token is not a JWS")
     return cast("dict[str, Any]", value)

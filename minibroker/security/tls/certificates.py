@@ -117,7 +117,7 @@ def _general_name(host: str) -> "x509.GeneralName":
     except UnicodeError:
         name = ""
     if not _HOST.fullmatch(name):
-        raise ValueError(f"{host!r} is no name of a host")
+        raise ValueError(f"{host!r} is not a host name")
     return x509.DNSName(name)
 
 

@@ -78,5 +78,5 @@ def _content(source: str, path: str, kind: str) -> bytes:
         raise KeyStoreError(f"{source} is in Java's own format JKS, which is not read: {_CONVERT.format(path=path)}")
     if kind != "PEM" and not content.startswith(_DER):  # as Java, which takes PKCS12 for the type JKS, too
         hint = "; for PEM set the type to PEM" if b"-----BEGIN" in content else ""
-        raise KeyStoreError(f"{source} is no key store in PKCS12{hint}")
+        raise KeyStoreError(f"{source} is not a key store in PKCS12{hint}")
     return content

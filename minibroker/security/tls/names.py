@@ -92,7 +92,7 @@ class PrincipalMapper:
         while position < len(text):
             match = _RULE.match(text, position)
             if match is None:
-                raise MappingRuleError(f"ssl.principal.mapping.rules: {text[position:]!r} is no rule")
+                raise MappingRuleError(f"ssl.principal.mapping.rules: {text[position:]!r} is not a rule")
             position = match.end()
             self._rules.append(None if match["default"] else _rule(match))
 

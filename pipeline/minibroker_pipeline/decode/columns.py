@@ -36,7 +36,7 @@ def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def text_of(key: bytes) -> str:
-    """A header's key as Kafka's Java clients give it. Bytes that are no UTF-8 become the replacement character.
+    """A header's key as Kafka's Java clients give it. Bytes that are not UTF-8 become the replacement character.
 
     Java takes all bytes of an encoded surrogate for one fault, Python each for one.
     """

@@ -158,7 +158,7 @@ def _headers(column: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Bi
     kind = column.type
     is_pairs = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2  # noqa: PLR2004 - key and value
     if not is_pairs:
-        raise EncodeError(f"headers: {kind} is no list of keys and values")
+        raise EncodeError(f"headers: {kind} is not a list of keys and values")
     bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     count = np.diff(bounds)
     if column.null_count:

@@ -44,7 +44,7 @@ class RecordEngine(Protocol):
     def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
         """The records of the blocks (see `blocks`) whose offsets are in [first, limit).
 
-        Fills the blocks' ROWS and, where bytes are no records, IS_BAD; such a block has no rows.
+        Fills the blocks' ROWS and, where bytes are not records, IS_BAD; such a block has no rows.
         """
         ...
 

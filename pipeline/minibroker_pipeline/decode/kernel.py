@@ -358,7 +358,7 @@ def _walk_wrapper(data, blocks, block, first, limit, row, longs, places):
 def walk(data, blocks, first, limit, longs, places):
     """The rows of all blocks whose offsets are in [first, limit). Returns their number.
 
-    Fills ROWS of each block, and IS_BAD for those that are no records: these have no rows.
+    Fills ROWS of each block, and IS_BAD for those that are not records: these have no rows.
     """
     row = np.int64(0)
     for block in range(blocks.shape[0]):

@@ -73,7 +73,7 @@ class Damage(NamedTuple):
 
 
 class DamagedLogError(Exception):
-    """Bytes of a log that are no records. Names the file, the byte and the offset."""
+    """Bytes of a log that are not records. Names the file, the byte and the offset."""
 
     def __init__(self, file: str, damage: Damage) -> None:
         offset = "" if damage.offset is None else f", offset {damage.offset}"

@@ -60,7 +60,9 @@ def local_path(path: str) -> str:
     if path.startswith(_LOCAL):
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if not path or _SCHEME in path:
-        raise DirectoryStateError(f"{path!r} is no directory of a local or mounted file system; logs are written there")
+        raise DirectoryStateError(
+            f"{path!r} is not a directory of a local or mounted file system; logs are written there"
+        )
     return os.path.realpath(path)
 
 
@@ -115,7 +117,7 @@ def check_writable(target: str) -> None:
         with locked(target):
             check_closed(target)
     elif os.path.lexists(target):
-        raise DirectoryStateError(f"{target} is no directory")
+        raise DirectoryStateError(f"{target} is not a directory")
 
 
 def publish(

@@ -266,7 +266,7 @@ class LogTail:
                 return
 
     def _pass_damage(self, file: OpenFile, left: int, path: str, *, is_wrong: bool) -> bool:
-        """Pass bytes that are no whole entry, though the file goes on. Says whether the log does, too."""
+        """Pass bytes that are not a whole entry, though the file goes on. Says whether the log does, too."""
         rest = memoryview(file.read_at(self._position, left))
         if not np.frombuffer(rest, np.uint8).any():
             return False  # room that was set aside, or that a crash of the machine has left

@@ -81,7 +81,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
     values["starting"] = _position(given, "starting")
     values["ending"] = ending = _position(given, "ending")
     if ending is not None and EARLIEST in _numbers_of(ending):
-        raise OptionError("endingOffsets: earliest, or -2, is no end")
+        raise OptionError("endingOffsets: earliest, or -2, is not an end")
     return SourceOptions(**values)
 
 

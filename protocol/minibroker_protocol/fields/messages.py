@@ -142,7 +142,7 @@ def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:
             part = cursor.part(header.size_in_bytes, f"message {index}")
         except DecodeError:
             yield cursor.failed(
-                DecodeError(f"{cursor.left} bytes after the last message, at +{cursor.at}, are no whole one")
+                DecodeError(f"{cursor.left} bytes after the last message, at +{cursor.at}, are not a whole one")
             )
             return
         offset = f"relative: {base + header.base_offset} in the log"

@@ -19,7 +19,7 @@ from minibroker_protocol.schema import (
 
 @message(versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest:
-    """Groups to tell of."""
+    """The groups to describe."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool

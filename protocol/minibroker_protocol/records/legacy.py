@@ -67,7 +67,7 @@ _KEY_AT: Final = (_ENTRY_V0.size - _LENGTH.size, _ENTRY_V1.size - _LENGTH.size)
 _CRC_SIZE: Final = 4
 _NULL: Final = -1
 _MESSAGES_AT_ONCE: Final = 1024
-"""So many messages of a wrapper are looked at in a step."""
+"""The messages of a wrapper that are read in a step."""
 
 Survey = tuple[int, int]
 """The number of whole messages in a wrapper's message set, and the last one's offset field."""

@@ -67,7 +67,7 @@ def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, a
 
     `CorruptRecordError` for an impossible size, stray bytes behind the batch or a wrong CRC, `UnsupportedMagicError`
     for message formats v0 and v1, `UnsupportedCodecError` for a codec that does not exist, `InvalidRecordError` for
-    anything else, also for a batch that is cut short (to Kafka it is no batch at all).
+    anything else, also for a batch that is cut short (to Kafka it is not a batch at all).
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:

@@ -21,7 +21,7 @@ from minibroker_storage.cleaner.process import encode_error, plan_size
 from minibroker_storage.errors import StorageError
 
 NICENESS: Final = 19
-"""The lowest priority there is."""
+"""The lowest priority."""
 _STDIN: Final = 0
 _GONE: Final = 2
 

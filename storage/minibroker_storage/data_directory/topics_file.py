@@ -25,7 +25,7 @@ def parse_topics_file(data: bytes, path: str) -> dict[str, Any]:
     except ValueError as error:
         raise TopicsFileError(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict) or cast("dict[str, Any]", content).get("version") != _VERSION:
-        raise TopicsFileError(f"{path} is no topics file of version {_VERSION}")
+        raise TopicsFileError(f"{path} is not a topics file of version {_VERSION}")
     return cast("dict[str, Any]", content)
 
 

@@ -61,7 +61,7 @@ class Record07Found(NamedTuple):
 
 
 class TrailingBytes(NamedTuple):
-    """A log ends with this many bytes that are no whole batch."""
+    """A log ends with this many bytes that are not a whole batch."""
 
     file: DumpFile
     size: int
@@ -159,7 +159,7 @@ class TimestampOutOfOrder(NamedTuple):
 
 
 class IndexedOffsetNotFound(NamedTuple):
-    """An entry of a time index whose offset is no batch's last one; `log_offset` is the next such, -1 for none."""
+    """An entry of a time index whose offset is not a batch's last one; `log_offset` is the next such, -1 for none."""
 
     file: DumpFile
     index_offset: int

@@ -62,7 +62,7 @@ def explain_message_07(page: Page, data: memoryview, position: int, base_positio
 
 def _check_end(page: Page, messages: bytes, at: int) -> None:
     if at < len(messages):
-        page.fault(f"{len(messages) - at} bytes after the last message, at +{at}, are no whole one")
+        page.fault(f"{len(messages) - at} bytes after the last message, at +{at}, are not a whole one")
 
 
 def _explain_fields_07(page: Page, fields: Fields, message: Kafka07Message) -> None:

@@ -21,7 +21,7 @@ def explain_log(page: Page, file: DumpFile, options: DumpOptions) -> None:
             if isinstance(entry, Tail):
                 if options.max_bytes is None:
                     page.gap()
-                    page.fault(f"{entry.size} bytes at byte {entry.position} are no whole batch{_because(entry)}")
+                    page.fault(f"{entry.size} bytes at byte {entry.position} are not a whole batch{_because(entry)}")
                 return
             try:
                 if log.is_07:

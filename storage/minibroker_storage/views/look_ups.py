@@ -70,7 +70,7 @@ class LookUp:
 def find_offset(log: Log, offset: int) -> Steps[LookUp]:
     """The batch that holds an offset, or the next one where a gap is; for Fetch (KIP-98 leaves gaps, and cleaning).
 
-    `OSError`, `StorageError` for bytes that are no batches.
+    `OSError`, `StorageError` for bytes that are not batches.
     """
     steps: list[Step] = []
     bounds = {"offset": offset, "log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset}

@@ -93,7 +93,7 @@ class RecordView:
 
 
 def record_view(log: Log, offset: int) -> Steps[RecordView]:
-    """The record at an offset. `OSError`, `StorageError`, DecodeError for bytes that are no batches."""
+    """The record at an offset. `OSError`, `StorageError`, DecodeError for bytes that are not batches."""
     found = RecordView(
         "ahead",
         log.log_start_offset,

@@ -249,7 +249,7 @@ def segment_with(log: Log, base_offset: int) -> LogSegment | None:
 def batch_page(log: Log, offset: int, most: int = MOST) -> Steps[BatchPage]:
     """The batches from the one that holds `offset` on, or from the next one where there is a gap.
 
-    `OSError`, `StorageError` for bytes that are no batches. A segment that goes meanwhile ends the page.
+    `OSError`, `StorageError` for bytes that are not batches. A segment that goes meanwhile ends the page.
     """
     shown: list[BatchView] = []
     while offset < log.log_end_offset and len(shown) < most:

@@ -237,8 +237,8 @@ def test_a_complete_old_description_is_left_alone(tmp_path: Path) -> None:
     [
         ("version=1\ncluster.id=c\n", "node.id is missing"),
         ("version=1\nnode.id=1\n", "cluster.id is missing"),
-        ("version=1\nnode.id=one\ncluster.id=c\n", "node.id is no number: 'one'"),
-        ("version=1\nnode.id=-1\ncluster.id=c\n", "node.id is no number: '-1'"),
+        ("version=1\nnode.id=one\ncluster.id=c\n", "node.id is not a number: 'one'"),
+        ("version=1\nnode.id=-1\ncluster.id=c\n", "node.id is not a number: '-1'"),
         ("version=2\nnode.id=1\ncluster.id=c\n", "unknown version '2'"),
         ("version=\\u12", "four hexadecimal digits"),
     ],

@@ -186,7 +186,7 @@ def test_versions_and_suites_are_those_that_are_configured(start: Start, context
         ({"ssl.keystore.location": "{ca}"}, "ca.pem: .*"),
         ({"ssl.client.auth": "required", "ssl.truststore.location": "{key}"}, "holds no certificates in PEM"),
         ({"ssl.client.auth": "sometimes"}, "none"),
-        ({"ssl.principal.mapping.rules": "x"}, "is no rule"),
+        ({"ssl.principal.mapping.rules": "x"}, "is not a rule"),
         ({"listener.name.ssl.ssl.client.auth": "sometimes"}, "listener.name.ssl.ssl.client.auth"),
     ],
 )

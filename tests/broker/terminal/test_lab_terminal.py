@@ -65,7 +65,7 @@ def test_the_lab_is_shown_until_its_user_quits() -> None:
 
 def test_without_a_terminal_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "--terminal", "--listen", "127.0.0.1:0", "--page", "127.0.0.1:0"]) == 1
-    assert capsys.readouterr().err.endswith("--terminal: stdin and stdout are no terminal\n")
+    assert capsys.readouterr().err.endswith("--terminal: stdin and stdout are not a terminal\n")
 
 
 def test_lines_are_held_while_another_program_has_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,7 +229,7 @@ def test_a_log_file_that_is_named_by_an_offset_behind_its_records_is_told(tmp_pa
         ({"startingOffset": "earliest"}, "no option 'startingoffset'; is startingOffsets meant"),
         ({"startingOffsets": '{"orders": 3}'}, r"startingOffsets: .* expected JSON such as"),
         ({"startingOffsets": '{"orders": {"1": 3}}'}, "every partition that is read needs a number: orders-0 has none"),
-        ({"endingOffsets": "earliest"}, "endingOffsets: earliest, or -2, is no end"),
+        ({"endingOffsets": "earliest"}, "endingOffsets: earliest, or -2, is not an end"),
         ({"isolation": "serializable"}, "expected one of read_uncommitted, read_committed"),
         ({"splitBytes": "0"}, "expected a number above 0"),
         ({"topicsPattern": "("}, "no regular expression"),

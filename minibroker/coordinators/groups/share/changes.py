@@ -24,7 +24,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Change:
 
 
 def member_metadata(group_id: str, member: ShareMember) -> Change:
-    """A member is so, and subscribes to this."""
+    """The records of a member with its subscription."""
     key = records.ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id)
     return Change(key, member.to_metadata())
 

@@ -43,7 +43,7 @@ class ShareOffsets:
     # Telling
 
     def initialized(self, group_id: str) -> dict[str, list[int]]:
-        """The partitions of a group that have a state, by topic; nothing for what is no share group."""
+        """The partitions of a group that have a state, by topic; nothing for what is not a share group."""
         group = self._store.find(group_id)
         if not isinstance(group, ShareGroup):
             return {}

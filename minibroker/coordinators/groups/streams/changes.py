@@ -73,7 +73,7 @@ def assignment_epoch(group_id: str, epoch: int, now_ms: int) -> Change:
 
 
 def without_member(group_id: str, member_id: str) -> list[Change]:
-    """A member is gone."""
+    """The records of a member that has left."""
     return [tombstone for (tombstone,) in member_tombstones(_OF_MEMBERS, group_id, [member_id])]
 
 

@@ -348,7 +348,7 @@ class StreamsGroups:
                 self.forget(group, is_gone=False)
 
     def rebalance(self, group: StreamsGroup) -> ErrorCode:
-        """Have the group make another assignment, as if somebody had come or gone."""
+        """Have the group make another assignment, as if a member had joined or left."""
         return self.store.save_changes(group, [_next_epoch(group)])
 
 

@@ -60,7 +60,7 @@ class Tally:
     tombstones_after: int = 0
 
     def add(self, other: "Tally") -> None:
-        """Add the other's."""
+        """Add the counts of another one."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 

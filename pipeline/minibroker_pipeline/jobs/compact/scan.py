@@ -147,7 +147,7 @@ class _KeyWriter:
                 self.flush(int(piece.headers["last_offset"][some[-1]]))
 
     def flush(self, last_offset: int) -> None:
-        """Write what has come together, up to this offset, without what is replaced within the run."""
+        """Write the keys collected up to this offset, without those that are replaced within the run."""
         if not self._waiting:
             return
         high, low = (np.concatenate([rows.hashes[half] for rows in self._waiting]) for half in (0, 1))

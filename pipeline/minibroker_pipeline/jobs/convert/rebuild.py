@@ -25,7 +25,7 @@ _NO_TIME: Final = 0
 
 
 def unsound(walked: Walked, engine: RecordEngine) -> dict[int, str]:
-    """Lines of entries whose records cannot be what was written, though they can be read; and why."""
+    """Lines of entries whose records are readable but wrong, and why."""
     table, blocks = walked.table, walked.blocks
     found: dict[int, str] = {}
     falls = np.flatnonzero(np.diff(table.offsets[: table.rows]) <= 0) + 1

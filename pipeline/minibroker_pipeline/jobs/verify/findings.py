@@ -30,7 +30,7 @@ class What(StrEnum):
 class Finding(NamedTuple):
     """Something in a file, or about it. `position` is a byte of the file.
 
-    What is no damage is what a broker leaves or mends by itself.
+    What is not damage is what a broker leaves or mends by itself.
     """
 
     path: str

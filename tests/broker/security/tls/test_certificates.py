@@ -56,7 +56,7 @@ def test_the_command_names_what_it_has_written(tmp_path: Path, capsys: pytest.Ca
     assert main(["certificates", str(tmp_path / "made")]) == 1
     assert main(["certificates", str(tmp_path / "other"), "--password", "short"]) == 1
     assert main(["certificates", str(tmp_path / "other"), "--host", "no host"]) == 1
-    assert "is no name of a host" in capsys.readouterr().err
+    assert "is not a host name" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
 
@@ -87,8 +87,8 @@ def test_pem_and_pkcs12_hold_the_same_key(certificates: Certificates) -> None:
         (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "JKS", "in Java's own format JKS.*keytool -importkeystore.*PKCS12"),
         (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "PKCS12", "keytool -importkeystore"),
         (b"-----BEGIN PRIVATE KEY-----", "JKS", "for PEM set the type to PEM"),
-        (b"nonsense", "PKCS12", "is no key store in PKCS12"),
-        (b"", "JKS", "is no key store in PKCS12"),
+        (b"nonsense", "PKCS12", "is not a key store in PKCS12"),
+        (b"", "JKS", "is not a key store in PKCS12"),
         (b"\x30\x03abc", "PKCS12", "Is ssl..*store.password right"),
         (b"x", "BKS", "the type 'BKS' is none of"),
     ],

@@ -69,7 +69,7 @@ public final class Answers {
     /** A partition of a member. */
     public record Assigned(String topic, int partition) {}
 
-    /** A member of a group; its partitions are null while it waits, or when it is no consumer. */
+    /** A member of a group; its partitions are null while it waits, or when it is not a consumer. */
     public record Member(
         String memberId, String groupInstanceId, String clientId, String clientHost, List<Assigned> partitions) {}
 

@@ -72,7 +72,7 @@ final class Json {
             out.append(value);
         } else {
             throw new IllegalArgumentException(
-                "minibroker: " + value.getClass().getName() + " is no JSON: give a Map, a List, a String, a number, "
+                "minibroker: " + value.getClass().getName() + " is not JSON: give a Map, a List, a String, a number, "
                     + "a boolean or null; a key or a value may also be byte[]");
         }
     }

@@ -219,7 +219,7 @@ class ControlClientTest {
             .startsWith("minibroker: no answer of the control plane at http://127.0.0.1:1: "));
         NewRecord foreign = NewRecord.of(Instant.EPOCH);
         assertTrue(assertThrows(IllegalArgumentException.class, () -> control.produce("given", foreign)).getMessage()
-            .contains("java.time.Instant is no JSON"));
+            .contains("java.time.Instant is not JSON"));
     }
 
     @Test
