@@ -142,6 +142,8 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
     """
     path = os.path.join(directory, META_PROPERTIES)
     found = _read_meta(path)
+    if found is None and (stranger := _first_strange_file(directory)):
+        _logger.warning("%s has other files, such as %s: is it the directory that you mean?", directory, stranger)
     is_torn = found is not None and not found
     if is_torn:
         found = _read_meta(path + BACKUP_SUFFIX)
@@ -168,6 +170,21 @@ def _identity(directory: str, configured: int, configured_cluster: str | None, *
         write_atomically(path + BACKUP_SUFFIX, lines.encode(), sync=True)
     write_atomically(path, lines.encode(), sync=is_durable)
     return cluster_id, node_id
+
+
+def _first_strange_file(directory: str) -> str | None:
+    """The first visible file, by name, that no broker writes: the directory may be a project's."""
+    with os.scandir(directory) as entries:
+        return min(
+            (
+                entry.name
+                for entry in entries
+                if entry.is_file()
+                and not entry.name.startswith((".", "minibroker-", META_PROPERTIES))
+                and not entry.name.endswith("-checkpoint")
+            ),
+            default=None,
+        )
 
 
 def _read_meta(path: str) -> dict[str, str] | None:

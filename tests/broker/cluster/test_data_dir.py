@@ -298,3 +298,26 @@ def test_another_clusters_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MetaPropertiesError, match=r"belongs to cluster one, but the cluster's id is configured as two"):
         DataDir(str(tmp_path), cluster_id="two")
     DataDir(str(tmp_path)).release()
+
+
+def test_a_directory_of_other_files_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """`--data-dir .` in a project leaves logs among its sources."""
+    (tmp_path / "main.py").touch()
+    (tmp_path / "setup.py").touch()
+    DataDir(str(tmp_path)).release()
+    assert f"{tmp_path} has other files, such as main.py: is it the directory that you mean?" in caplog.text
+    caplog.clear()
+    DataDir(str(tmp_path)).release()
+    assert not caplog.text  # it has an identity now
+
+
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", ".hidden", "minibroker-topics.json", "lost+found/"]
+)
+def test_files_of_brokers_and_file_systems_are_no_warning(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / name
+    path.mkdir() if name.endswith("/") else path.touch()
+    DataDir(str(tmp_path)).release()
+    assert not caplog.text
