@@ -1,7 +1,7 @@
 """Write docs/configuration.md from the tables: `python -m minibroker.config.reference > docs/configuration.md`."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
@@ -15,45 +15,62 @@ _HEAD = """\
 
 <!-- Made by `python -m minibroker.config.reference`: change the tables there, not this page. -->
 
-minibroker takes Apache Kafka's own configuration names, with the types, defaults and limits of Kafka 3.9.1, and of
-4.3.1 for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. A key in **bold** is acted on;
-the others are read and checked, and change nothing. A broker key that is not listed here is ignored, as in Kafka, and
-`minibroker serve` names it on stderr; an unknown topic key is refused with INVALID_CONFIG.
+You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.3.1
+for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. For tests,
+[twelve settings](settings-in-tests.md) are enough in most cases.
 
-Seven defaults differ in effect. Without `listeners` the broker listens on 127.0.0.1:9092. Without `log.dirs` and
-`log.dir` the logs are in a temporary directory. Without `node.id` it is node 1. The first member of a group waits for
-no others (`group.initial.rebalance.delay.ms` is 0). Groups of the consumer protocol are served
-(`group.coordinator.rebalance.protocols`) and may change their protocol (`group.consumer.migration.policy`), and share
-groups have the limit of locked records (`group.share.partition.max.record.locks`), as in Kafka 4. Of several `log.dirs`
-the first is used.
+| you set | read |
+|---|---|
+| a key of the broker, in `server.properties`, with `--set KEY=VALUE` or `Broker(config=...)` | [Broker](#broker) |
+| a key of a topic | [Topic](#topic) |
+| a key of a consumer group, share group or streams group | [Group](#group) |
+| a subscription to client metrics | [Client metrics](#client-metrics) |
+
+Each section begins with the keys that have an effect. The other keys of Kafka are read and checked, so your
+`server.properties` works unchanged, but they change nothing. A broker key that is on neither list is ignored, as in
+Kafka, and `minibroker serve` prints its name; an unknown topic key is refused with INVALID_CONFIG.
+
+Seven defaults differ in effect from Kafka 3.9:
+
+- Without `listeners`, the broker listens on 127.0.0.1:9092.
+- Without `log.dirs` and `log.dir`, the logs are in a temporary directory. Of several `log.dirs` the first is used.
+- Without `node.id`, it is node 1.
+- The first member of a group does not wait for others (`group.initial.rebalance.delay.ms` is 0).
+- As in Kafka 4, groups of the consumer protocol are served (`group.coordinator.rebalance.protocols`) and may change
+  their protocol (`group.consumer.migration.policy`).
+- As in Kafka 4, share groups may have 2000 records in hand (`group.share.partition.max.record.locks`).
 """
 
 _BROKER = """
 ## Broker
 
-Set in a `server.properties` file, or one by one on the command line. Keys with a yes in the last column can be altered
-while the broker runs (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them, and count
-at once.
+Set them in a `server.properties` file, or one by one on the command line. You can alter keys with a yes in the last
+column while the broker runs (`kafka-configs`, AlterConfigs, `Broker.configure`), for one broker or for all of them.
+They count at once.
 """
 
 _TOPIC = """
 ## Topic
 
-Set when a topic is created, or altered at any time. A topic that does not set a key takes the first of the broker's
-keys in the last column that is set.
+Set them when you create a topic, or alter them at any time. If you do not set a key, the topic takes the first of the
+broker's keys in the last column that is set.
 """
 
 _GROUP = """
 ## Group
 
-Altered for groups of the consumer protocol (KIP-848) and for share groups (KIP-932), within the limits of the broker's
-keys. A group that does not set a key takes the broker's.
+Alter them for groups of the consumer protocol (KIP-848), share groups (KIP-932) and streams groups (KIP-1071), within
+the limits of the broker's keys. If you do not set a key, the group takes the broker's.
 """
 
 _CLIENT_METRICS = """
 ## Client metrics
 
-A subscription to what clients measure of themselves (KIP-714).
+A subscription to the metrics that clients push (KIP-714).
+"""
+
+_WITHOUT_EFFECT = """
+### {} keys without an effect
 """
 
 
@@ -62,12 +79,9 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Importance", "Meaning")
 
 def render() -> str:
     """Return the whole page, in Markdown."""
-    broker = _table(
-        (*_COLUMNS, "At run time"),
-        ((*_row(key), "yes" if _counts_at_once(key) else "") for key in BROKER_KEYS.values()),
-    )
-    topic = _with_synonyms(TOPIC_KEYS.values())
-    group = _with_synonyms(GROUP_KEYS.values())
+    broker = _tables("Broker", BROKER_KEYS.values(), "At run time", lambda key: "yes" if _counts_at_once(key) else "")
+    topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
+    group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
     client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
     return _HEAD + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
 
@@ -77,11 +91,18 @@ def _counts_at_once(key: ConfigKey) -> bool:
     return key.honored and key.name in ALTERABLE - PER_BROKER
 
 
-def _with_synonyms(keys: Iterable[ConfigKey]) -> str:
-    return _table(
-        (*_COLUMNS, "Broker keys"),
-        ((*_row(key), ", ".join(f"`{name}`" for name, _ in key.synonyms)) for key in keys),
+def _synonyms(key: ConfigKey) -> str:
+    return ", ".join(f"`{name}`" for name, _ in key.synonyms)
+
+
+def _tables(kind: str, keys: Collection[ConfigKey], last_column: str, last_cell: Callable[[ConfigKey], str]) -> str:
+    """The keys that have an effect, then the others, each with a column of its kind."""
+    head = (*_COLUMNS, last_column)
+    with_effect, without = (
+        _table(head, [(*_row(key), last_cell(key)) for key in keys if key.honored is honored])
+        for honored in (True, False)
     )
+    return with_effect + (_WITHOUT_EFFECT.format(kind) + without if any(not key.honored for key in keys) else "")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -90,11 +111,10 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _row(key: ConfigKey) -> tuple[str, ...]:
-    name = f"**`{key.name}`**" if key.honored else f"`{key.name}`"
     default = key.text(key.default)
     allowed = "" if key.allowed is None else str(key.allowed)
     shown = "null" if default is None else f"`{default}`" if default else "empty"
-    return name, key.type.name, shown, allowed, key.importance.value, key.documentation
+    return f"`{key.name}`", key.type.name, shown, allowed, key.importance.value, key.documentation
 
 
 if __name__ == "__main__":

@@ -112,18 +112,16 @@ def _cell(checks: dict[str, bool], name: str, feature: str) -> str:
 _HEAD: Final = """\
 # Clients and what they can do
 
-`python -m tests.clients.matrix --record` makes this page, from a run of real clients against one broker, all of them at
-the same time. The same programs have run against Apache Kafka 3.9.1 and 4.3.1, and `make test` runs them again: what
-passes on one of the two has to pass here. Each check is a few lines in the client's own language (they are below
-`tests/clients/matrix`).
+<!-- Made by `python -m tests.clients.matrix --record`. -->
 
-Clients in the field are not the newest ones, so each family has elderly versions, too. They run the same checks as the
-newest one, without those of what they do not offer.
+Look up your client and the feature that you need. Real clients of each family have run the same checks on minibroker,
+Apache Kafka 3.9.1 and 4.3.1, among them versions from 2018 on. What passes on one of the two has to pass here.
+To look into a check, read its few lines in your client's language below `tests/clients/matrix`; `make test` runs it.
 """
 
 _LEGEND: Final = """\
 ✓ passes, here and on one Kafka or both; ✗ passes on Kafka and fails here; · fails here as it does on Kafka;
-empty: the client does not offer it. The numbers are those of the clients above."""
+empty: the client does not have the feature. The numbers are those of the clients above."""
 
 _FRAMEWORKS: Final = """\
 Kafka Connect, MirrorMaker 2 and Flink, each with checks of its own, run one after another. They have a JVM or several
