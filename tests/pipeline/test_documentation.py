@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from minibroker import Broker
 from minibroker_pipeline.cli import main
 from tests.clients.broker_process import environment
+from tests.clients.kafka_python_client import KafkaProducer
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
@@ -156,6 +157,7 @@ def test_a_broker_runs_as_its_page_says(logs: Path, tmp_path: Path) -> None:
     (install,) = [block.text for block in pieces("README.md") if block.language == "sh"]
     assert "pip install" in install  # test_packaging.py
     (program,) = [block for block in pieces("docs/serve.md") if block.language == "python"]
+    assert KafkaProducer.__name__ in program.text  # imported above, where its warnings do not count
     exec(program.text, {})
     serve, dump = [block.text for block in pieces("docs/serve.md") if block.language == "sh"]
     command, ready = serve.splitlines()
