@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 STREAMED = "lines-zstd"
 FORMATS = ("v0", "v1", "v2")
-COLORS = ("#b5b5b5", "#8c8c8c", "#5a9e6f")
+COLOURS = ("#b5b5b5", "#8c8c8c", "#5a9e6f")
 INK = "#3b6ea8"
 SHOWN = 20
 """Bars of a picture."""
@@ -137,11 +137,11 @@ def words(rows: "DataFrame") -> "DataFrame":
 def draw_formats(axes: Axes, lines: Sequence[Line]) -> None:
     """Sizes of the topics, in each message format."""
     by_codec = {(line.topic or "").removeprefix("lines-"): line for line in lines}
-    for place, (name, color) in enumerate(zip(FORMATS, COLORS, strict=True)):
+    for place, (name, colour) in enumerate(zip(FORMATS, COLOURS, strict=True)):
         sizes = [by_codec[codec].sizes[place] for codec in CODECS]
         heights = [size.bytes / 1e6 if size else 0 for size in sizes]
         at = [group + (place - 1) * 0.27 for group in range(len(CODECS))]
-        bars = axes.bar(at, heights, 0.25, color=color, label=name)
+        bars = axes.bar(at, heights, 0.25, color=colour, label=name)
         axes.bar_label(bars, [f"{height:.3g}" if size else "-" for height, size in zip(heights, sizes, strict=True)])
     payload = (by_codec["none"].counts.key_bytes + by_codec["none"].counts.value_bytes) / 1e6
     axes.axhline(payload, color=INK, linestyle="--", label="keys and values alone")

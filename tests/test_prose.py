@@ -26,7 +26,7 @@ AVOIDED_IN_CODE: Final = re.compile(
     re.IGNORECASE,
 )
 """In docstrings, comments, messages and names: for "is told" write gets, or called with."""
-ROOMS: Final = ("benchmarks", "clients", "docker", "minibroker", "minibroker_tools", "pipeline", "protocol", "storage")
+ROOMS: Final = ("clients", "docker", "minibroker", "minibroker_tools", "pipeline", "protocol", "storage")
 
 LONGEST: Final = 30
 """The words of a sentence; what stands between backquotes is one."""

@@ -16,8 +16,8 @@ from minibroker.operations.blocking import BrokerClock, BrokerNode, Brokers, Con
 from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"
-INTERNAL: Final = {"services", "twin", "wait", "add", "count"}
-"""Members for the broker's own code; `Journal.add` and `count` among them."""
+INTERNAL: Final = {"services", "twin", "wait", "add", "count", "find"}
+"""Members for the broker's own code; `add`, `count` and `find` are those of `Journal`."""
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 
 
@@ -51,10 +51,10 @@ RAISES: Final[dict[str, tuple[type[BaseException], Callable[[Broker, Path], obje
     "no security": (RuntimeError, lambda broker, _: broker.security),
     "no journal": (RuntimeError, lambda broker, _: broker.requests),
     "no listener": (ValueError, lambda broker, _: broker.bootstrap_servers_of("NONE")),
-    "an unknown option": (TypeError, lambda *_: Broker(port=9092)),  # type: ignore[call-arg]  # that is the point
-    "an option of a wrong type": (TypeError, lambda *_: Broker(topics="orders")),
-    "a wrong setting": (ConfigError, lambda *_: Broker(config={"message.max.bytes": "large"})),
-    "not running": (NotRunningError, lambda *_: Broker().topics()),
+    "an unknown option": (TypeError, lambda _b, _p: Broker(port=9092)),  # type: ignore[call-arg]  # that is the point
+    "an option of a wrong type": (TypeError, lambda _b, _p: Broker(topics="orders")),
+    "a wrong setting": (ConfigError, lambda _b, _p: Broker(config={"message.max.bytes": "large"})),
+    "not running": (NotRunningError, lambda _b, _p: Broker().topics()),
     "a taken directory": (OSError, lambda broker, _: Broker(data_dir=broker.data_dir).start()),
     "a taken port": (OSError, lambda broker, _: Broker(listen=broker.bootstrap_servers).start()),
     "an unknown topic": (NotFoundError, lambda broker, _: broker.delete_topic("none")),

@@ -196,7 +196,7 @@ def _forget_peak(pid: int) -> None:
 
 
 def _peak(pid: int) -> int:
-    """The largest resident set in bytes since `_forget_peak`; 0 where the system does not show it."""
+    """The largest resident set in bytes since `_forget_peak`; 0 where the system does not tell."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

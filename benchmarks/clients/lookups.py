@@ -13,11 +13,11 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _BASE_TIMESTAMP, _MAX_TIMESTAMP, _CRC, _CRC_COVERS_FROM = 27, 35, 17, 21
 _STEP_MS = 1_000
 _FIRST_MS = 1_700_000_000_000
-"""The time of the first batch; each further one is a second later, so each batch has a time of its own."""
+"""The time of the first batch; each further one is a second later, so that every batch can be told by its time."""
 
 
 def fill(address: Address, pid: int, topic: str, *, total_bytes: int, batch_bytes: int = 64_000) -> dict[str, float]:
-    """Produces batches of 1 KB records to partition 0, a second of record time apart. Reports batches and records."""
+    """Produces batches of 1 KB records to partition 0, a second of record time apart. Tells batches and records."""
     plain, records = wire.record_batch(1_024, batch_bytes)
     batch = bytearray(plain)
     count = max(total_bytes // len(batch), 1)

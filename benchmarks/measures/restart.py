@@ -2,7 +2,7 @@
 
 2 GB of 1 KB records in batches of about 1 MB, evenly over two partitions, produced just before. Then `kill -9`, and a
 start on the same files; then SIGTERM, and another one. Measured from just before the spawn to the moment when both
-partitions return their end offset and the last batch of each has been fetched; the client tries every millisecond.
+partitions tell their end offset and the last batch of each has been fetched; the client tries every millisecond.
 Nothing is done to the page cache: the log is in it.
 """
 

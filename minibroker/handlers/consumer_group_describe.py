@@ -45,7 +45,7 @@ def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerG
 
 
 def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group while they are told of here.
+    # Of one moment: members are values, which change in the group meanwhile.
     state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
     listed, targets = tuple(group.members.values()), dict(group.target)
     members: list[Member] = []

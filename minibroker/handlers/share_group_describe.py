@@ -39,7 +39,7 @@ def handle(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDe
 
 
 def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group while they are told of here.
+    # Of one moment: members are values, which change in the group meanwhile.
     described = DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,

@@ -388,7 +388,7 @@ class Journal:
         error: ErrorCode | str | int | None = None,
         after: int = 0,
     ) -> Steps[list[Entry]]:
-        """`entries` in steps, for whoever has clients to serve meanwhile."""
+        """`entries` in steps, for a server with other clients."""
         is_api = None if api is None else matcher_of_apis(api)
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)

@@ -23,7 +23,7 @@ _logger: Final = logging.getLogger("minibroker")
 
 
 class LinkPort:
-    """The lead's side. To whoever does not greet it is a port that stays silent.
+    """The lead's side. For a client that does not greet, it is a port that stays silent.
 
     Args:
         address: HOST:PORT to listen on. ValueError for another form.

@@ -88,7 +88,7 @@ class Given:
         try:
             return default if value is None else int(value)
         except ValueError:
-            raise ToolError(f"% ERROR: -{name}: {value!r} is not a number") from None
+            raise ToolError(f"% ERROR: -{name}: {value!r} is no number") from None
 
     def delimiter(self, name: str, default: str | None) -> str | None:
         """The last value of an option, with its escapes read."""

@@ -66,7 +66,7 @@ def _listener(values: Values) -> socket.socket:
     properties = load_properties(values.words[0])
     host, port = properties.get("clientPortAddress", ""), properties.get("clientPort", _DEFAULT_PORT)
     if not port.isdecimal() or int(port) not in _PORTS:
-        raise ToolError(f"{values.words[0]}: clientPort: {port!r} is not a port")
+        raise ToolError(f"{values.words[0]}: clientPort: {port!r} is no port")
     try:
         return socket.create_server((host, int(port)))
     except OSError as error:

@@ -93,7 +93,7 @@ def read_uvarint(buffer: memoryview, position: int) -> tuple[int, int]:
 def write_uvarint(out: bytearray, value: int) -> None:
     """Append an unsigned varint; EncodeError when `value` is negative or over 32 bits."""
     if not 0 <= value <= _UVARINT_MAX:
-        raise EncodeError(f"{value} is not an unsigned 32-bit value")
+        raise EncodeError(f"{value} is no unsigned 32-bit value")
     while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
         out.append(value & 0x7F | 0x80)
         value >>= 7

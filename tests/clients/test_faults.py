@@ -185,7 +185,7 @@ def test_a_fetch_with_an_error_is_tried_again(broker: Broker, faults: FaultRegis
     assert fault.fired == 2
 
 
-def test_records_with_a_wrong_checksum_are_recognized(broker: Broker, faults: FaultRegistry) -> None:
+def test_records_with_a_wrong_checksum_are_recognised(broker: Broker, faults: FaultRegistry) -> None:
     sent(producer(broker), b"a")
     fault = faults.add(Fault(api="Fetch", topic="t", corrupt="records", client_id="checking"))
     consuming = KafkaConsumer(

@@ -158,7 +158,7 @@ def test_wrong_command_lines_and_silent_brokers_end_with_a_message() -> None:
         for words, message in (
             (("-C",), "% ERROR: -t <topic> missing"),
             (("-G", "g"), "% ERROR: -G takes the topics to subscribe to"),
-            (("-L", "-c", "many", "-m", "x"), "% ERROR: -m: 'x' is not a number"),
+            (("-L", "-c", "many", "-m", "x"), "% ERROR: -m: 'x' is no number"),
             (("-L", "-X", "acks"), "% ERROR: -X acks: Expected"),
             (("-L", "-t"), "Option t requires an argument"),
         ):

@@ -59,8 +59,7 @@ def test_the_port_of_a_zookeeper_opens_answers_probes_and_says_what_it_is(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [("clientPort=soon\n", "clientPort: 'soon' is not a port"), (None, "No such file or directory")],
+    ("text", "message"), [("clientPort=soon\n", "clientPort: 'soon' is no port"), (None, "No such file or directory")]
 )
 def test_a_zookeeper_that_cannot_start_says_why(text: str | None, message: str, tmp_path: Path) -> None:
     properties = tmp_path / "zookeeper.properties"

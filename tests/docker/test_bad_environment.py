@@ -1,4 +1,4 @@
-"""Variables of a container that cannot be honoured: one line names variable, value and remedy, and the status is 1."""
+"""Variables of a container that cannot be honored: one line names variable, value and remedy, and the status is 1."""
 
 import sys
 from collections.abc import Mapping
@@ -160,7 +160,7 @@ def refusal(environment: Mapping[str, str], tmp_path: Path, *arguments: str) -> 
 
 
 @pytest.mark.parametrize(("environment", "begins", "remedy"), REFUSED, ids=[" ".join(each[0]) for each in REFUSED])
-def test_a_variable_that_cannot_be_honoured_is_named_with_its_value_and_a_remedy_in_one_line(
+def test_a_variable_that_cannot_be_honored_is_named_with_its_value_and_a_remedy_in_one_line(
     environment: Mapping[str, str], begins: str, remedy: str, tmp_path: Path
 ) -> None:
     line = refusal(environment, tmp_path)

@@ -1,6 +1,6 @@
 """The life of a produce and of a fetch: every word comes from the responses of a broker without sockets."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -32,7 +32,7 @@ _MAX_WAIT_MS: Final = 500
 
 
 @contextmanager
-def _broker() -> Iterator[Harness]:
+def _broker() -> Generator[Harness]:
     with TemporaryDirectory() as directory:
         harness = Harness(directory)
         harness.create(_TOPIC)

@@ -117,7 +117,7 @@ def _locked(cached: Path) -> Generator[None]:
 
 
 def _fill(cached: Path, version: str) -> None:
-    # Into a neighbor first: a run that is interrupted here must not leave half a cache behind.
+    # Into a neighbour first: a run that is interrupted here must not leave half a cache behind.
     with tempfile.TemporaryDirectory(dir=cached.parent) as scratch:
         libs = Path(scratch) / "libs"
         if shutil.which("mvn"):

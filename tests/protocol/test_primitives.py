@@ -244,7 +244,7 @@ def test_an_unsigned_varint_that_is_cut_or_too_long_is_refused(data: bytes, matc
 
 @pytest.mark.parametrize("value", [-1, 2**32])
 def test_an_unsigned_varint_of_more_than_32_bits_is_not_written(value: int) -> None:
-    with pytest.raises(EncodeError, match="is not an unsigned 32-bit value"):
+    with pytest.raises(EncodeError, match="is no unsigned 32-bit value"):
         write_uvarint(bytearray(), value)
 
 

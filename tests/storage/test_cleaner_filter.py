@@ -362,7 +362,7 @@ def test_old_tombstones_stay_as_long_as_their_segment_says(magic: int, codec: Co
     assert filtering.kept(one) is None
 
 
-# Bytes that are not records
+# Bytes that are no records
 
 
 def damaged(change: Callable[[bytearray], None]) -> Entry:

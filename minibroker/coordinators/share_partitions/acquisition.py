@@ -91,7 +91,7 @@ def without(acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquire
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """One span for each run of neighbours; they are in order."""
+    """One span for each run of neighbors; they are in order."""
     runs: list[Span] = []
     for each in spans:
         if runs and runs[-1].last + 1 == each.first:

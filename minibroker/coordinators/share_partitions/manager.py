@@ -161,7 +161,7 @@ class SharePartitions:
             return
         group_id, member_id = member
         for topic_id, index in session.partitions:
-            if sessions.get(member) is not None:  # it has begun anew: what it has now is its own
+            if sessions.get(member) is not None:  # it has begun again: what it has now is its own
                 return
             found = self.get(SharePartitionKey(group_id, topic_id, index), node)
             if found is not None:

@@ -14,7 +14,7 @@ from minibroker_protocol.error_codes import ErrorCode
 def acknowledge_in_steps(
     share_partition: SharePartition, member: str, acknowledgements: Sequence[Acknowledgement]
 ) -> Steps[ErrorCode]:
-    """`SharePartition.acknowledge`, for whoever has others to serve. The acknowledgements are in order.
+    """`SharePartition.acknowledge`, for a broker with other clients. The acknowledgements are in order.
 
     Many are looked at before any of them counts, and then count some at a time: if a lock ends amid them, those
     before it have counted. INVALID_REQUEST where more runs of offsets would differ than a state can tell.

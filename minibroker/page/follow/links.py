@@ -86,7 +86,7 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
 
 
 def told_marks(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
-    """The marks of logs that a response to Produce, Fetch or DeleteRecords tells: ((topic, partition), marks by name).
+    """The marks of logs in a response to Produce, Fetch or DeleteRecords: ((topic, partition), marks by name).
 
     "end" is the offset behind what a Produce has brought.
     """

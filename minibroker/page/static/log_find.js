@@ -20,7 +20,7 @@ export function Find({ path, log, onMark, onShow }) {
     const value = text.trim() || hint.split(" ")[0];
     const searched = kind === "offset" || /^-?\d+$/.test(value) ? value : String(Date.parse(value));
     if (!/^-?\d+$/.test(searched)) {
-      setError(kind === "offset" ? `“${value}” is not an offset. An offset is a number.` : `“${value}” is not a time. Write milliseconds since 1970, or 2026-01-31T12:00.`);
+      setError(kind === "offset" ? `“${value}” is no offset. An offset is a number.` : `“${value}” is no time. Write milliseconds since 1970, or 2026-01-31T12:00.`);
       return;
     }
     try {

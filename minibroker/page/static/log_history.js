@@ -9,7 +9,7 @@ export function History({ path }) {
   if (!data || !data.changes.length) return null;
   return html`<section aria-labelledby="history-title">
     <h2 id="history-title">Before and after <span class="muted">${count(data.count, "change")}${data.count > data.changes.length ? `, the newest ${data.changes.length}` : ""}</span></h2>
-    <p class="muted">Each box is a segment file with its base offset, to scale. Files that went are crossed out; those that compaction wrote anew are striped.</p>
+    <p class="muted">Each box is a segment file with its base offset, to scale. Files that went are crossed out; those that compaction wrote again are striped.</p>
     <ol class="changes">${[...data.changes].reverse().map((each) => html`<${Change} key=${each.number} change=${each} />`)}</ol>
   </section>`;
 }
@@ -33,8 +33,8 @@ function Outline({ name, outline, scale, isMarked, mark }) {
   return html`<div class="outline"><span class="outline-name">${name}</span>
     <ul class="outline-segments" aria-label=${`Segments ${name.toLowerCase()}`}>${outline.segments.map((each) => {
       const isSo = isMarked(each);
-      return html`<li key=${each.base_offset} class=${isSo ? mark : ""} style=${{ width: `${(100 * each.size) / scale}%` }} title=${`base offset ${each.base_offset}, ${each.size} bytes${isSo ? `, ${mark === "gone" ? "removed" : "written anew"}` : ""}`}>
-        <span>${number(each.base_offset)}</span>${isSo && html`<span class="sr-only">${mark === "gone" ? "removed" : "written anew"}</span>`}</li>`;
+      return html`<li key=${each.base_offset} class=${isSo ? mark : ""} style=${{ width: `${(100 * each.size) / scale}%` }} title=${`base offset ${each.base_offset}, ${each.size} bytes${isSo ? `, ${mark === "gone" ? "removed" : "written again"}` : ""}`}>
+        <span>${number(each.base_offset)}</span>${isSo && html`<span class="sr-only">${mark === "gone" ? "removed" : "written again"}</span>`}</li>`;
     })}</ul>
     <span class="muted">${size(outline.size)} in ${count(outline.count, "segment")}${hidden > 0 ? `, of which ${number(hidden)} are not drawn` : ""}; log start ${number(outline.start)}</span></div>`;
 }

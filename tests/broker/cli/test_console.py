@@ -169,7 +169,7 @@ def test_a_topic_that_nobody_may_create_is_named(tmp_path: Path, advice: pytest.
 @pytest.mark.parametrize(
     ("start", "word"), [(b"\x16\x03\x01\x02", "TLS"), (b"GET /", "HTTP"), (b"\xff\xff\xff\xff", None), (b"", None)]
 )
-def test_clients_that_speak_something_else_are_recognized(start: bytes, word: str | None) -> None:
+def test_clients_that_speak_something_else_are_recognised(start: bytes, word: str | None) -> None:
     advice = about_first_bytes(start)
     assert word in advice if advice is not None and word is not None else advice is word
 

@@ -269,7 +269,7 @@ def test_the_broker_can_choose_the_codec(harness: Harness, compression_type: str
     assert [(record.key, record.value) for record in records_in(harness.fetch_one())] == PLAIN
 
 
-def test_idempotent_producers_are_recognized_behind_the_validator(harness: Harness) -> None:
+def test_idempotent_producers_are_recognised_behind_the_validator(harness: Harness) -> None:
     harness.create("t", 1, compression_type="gzip", message_timestamp_type="LogAppendTime")
     sent = batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0)
     first = harness.produce(bytes(sent))

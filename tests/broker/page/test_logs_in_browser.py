@@ -80,7 +80,7 @@ def test_an_offset_is_found_step_by_step(window: Window) -> None:
     expect(page.locator("svg .found")).to_have_count(1)
     page.get_by_role("textbox", name="Offset").fill("ninety")
     page.get_by_role("button", name="Show the steps").click()
-    expect(page.get_by_role("alert")).to_contain_text("“ninety” is not an offset")
+    expect(page.get_by_role("alert")).to_contain_text("“ninety” is no offset")
 
 
 def test_a_time_is_found_step_by_step(window: Window) -> None:

@@ -131,7 +131,7 @@ def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Bro
     page = window.open("/logs/latest/0")
     changes = page.get_by_role("region", name="Before and after")
     expect(changes.get_by_role("list", name="Segments before").get_by_role("listitem")).to_have_count(before["count"])
-    expect(changes.get_by_role("list", name="Segments after").get_by_text("written anew")).to_have_count(len(changed))
+    expect(changes.get_by_role("list", name="Segments after").get_by_text("written again")).to_have_count(len(changed))
     changes.scroll_into_view_if_needed()
     window.picture("lab-before-and-after")
     window.check_accessibility()

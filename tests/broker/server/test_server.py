@@ -53,7 +53,7 @@ def second(served: Broker) -> Iterator[SocketClient]:
 
 @pytest.fixture(autouse=True)
 def nothing_went_wrong(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A client's fault is not an error of the broker's: nothing of that kind is logged."""
+    """A client's fault is no error of the broker's: nothing of that kind is logged."""
     yield
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 

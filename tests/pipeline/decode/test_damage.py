@@ -1,4 +1,4 @@
-"""Bytes that are not records: named with file, byte and offset, or passed over and counted."""
+"""Bytes that are no records: named with file, byte and offset, or passed over and counted."""
 
 import pickle
 import zlib

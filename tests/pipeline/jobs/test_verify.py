@@ -107,7 +107,7 @@ def test_bytes_that_are_no_entry_are_told_apart_from_a_torn_end(tmp_path: Path) 
     assert place(report.findings[0])[0] == f"{0:020d}.index"
     finding = report.findings[1]
     assert place(finding) == (f"{0:020d}.log", SIZE, What.ENTRY, True)
-    assert f"{SIZE} bytes are not an entry: batch length: 1" in finding.message
+    assert f"{SIZE} bytes are no entry: batch length: 1" in finding.message
 
 
 @pytest.mark.parametrize(("clean", "is_damage"), [(True, True), (False, False)])

@@ -92,7 +92,7 @@ G = TypeVar("G", bound=_Group)
 
 
 class MemberSessions(Generic[G]):
-    """The timers of all members of one protocol's groups. Whoever is silent for too long is removed.
+    """The timers of all members of one protocol's groups. A member that is silent for too long is removed.
 
     Args:
         timeout_ms: the milliseconds that a member of a group may be silent.
@@ -114,7 +114,7 @@ class MemberSessions(Generic[G]):
         return timers
 
     def heard(self, group: G, member_id: str) -> MemberTimers:
-        """The timers of a member whose session begins anew."""
+        """The timers of a member whose session begins again."""
         timers = self.of(group, member_id)
         timers.heard(self._timeout_ms(group, member_id))
         return timers
@@ -128,7 +128,7 @@ class MemberSessions(Generic[G]):
 
     @staticmethod
     def forget(group: G, *, is_gone: bool = True) -> None:
-        """The group is no more, or not of this protocol; whoever was in it is told so when he asks."""
+        """The group is gone, or of another protocol; its members learn of it with their next request."""
         if is_gone:
             group.die()
         for timers in group.timers.values():

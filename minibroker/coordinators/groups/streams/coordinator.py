@@ -336,7 +336,7 @@ class StreamsGroups:
                 timers.must_revoke(member.rebalance_timeout_ms)
 
     def forget(self, group: StreamsGroup, *, is_gone: bool = True) -> None:
-        """The group is no more; whoever was in it is told so when he asks."""
+        """The group is gone; its members learn of it with their next request."""
         if group.delay is not None:
             group.delay.cancel()
         self.sessions.forget(group, is_gone=is_gone)

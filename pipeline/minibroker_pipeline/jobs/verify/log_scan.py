@@ -159,12 +159,12 @@ class LogScan:
         if piece.reason in {CUT_SHORT, ZEROS}:
             self.is_torn = True
             if self.may_be_torn:
-                message = f"{piece.size} bytes at the end are not a whole entry: {piece.reason}"
+                message = f"{piece.size} bytes at the end are no whole entry: {piece.reason}"
                 self.findings.add(What.TORN, piece.position, message, NOTHING, is_damage=False)
                 return
             self.findings.add(What.TORN, piece.position, f"{piece.size} bytes: {piece.reason}", RESTORE)
             return
-        self.findings.add(What.ENTRY, piece.position, f"{piece.size} bytes are not an entry: {piece.reason}", RESTORE)
+        self.findings.add(What.ENTRY, piece.position, f"{piece.size} bytes are no entry: {piece.reason}", RESTORE)
 
     def _add_entries(self, piece: Entries) -> None:
         headers = piece.headers
