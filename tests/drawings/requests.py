@@ -59,7 +59,7 @@ def _meet(lanes: Lanes, client: str, harness: Harness, api: ApiKey) -> None:
 
 def produce() -> Drawing:
     """A batch, the same batch again, and one that is missing its predecessor."""
-    lanes = Lanes("The life of a produce", (_PRODUCER, _BROKER, _LOG), "the log", width=270, state_width=220)
+    lanes = Lanes("The life of a produce", (_PRODUCER, _BROKER, _LOG), "the log", width=270, state_width=430)
     with _broker() as harness:
         _meet(lanes, _PRODUCER, harness, ApiKey.PRODUCE)
         lanes.step(_PRODUCER, _BROKER, "InitProducerId", _log(harness))
@@ -90,7 +90,7 @@ def produce() -> Drawing:
 
 def fetch() -> Drawing:
     """A consumer that reads what is there, waits for the next record, and waits in vain."""
-    lanes = Lanes("The life of a fetch", (_CONSUMER, _BROKER, _PRODUCER), "the log", width=270, state_width=200)
+    lanes = Lanes("The life of a fetch", (_CONSUMER, _BROKER, _PRODUCER), "the log", width=270, state_width=250)
     with _broker() as harness:
         harness.produce(batch(b"new", b"paid"), _TOPIC)
         _meet(lanes, _CONSUMER, harness, ApiKey.FETCH)
