@@ -5,6 +5,9 @@ A request with session epoch 0 opens a session that holds all its partitions. Th
 request with epoch -1 has no session, and closes the one it names. Sessions are kept in a cache of limited size
 (Kafka's `FetchSessionCache`). From version 13 of Fetch on their topics go by ids, and a session stays with what it
 began.
+
+A session is kept in `Node.fetch_sessions` of the node that answers. It ends when a request with epoch 0 or -1 names it,
+when its last partition is forgotten, when it gives way to another one (`_make_room`), and when its node stops.
 """
 
 from __future__ import annotations

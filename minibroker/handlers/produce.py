@@ -32,18 +32,13 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.requests.delayed_produce import DelayedProduce
 from minibroker.requests.leader_hints import hint_of
-from minibroker.requests.long_produce import (
-    FIRST_WITH_IDS,
-    FIRST_WITH_ONE_BATCH,
-    has_many_records,
-    is_transactional,
-    kept,
-)
-from minibroker.requests.many_batches import has_many_batches
-from minibroker.requests.partition_append import RefusedError, append, append_in_steps
-from minibroker.requests.repeated_produce import ACKS, RepeatedProduce
+from minibroker.requests.produce.delayed import DelayedProduce
+from minibroker.requests.produce.long_requests import has_many_records, kept
+from minibroker.requests.produce.many_batches import has_many_batches
+from minibroker.requests.produce.partition_append import RefusedError, append, append_in_steps
+from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional
+from minibroker.requests.produce.repeated import ACKS, RepeatedProduce
 from minibroker.requests.requirements import checked, on_each
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -13,7 +13,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import asked_by_handler, checked
-from minibroker.requests.share_acknowledging import acknowledge, member_of, right_error
+from minibroker.requests.share.acknowledging import acknowledge, member_of, right_error
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint

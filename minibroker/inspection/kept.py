@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Names, Target
     from minibroker.requests.endpoints import Endpoint
-    from minibroker.requests.repeated_produce import Appended
+    from minibroker.requests.produce.repeated import Appended
     from minibroker.requests.repeats import ShortWay
     from minibroker.routing.outcomes import Noted
     from minibroker_protocol.schema import Field

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import Endpoint, endpoint
-from minibroker.requests.many_batches import has_many_batches
+from minibroker.requests.produce.many_batches import has_many_batches
 from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse, UnservedRequestError

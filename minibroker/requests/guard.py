@@ -11,9 +11,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.requests.declarations import Target
-from minibroker.requests.many_batches import has_many_batches
 from minibroker.requests.merging import MergedAnswer, merged, merged_in_slices
 from minibroker.requests.pieces import is_large, join, pieces_of
+from minibroker.requests.produce.many_batches import has_many_batches
 from minibroker.requests.refusals import error_answer, part_answer, refused
 from minibroker.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.requests.targets import has_list, names_of, only

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         encode_message,
         read_wrapped,
     )
+    from minibroker_protocol.records.produced_batch import check_produced_batch
     from minibroker_protocol.records.record import NewRecord, Record
-    from minibroker_protocol.records.validation import check_produced_batch
 
 __all__ = [
     "COMPRESSION_LEVELS",
@@ -115,7 +115,7 @@ _PLACES = {
     "build_batch_in_steps": "builder",
     "build_message_set": "legacy",
     "check_inner_crcs": "legacy",
-    "check_produced_batch": "validation",
+    "check_produced_batch": "produced_batch",
     "compress": "compression",
     "compute_crc": "header",
     "decompress": "compression",

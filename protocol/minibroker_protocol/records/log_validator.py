@@ -3,7 +3,7 @@
 Kafka does it all in one loop over the records. Here it is four pieces, each on its own, and this module, which decides
 which of them a set needs:
 
-- *validate* (`record_validation`) says whether the topic takes the records, and changes nothing;
+- *validate* (`produced_set`) says whether the topic takes the records, and changes nothing;
 - *convert* (`conversion`) writes them again, in another message format or under another codec;
 - *assign offsets* (`offsets`) gives them their places in the log;
 - *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
@@ -34,9 +34,7 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_protocol.records.offsets import assign_offsets
-from minibroker_protocol.records.record import Record
-from minibroker_protocol.records.record_runs import check_records
-from minibroker_protocol.records.record_validation import (
+from minibroker_protocol.records.produced_set import (
     LogAppendInfo,
     OpenedBatch,
     RecordValidator,
@@ -45,6 +43,8 @@ from minibroker_protocol.records.record_validation import (
     open_batch,
     slices_of,
 )
+from minibroker_protocol.records.record import Record
+from minibroker_protocol.records.record_runs import check_records
 from minibroker_protocol.records.restamp import restamp, stamped
 from minibroker_protocol.steps import Steps, drain
 

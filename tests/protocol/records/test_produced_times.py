@@ -18,8 +18,8 @@ from minibroker_protocol.records import (
     compute_crc,
     read_header,
 )
+from minibroker_protocol.records.produced_batch import AHEAD_MS, TIMED_SIZE
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE, largest_timestamp, read_times, records_in
-from minibroker_protocol.records.validation import AHEAD_MS, TIMED_SIZE
 
 NOW = 1_700_000_000_000
 ALL = -1

@@ -10,7 +10,7 @@ from minibroker.coordinators.share_partitions.acknowledging import Acknowledgeme
 from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, merged, without
 from minibroker.coordinators.share_partitions.many_acknowledgements import acknowledge_in_steps
 from minibroker.coordinators.share_state.batches import MOST_BATCHES
-from minibroker.requests import share_acknowledging
+from minibroker.requests.share import acknowledging
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.read_share_group_state import StateBatch
@@ -141,7 +141,7 @@ def test_a_record_that_is_renewed_again_and_again_is_renewed_once(
         topics=[AcknowledgeTopic(topic_id=topic_of(harness).id, partitions=[partition])],
     )
     acknowledge = Mock(wraps=acknowledge_in_steps)
-    monkeypatch.setattr(share_acknowledging, "acknowledge_in_steps", acknowledge)
+    monkeypatch.setattr(acknowledging, "acknowledge_in_steps", acknowledge)
     (topic,) = member.send(request).responses
     assert topic.partitions[0].error_code == 0
     (_, _, several), _ = acknowledge.call_args

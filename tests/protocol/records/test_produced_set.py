@@ -22,7 +22,7 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.record_validation import RecordValidator, analyze, check_target, open_batch
+from minibroker_protocol.records.produced_set import RecordValidator, analyze, check_target, open_batch
 from minibroker_protocol.steps import drain
 
 RECORDS = [NewRecord(b"k", b"v", 1000), NewRecord(None, b"w", 2000), NewRecord(b"q", None, 3000)]

@@ -1,4 +1,4 @@
-"""Validate: whether a topic may take what a producer sent. Nothing is changed here.
+"""The checks of a produced set that the log validator opens: whether a topic may take it. Nothing is changed here.
 
 First the set as a whole, `analyze` (Kafka's `UnifiedLog.analyzeAndValidateRecords`): sizes, checksums, message
 formats, codecs. Then whether the topic's message format knows such producers, `check_target`. Then the records,
@@ -28,8 +28,8 @@ from minibroker_protocol.records.header import (
     TimestampType,
 )
 from minibroker_protocol.records.legacy import inner_crcs_checked, read_wrapped
+from minibroker_protocol.records.produced_batch import check_produced_batch
 from minibroker_protocol.records.record import Record, read_records
-from minibroker_protocol.records.validation import check_produced_batch
 from minibroker_protocol.records.varint import wrap_int64
 from minibroker_protocol.steps import Steps
 

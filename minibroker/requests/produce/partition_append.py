@@ -11,8 +11,8 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.requests.call import Call
-from minibroker.requests.delayed_produce import refuse_partition
-from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_v2, takes_as_it_comes
+from minibroker.requests.produce.delayed import refuse_partition
+from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_v2, takes_as_it_comes
 from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode

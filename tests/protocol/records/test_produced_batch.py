@@ -25,7 +25,7 @@ from minibroker_protocol.records import (
     compute_crc,
     read_header,
 )
-from minibroker_protocol.records.validation import OPENED_SIZE
+from minibroker_protocol.records.produced_batch import OPENED_SIZE
 
 RECORDS = [
     NewRecord(b"key", b"value", 1_700_000_000_000, (("name", b"content"), ("null", None))),

@@ -1,4 +1,4 @@
-"""The checks that a produced batch goes through before it is appended.
+"""The checks of a produced batch of format v2 that is appended as it comes, its checksum (CRC) among them.
 
 They are Kafka's: `ProduceRequest.validateRecords` (since Produce v3 exactly one batch of format v2 for a partition),
 `UnifiedLog.analyzeAndValidateRecords` (base offset 0, a right CRC) and `LogValidator.validateBatch` (what a client may

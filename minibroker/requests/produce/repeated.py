@@ -13,8 +13,8 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from minibroker.requests.dispatch import encode_answers
-from minibroker.requests.long_produce import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional, is_v2
-from minibroker.requests.partition_append import append_to
+from minibroker.requests.produce.partition_append import append_to
+from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional, is_v2
 from minibroker.requests.repeats import BODY, UNKNOWN, Template
 from minibroker.routing.outcomes import Answer, AnyOutcome, outcome_of
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -1,0 +1,1 @@
+"""Produce requests: appends to partitions, the short way, slices, delayed responses."""

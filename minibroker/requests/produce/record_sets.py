@@ -1,0 +1,43 @@
+"""The record sets of Produce requests: their format, read off the first bytes.
+
+Most topics take batches as they come. The log validator looks at each record of all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_protocol.messages.produce import TopicProduceData
+from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2, TRANSACTIONAL_FLAG
+from minibroker_protocol.schema import first_version
+
+if TYPE_CHECKING:
+    from minibroker.cluster.topics import Topic
+    from minibroker.requests.call import Call
+
+FIRST_WITH_ONE_BATCH: Final = 3
+"""The first version of Produce in which a partition gets one batch of format v2."""
+FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
+"""The first version of Produce that names topics by their ids."""
+_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
+"""The lower byte of a batch's attributes."""
+
+
+def takes_as_it_comes(topic: Topic, records: memoryview, call: Call) -> bool:
+    """Whether a sound batch is appended without a look at its records."""
+    return topic.keeps_batches and (call.api_version >= FIRST_WITH_ONE_BATCH or is_v2(records))
+
+
+def is_v2(records: memoryview) -> bool:
+    """Whether a batch of format v2 comes first."""
+    return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
+
+
+def is_transactional(records: Any) -> bool:
+    """Whether the first batch is; there are never two in a request that is served."""
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] == MAGIC_V2
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+    )

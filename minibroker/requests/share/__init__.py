@@ -1,0 +1,1 @@
+"""ShareFetch and ShareAcknowledge requests (KIP-932): records to acquire, acknowledgements."""
