@@ -38,7 +38,7 @@ ELSEWHERE: Final = re.compile(
     | tests/clients/test_consumer_groups\.py::test_members_of_all_clients_are_in_one_group
     | tests/command_line_tools/.*\[kafka(-.*)?\]
     | tests/command_line_tools/test_against_newest_kafka\.py::.*
-    | tests/command_line_tools/test_(share|streams)_groups_tool\.py::.*
+    | tests/command_line_tools/test_(share_tools|streams_groups_tool)\.py::.*
     | tests/command_line_tools/test_kcat\.py::test_.*_as_by_kcat\[.*
     | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*

@@ -1,0 +1,154 @@
+"""The newest Kafka's own tools for share groups, line by line on that Kafka and on this broker."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from minibroker import Broker
+from tests.clients.contract import Message
+from tests.clients.librdkafka_client import Librdkafka
+from tests.command_line_tools.newest_jars import NewestTools
+from tests.command_line_tools.runs import ours
+from tests.kafka import jars
+from tests.kafka.fixtures import or_skip
+from tests.kafka.real_kafka import RealKafka
+from tests.patience import NO_RETENTION, PATIENCE_S
+
+_TOPIC: Final = "compared"
+_PLACE: Final = f"--group g --topic {_TOPIC}"
+_CALLS: Final = (
+    "--list",
+    "--describe --group none",
+    "--describe --group none --state",
+    "--describe --group none --members",
+    f"--reset-offsets {_PLACE} --to-earliest --dry-run",
+    f"--reset-offsets {_PLACE} --to-earliest --execute",
+    "--list --state",
+    "--describe --group g",
+    "--describe --group g --offsets --verbose",
+    "--describe --group g --state",
+    "--describe --group g --state --verbose",
+    "--describe --group g --members",
+    "--describe --group g --members --verbose",
+    "--describe --all-groups",
+    f"--reset-offsets {_PLACE} --to-latest --execute",
+    "--describe --group g",
+    f"--reset-offsets {_PLACE} --to-datetime 2020-01-01T00:00:00.000 --execute",
+    "--describe --group g --state --verbose",
+    "--reset-offsets --group g --topic nothing --to-earliest --execute",
+    "--reset-offsets --group g --all-topics --to-latest --execute",
+    f"--delete-offsets {_PLACE}",
+    "--describe --group g",
+    "--delete-offsets --group g --topic nothing",
+    f"--delete-offsets --group none --topic {_TOPIC}",
+    "--delete --group g",
+    "--delete --group none",
+    "--list",
+    "--list --describe",
+)
+_MEANINGS: Final = "This server does not host this topic-partition.", "This broker has no such topic or partition."
+"""The meaning of an error code in Kafka's words and in ours, which is also for those who read the documentation."""
+_STATES: Final = "share.coordinator.state.topic"
+_SETTINGS: Final = {
+    f"{_STATES}.replication.factor": "1",
+    f"{_STATES}.min.isr": "1",
+    f"{_STATES}.num.partitions": "1",
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+}
+"""Of both brokers: a member has its partitions soon."""
+
+_CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+_VERIFIABLE: Final = "org.apache.kafka.tools.VerifiableShareConsumer"
+_READ: Final = "read"
+_EARLIEST: Final = "share.auto.offset.reset=earliest"
+_SHOWN: Final = " ".join(
+    f"--formatter-property print.{each}=true" for each in ("delivery", "offset", "partition", "key", "headers")
+)
+_FROM_THE_START: Final = "--offset-reset-strategy earliest --acknowledgement-mode sync"
+_CONSUMERS: Final = (  # what one has released or left in hand comes again to the next
+    f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --release {_SHOWN}",
+    f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --reject {_SHOWN}",
+    f"{_CONSOLE} --topic {_READ} --group r --max-messages 5 {_SHOWN}",
+    f"{_VERIFIABLE} --topic {_READ} --group-id v --max-messages 7 --verbose {_FROM_THE_START}",
+)
+"""Classes and arguments, each for a process of its own: they count in static fields, and end the JVM."""
+
+
+@pytest.fixture(scope="module")
+def libs() -> Path:
+    return or_skip(lambda: jars.find(version=jars.NEWEST))
+
+
+@pytest.fixture(scope="module")
+def kafka(libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    running = RealKafka(tmp_path_factory.mktemp("kafka"), libs, _SETTINGS)
+    try:
+        running.start()
+        yield running.bootstrap
+    finally:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def minibroker() -> Iterator[str]:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **_SETTINGS, **NO_RETENTION}) as broker:
+        yield broker.bootstrap_servers
+
+
+def _printed(tools: NewestTools, bootstrap: str) -> list[tuple[str, str, int]]:
+    """The calls with their texts and statuses."""
+    client = Librdkafka(bootstrap)
+    client.create_topic(_TOPIC, 2)
+    client.produce(_TOPIC, [Message(b"value", partition=0)] * 5)
+    found: list[tuple[str, str, int]] = []
+    for call in _CALLS:
+        answer = tools.run("kafka-share-groups", "--bootstrap-server", bootstrap, *call.split())
+        # Stack traces have frames of the JVM's own, which change as it warms up.
+        lines = [line for line in answer.text.splitlines() if not line.startswith(("log4j:WARN", "\t"))]
+        text = "\n".join(lines).replace(bootstrap, "BOOTSTRAP").replace(*_MEANINGS)
+        found.append((call, text, answer.status))
+    return found
+
+
+def test_kafka_share_groups_prints_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
+    with or_skip(lambda: NewestTools(libs)) as tools:
+        theirs = _printed(tools, kafka)
+        assert _printed(tools, minibroker) == theirs
+
+
+def _consumed(libs: Path, bootstrap: str) -> Iterator[tuple[str, list[str], int]]:
+    """The runs of consumers with their lines and statuses."""
+    client = Librdkafka(bootstrap)
+    client.create_topic(_READ, 1)
+    client.produce(_READ, [Message(b"value %d" % number, b"key", headers=(("h", b"1"),)) for number in range(7)])
+    change = ("--alter", "--entity-type", "groups", "--entity-name", "r")
+    answer = ours("kafka-configs", "--bootstrap-server", bootstrap, *change, "--add-config", _EARLIEST)
+    assert answer.status == 0, answer
+    for call in _CONSUMERS:
+        name, *arguments = call.split()
+        command = [jars.java(), *jars.SHORT_LIVED, "-cp", f"{libs}/*", name, "--bootstrap-server", bootstrap]
+        run = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert run.stdout or run.stderr, call
+        lines = [*run.stdout.splitlines(), *run.stderr.splitlines()]
+        yield call, [_steady(line) for line in lines if not line.startswith("log4j:WARN")], run.returncode
+
+
+def _steady(line: str) -> str:
+    """A line without its time, and with offsets in their order, which Kafka keeps in a set."""
+    if not line.startswith("{"):
+        return line
+    event = json.loads(line)
+    del event["timestamp"]
+    for each in event.get("partitions", ()):
+        each["offsets"].sort()
+    return json.dumps(event)
+
+
+def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
+    for mine, theirs in zip(_consumed(libs, minibroker), _consumed(libs, kafka), strict=True):
+        assert mine == theirs
