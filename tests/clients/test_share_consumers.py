@@ -1,4 +1,4 @@
-"""Kafka's share consumer (KIP-932): deliveries, acknowledgements, locks that end, wake-ups, kills of the broker."""
+"""Share consumers (KIP-932) of Java and franz-go: deliveries, acknowledgements, locks, wake-ups, kills."""
 
 import json
 import subprocess
@@ -11,19 +11,23 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker
+from tests.clients import go_programs
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.java_programs import share_command
 from tests.patience import PATIENCE_S
 
 _GROUP: Final = "sharers"
+_EXPLICIT: Final = "explicit"
+_FRANZ_GO: Final = "franz-go"
 _WAIT_MS: Final = int(PATIENCE_S * 1000)
 
 
 class Sharer:
-    """A `Sharer.java`, which answers each line with an event."""
+    """A `Sharer.java`, or the program `sharer` of franz-go, each of which answers a line with an event."""
 
     def __init__(self, bootstrap: str, topic: str, mode: str) -> None:
-        command = [*share_command("Sharer"), bootstrap, _GROUP, topic, mode]
+        program = go_programs.command("sharer") if mode == _FRANZ_GO else share_command("Sharer")
+        command = [*program, bootstrap, _GROUP, topic, mode]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def tell(self, line: str) -> dict[str, Any]:
@@ -72,7 +76,7 @@ def sharers(topic: str) -> Generator[Start]:
     """A function that starts members of the group."""
     with ExitStack() as ends:
 
-        def start(bootstrap: str, mode: str = "explicit") -> Sharer:
+        def start(bootstrap: str, mode: str = _EXPLICIT) -> Sharer:
             sharer = Sharer(bootstrap, topic, mode)
             ends.callback(sharer.kill)
             return sharer
@@ -88,10 +92,10 @@ def send(bootstrap: str, topic: str, values: Iterable[str]) -> None:
     assert producer.flush(PATIENCE_S) == 0
 
 
-def from_the_start(bootstrap: str) -> None:
-    """Have the group begin with the first records."""
+def from_the_start(bootstrap: str, *more: str) -> None:
+    """Have the group begin with the first records, and have more settings."""
     group = ("--entity-type", "groups", "--entity-name", _GROUP)
-    setting = ("--add-config", "share.auto.offset.reset=earliest")
+    setting = ("--add-config", ",".join(("share.auto.offset.reset=earliest", *more)))
     command = [sys.executable, "-m", "minibroker_tools", "kafka-configs", "--bootstrap-server", bootstrap, "--alter"]
     subprocess.run([*command, *group, *setting], check=True, capture_output=True, timeout=PATIENCE_S)
 
@@ -100,7 +104,7 @@ def from_the_start(bootstrap: str) -> None:
 def broker() -> Iterator[Broker]:
     """A broker whose clock can be moved on."""
     with Broker() as made:
-        from_the_start(made.bootstrap_servers)
+        from_the_start(made.bootstrap_servers, "share.record.lock.duration.ms=15000")
         yield made
 
 
@@ -116,32 +120,55 @@ def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> 
         after = start(broker.bootstrap_servers, "implicit")
         broker.produce("implicit", "e")
         assert after.poll() == [(3, "d", 2), (4, "e", 1)], "what no poll has acknowledged was given back"
+        assert after.tell("wakeup") == {"event": "woken"}
+        assert after.tell("poll 0") == {"event": "wakeup"}
         after.close()
 
 
-def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker) -> None:
-    broker.produce("explicit", "a", "b", "c")
-    with sharers("explicit") as start:
-        consumer = start(broker.bootstrap_servers)
+@pytest.mark.parametrize("mode", [_EXPLICIT, _FRANZ_GO])
+def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker, mode: str) -> None:
+    topic = f"each-{mode}"
+    broker.produce(topic, "a", "b", "c")
+    with sharers(topic) as start:
+        consumer = start(broker.bootstrap_servers, mode)
         assert [value for _, value, _ in consumer.poll()] == ["a", "b", "c"]
         consumer.acknowledge("ACCEPT", 0)
         consumer.acknowledge("RELEASE", 1)
         consumer.acknowledge("REJECT", 2)
         consumer.commit()
         assert consumer.poll() == [(1, "b", 2)], "again, and counted"
-        assert consumer.tell("wakeup") == {"event": "woken"}
-        consumer.acknowledge("ACCEPT", 1)
-        assert consumer.tell("poll 0") == {"event": "wakeup"}
         consumer.close()
+        broker.produce(topic, "d")
+        assert start(broker.bootstrap_servers, mode).poll() == [(1, "b", 3), (3, "d", 1)], "closing gave it back"
 
 
-def test_a_record_comes_again_when_its_lock_has_ended(broker: Broker) -> None:
-    broker.produce("locks", "a")
-    with sharers("locks") as start:
-        slow = start(broker.bootstrap_servers)
+@pytest.mark.parametrize(
+    ("mode", "error"), [(_EXPLICIT, "InvalidRecordStateException"), (_FRANZ_GO, "INVALID_RECORD_STATE")]
+)
+def test_a_lock_ends_unless_it_is_renewed(broker: Broker, mode: str, error: str) -> None:
+    topic = f"locks-{mode}"
+    broker.produce(topic, "a")
+    with sharers(topic) as start:
+        slow, quick = start(broker.bootstrap_servers, mode), start(broker.bootstrap_servers, mode)
         assert slow.poll() == [(0, "a", 1)]
-        broker.clock.advance(31)
-        assert start(broker.bootstrap_servers).poll() == [(0, "a", 2)]
+        broker.clock.advance(8)
+        slow.acknowledge("RENEW", 0)
+        slow.commit()
+        if mode == _EXPLICIT:
+            assert slow.poll() == [(0, "a", 1)], "Java's client gives it once more before another acknowledgement"
+        broker.clock.advance(8)
+        broker.produce(topic, "b")
+        assert quick.poll() == [(1, "b", 1)], "the first record is still locked"
+        broker.clock.advance(8)
+        quick.acknowledge("RELEASE", 1)
+        quick.commit()
+        assert quick.poll() == [(0, "a", 2), (1, "b", 2)]
+        slow.acknowledge("ACCEPT", 0)
+        committed = slow.tell("commit")
+        assert len(committed["errors"]) == 1
+        assert error in committed["errors"][0]
+        if mode == _EXPLICIT:
+            assert slow.tell("heard")["answers"] == [[[0], ""], [[0], error]]
 
 
 def test_records_of_a_member_that_has_died_go_to_another_one(broker: Broker) -> None:

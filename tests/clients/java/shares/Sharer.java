@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
@@ -19,14 +20,18 @@ import org.apache.kafka.common.serialization.StringDeserializer;
  * A member of a share group, driven by lines; each is answered with one event.
  *
  * <p>Arguments: BOOTSTRAP GROUP TOPIC MODE, where MODE is implicit or explicit. The lines are "poll MS", "acknowledge
- * TYPE OFFSET...", "commit", and "wakeup", which wakes the poll that follows it. The end of its input closes it.
+ * TYPE OFFSET...", "commit", "heard", which tells what the listener has heard of acknowledgements since it was last
+ * asked, and "wakeup", which wakes the poll that follows it. The end of its input closes it.
  */
 public final class Sharer {
     private final KafkaShareConsumer<String, String> consumer;
     private final Map<Long, ConsumerRecord<String, String>> polled = new LinkedHashMap<>();
+    private final List<Object> heard = new ArrayList<>();
 
     private Sharer(KafkaShareConsumer<String, String> consumer) {
         this.consumer = consumer;
+        consumer.setAcknowledgementCommitCallback((offsets, error) -> offsets.values().forEach(each -> heard.add(
+                List.of(List.copyOf(new TreeSet<>(each)), error == null ? "" : error.getClass().getSimpleName()))));
     }
 
     /** Serves lines until there are no more. */
@@ -54,6 +59,10 @@ public final class Sharer {
                 case "poll" -> poll(Long.parseLong(words[1]));
                 case "acknowledge" -> acknowledge(words);
                 case "commit" -> commit();
+                case "heard" -> {
+                    Json.event("heard", "answers", List.copyOf(heard));
+                    heard.clear();
+                }
                 case "wakeup" -> {
                     consumer.wakeup();
                     Json.event("woken");
