@@ -23,8 +23,12 @@ _LIBRDKAFKA: Final = _HERE / "librdkafka"
 _CONFLUENT: Final = _HERE.parents[2] / "requirements" / "confluent-kafka-1.txt"
 _PYTHON: Final = f"{sys.implementation.cache_tag}"
 _JAVA: Final = _HERE / "java"
-_JAVA_NEWER: Final = ("since-2.4", "since-3.1")
-_JAVA_SOURCES: Final = {"1.1.1": ("before-2.4", "before-3.1"), "2.4.1": ("since-2.4", "before-3.1")}
+_JAVA_NEWER: Final = ("since-2.4", "since-3.1", "since-4.2")
+_JAVA_SOURCES: Final = {
+    "1.1.1": ("before-2.4", "before-3.1", "before-4.2"),
+    "2.4.1": ("since-2.4", "before-3.1", "before-4.2"),
+    "3.9.1": ("since-2.4", "since-3.1", "before-4.2"),
+}
 """By the version of kafka-clients: the folders with what not every version has, or under another name."""
 _POM: Final = _HERE.parent / "java" / "pom.xml"
 _CONNECT: Final = _HERE / "connect" / "pom.xml"

@@ -28,6 +28,7 @@ _OF_CLIENTS: Final[dict[str, str]] = {
     "group-rebalance": "Members share partitions, one leaves",
     "static-member": "Static membership",
     "consumer-protocol": "`group.protocol=consumer` (KIP-848)",
+    "share-group": "A share group accepts, releases, rejects (KIP-932)",
     "stream": "From topic to topic, and on after a restart",
     "list-topics": "List topics",
     "describe-topics": "Describe topics",
@@ -82,6 +83,7 @@ SINCE: Final[dict[str, tuple[int, int]]] = {
     "config-resources": (3, 7),
     "describe-topic-partitions": (3, 7),
     "consumer-protocol": (4, 0),
+    "share-group": (4, 2),
 }
 """The release of Kafka that brought a feature; what is not here is in release 2.0."""
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @functools.cache
-def admin() -> AdminClient:
+def admin() -> Any:
     """The one admin client: what it has been asked ends with it."""
     return AdminClient(COMMON)
 
@@ -260,6 +260,31 @@ def static_member() -> None:
         assert [member.group_instance_id for member in found.members] == ["one"]
 
 
+def share_group() -> None:
+    topic = new_topic("share-group")
+    group = f"{PREFIX}-share-group"
+    confluent_admin.begin_at_the_start(admin(), group)
+    send(topic, [b"accept", b"release", b"reject"])
+    found: list[tuple[bytes, int]] = []
+    names = confluent_kafka.AcknowledgeType
+    options = {**COMMON, "group.id": group, "share.acknowledgement.mode": "explicit"}
+    with confluent_kafka.ShareConsumer(options) as each:
+        each.subscribe([topic])
+        deadline = time.monotonic() + TIMEOUT
+        while len(found) < 4:
+            assert time.monotonic() < deadline, found
+            records: list[Any] = list(each.poll(0.2))
+            for record in records:
+                if record.error():
+                    raise KafkaException(record.error())
+                value, count = record.value(), record.delivery_count()
+                found.append((value, count))
+                each.acknowledge(record, names[value.decode().upper()] if count == 1 else names.ACCEPT)
+            errors = [error for error in each.commit_sync(TIMEOUT).values() if error is not None]
+            assert not errors, errors
+    assert sorted(found) == [(b"accept", 1), (b"reject", 1), (b"release", 1), (b"release", 2)], found
+
+
 CHECKS: dict[str, Callable[[], None]] = {
     "create-topic": create_topic,
     "produce": lambda: round_trip("produce"),
@@ -285,6 +310,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "group-rebalance": lambda: shared("group-rebalance", **GROUP_TIMES),
     "static-member": static_member,
     "consumer-protocol": lambda: shared("consumer-protocol", group_protocol="consumer"),
+    "share-group": share_group,
 }
 
 
@@ -292,7 +318,7 @@ def lacking() -> set[str]:
     """The features that this version of the client does not have."""
     if confluent_kafka.libversion()[1] >= 0x02_00_00_00:
         return set()
-    return {"consumer-protocol", "zstd"}  # the one that is built for this is built without zstd
+    return {"consumer-protocol", "share-group", "zstd"}  # the one that is built for this is built without zstd
 
 
 if __name__ == "__main__":

@@ -32,6 +32,14 @@ def offers(name: str) -> bool:
     return hasattr(kinds.AdminClient, name)
 
 
+def begin_at_the_start(admin: Any, group: str) -> None:
+    """Have a share group begin with the first records."""
+    entry = kinds.ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=kinds.AlterConfigOpType.SET)
+    resource = kinds.ConfigResource(kinds.ResourceType.GROUP, group, incremental_configs=[entry])
+    (altered,) = admin.incremental_alter_configs([resource]).values()
+    altered.result(harness.PATIENCE)
+
+
 class Admin:
     """The checks; `base` is the driver's main module."""
 

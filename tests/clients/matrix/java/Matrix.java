@@ -51,6 +51,7 @@ final class Matrix {
         AdminChecks.add(checks);
         ConsumerCalls.add(checks);
         AdminCalls.add(checks);
+        ShareChecks.add(checks);
         String only = System.getenv().getOrDefault("ONLY", "");
         if (!only.isEmpty()) {
             checks.keySet().retainAll(Arrays.asList(only.split(" ")));
