@@ -77,7 +77,8 @@ class Reader:
     @property
     def limits(self) -> str:
         """The bytes and the time that the client waits for, for people."""
-        return f"at least {self._request.min_bytes} bytes, at most {self._request.max_wait_ms} ms"
+        least = self._request.min_bytes
+        return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
     def read(self) -> dict[FetchKey, PartitionData]:
         """Read every partition; afterwards the attributes have the result."""

@@ -59,7 +59,7 @@ class DelayedView:
         client: the client's address, "HOST:PORT".
         correlation_id, version: of the request.
         api, client_id: as the journal has them; None without a journal.
-        waits_for: a phrase: "appends to orders-0: at least 1 bytes, at most 500 ms".
+        waits_for: a phrase: "appends to orders-0: at least 1 byte, at most 500 ms".
     """
 
     node: int

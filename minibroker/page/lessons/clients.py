@@ -39,7 +39,7 @@ GROUPS: Final = (
     Goal(
         "shared",
         "Have two consumers of one group share the partitions of `orders`.",
-        "Start two consumers with the same `group.id`, and poll both until each has partitions.",
+        "Start a consumer that goes on polling, wait five seconds, and start it once more in another terminal.",
         _shared,
     ),
     Goal(

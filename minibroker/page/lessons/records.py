@@ -59,14 +59,14 @@ def _around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
 FINDING: Final = (
     Goal(
         "segments",
-        "Fill `orders` until it has three segments.",
-        "Write 300 records with a value of 100 bytes, ten by ten.",
+        "Fill `orders` until it has three segments. 300 records of 100 bytes will do, if you flush every ten.",
+        "If the log stays empty, look for RECORD_LIST_TOO_LARGE among the requests: a batch is larger than a segment.",
         _segmented,
     ),
     Goal(
         "by-time",
-        "Look for the first record at or after a time.",
-        "Most clients call it `offsets_for_times`. It sends ListOffsets with a timestamp.",
+        "Look for the first record at or after a time (ListOffsets).",
+        "Most clients call it `offsets_for_times`, or much like it. The time is in milliseconds since 1970.",
         _by_time,
     ),
     Goal(

@@ -139,13 +139,13 @@ FETCHING: Final = (
     Goal(
         "session",
         "Have the consumer ask again without naming its partitions.",
-        "Keep polling. From the second Fetch on, a client with a fetch session names only what has changed.",
+        "Keep polling, not with librdkafka. From the second Fetch on, a fetch session names only what has changed.",
         _in_session,
     ),
     Goal(
         "woken",
         "Wake a waiting Fetch with a new record.",
-        "Set `fetch.wait.max.ms` to 5000, poll, and write a record from another thread.",
+        "Set `fetch.wait.max.ms` to 5000, keep polling, and write a record from another terminal.",
         _woken,
     ),
 )

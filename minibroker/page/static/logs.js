@@ -88,7 +88,7 @@ export const fileName = (baseOffset) => `${String(baseOffset).padStart(20, "0")}
 function Marks({ log }) {
   const marks = [
     ["Log start", log.log_start_offset, "The first offset that consumers get. Retention and DeleteRecords move it."],
-    ["Last stable", log.last_stable_offset, "Consumers with read_committed get the records below it: no open transaction begins before."],
+    ["Last stable", log.last_stable_offset, "Consumers with read_committed get the records below it: no transaction that is still open began below it."],
     ["High watermark", log.high_watermark, "All in-sync replicas have the records below it. Consumers get no others."],
     ["End", log.log_end_offset, "The offset of the next record."],
   ];

@@ -186,7 +186,7 @@ def find_time(log: Log, timestamp: int) -> Steps[LookUp]:
     `OSError`, `DecodeError` for records that cannot be read.
     """
     start = log.log_start_offset
-    text = f"Searched is the first record from offset {start} on whose time is {timestamp} or later."
+    text = f"Looking for the first record from offset {start} on whose time is {timestamp} or later."
     steps = [Step("bounds", text, numbers={"timestamp": timestamp, "log_start_offset": start})]
     segments = list(log.segments)
     passed: list[LogSegment] = []

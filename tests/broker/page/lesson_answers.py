@@ -31,9 +31,12 @@ def answer_to(lesson: Lesson, language: str) -> str:
 
 
 def client_in(language: str) -> str:
-    """The client to begin with in a language."""
-    (program,) = code("docs/lessons/clients.md", LANGUAGES[language], language)
-    return program
+    """The client to begin with in a language: the first one, where two are there."""
+    return clients_in(language)[0]
+
+
+def clients_in(language: str) -> list[str]:
+    return code("docs/lessons/clients.md", LANGUAGES[language], language)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tests.broker.page.lesson_answers import (
     WITHOUT_CLIENT,
     answer_to,
     client_in,
+    clients_in,
     lab_for,
     reached,
     server_of,
@@ -55,9 +56,10 @@ def test_the_answer_reaches_all_goals(lesson: Lesson, lab: Broker) -> None:
     assert kept["reached"] == {f"{lesson.number}/{name}": sentence for name, sentence in sentences.items()}
 
 
-def test_the_client_to_begin_with_reads_what_it_has_written() -> None:
+@pytest.mark.parametrize("program", clients_in("python"), ids=["confluent-kafka", "kafka-python"])
+def test_the_client_to_begin_with_reads_what_it_has_written(program: str) -> None:
     with Broker(page=True, topics=["orders"]) as broker:
-        run(client_in("python"), broker)
+        run(program, broker)
         assert len(broker.records("orders")) == 10
 
 

@@ -154,7 +154,7 @@ async def test_a_delayed_fetch_and_its_session_are_shown(broker: AsyncBroker) ->
     (one,) = delayed
     assert (one.correlation_id, one.version, one.node) == (77, 11, 1)
     assert one.client == "{}:{}".format(*writer.get_extra_info("sockname"))
-    assert one.waits_for == "appends to orders-1: at least 1 bytes, at most 2147483647 ms"
+    assert one.waits_for == "appends to orders-1: at least 1 byte, at most 2147483647 ms"
     assert (await clients.fetch_sessions(services))[0].epoch == 2
     await broker.produce("orders", "b", partition=1)
     assert (await answer(reader))[:4] == struct.pack(">i", 77)
