@@ -1,12 +1,13 @@
 """The tape: frames that pass a broker's connections, handed to another thread as they are.
 
-It is there only for a broker with a page. The broker's thread copies bytes and appends them, and does no more: requests
-are matched with responses, and decoded, on the thread of the reader. While more than 64 MiB wait for the reader,
-further frames are left out, and counted.
+It is there only for a broker with a page. The broker's thread copies bytes, and appends those of one turn together; it
+does no more: requests are matched with responses, and decoded, on the thread of the reader. While more than 128 MiB
+wait for the reader, further frames are left out, and counted.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
 MOST_KEPT: Final = 1 << 20
 """Bytes that are kept of a request, of the memory of a response, and of the file ranges in it."""
-MOST_WAITING: Final = 1 << 26
-"""Bytes that may wait for the reader."""
+MOST_WAITING: Final = 1 << 27
+"""Bytes that may wait for the reader: twice those that a page keeps, since a reader may leave them until then."""
+EXCHANGE_SIZE: Final = 600
+"""Bytes that a request takes besides its frame, about, once it is read."""
 _EVENT_SIZE: Final = 200
 """Bytes that an event without content takes, about."""
+_LENGTH: Final = struct.Struct(">i")
 
 
 class Range(NamedTuple):
@@ -44,20 +48,21 @@ class Range(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Bytes that have passed, or the end of a connection.
+    """Bytes that have passed in one turn of a connection, or its end.
 
     Attributes:
-        time_ms, at_ms: when, in ms since the epoch (only of a request) and on the monotonic clock.
-        size: of a request with its length; 0 for responses.
-        data: a request without its length, or responses; None for the end.
-        ranges: the ranges of files within responses; None for a request.
+        time_ms, at_ms: when, in ms since the epoch (only of requests) and on the monotonic clock.
+        size: bytes that it counts for.
+        data: requests with their lengths, or responses in one piece; None for the end. A request that is not kept as a
+            whole ends early.
+        ranges: the ranges of files within responses; None for requests.
     """
 
     tap: Tap
     time_ms: int
     at_ms: float
     size: int
-    data: bytes | bytearray | None
+    data: list[bytes] | bytearray | None
     ranges: Sequence[Range] | None
 
 
@@ -69,7 +74,7 @@ class Tape:
         wake: called on the broker's thread when events have come after `rest`.
 
     Attributes:
-        left_out: the number of events that were left out.
+        left_out: the number of events that were left out, of requests each one.
     """
 
     def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
@@ -79,22 +84,28 @@ class Tape:
         self._events: deque[Event] = deque()
         self._came = 0  # bytes; only the broker's thread counts here
         self._went = 0  # and only the reader's thread here
+        self._seen = 0  # and here
         self._is_resting = True
 
     def tap(self, ends: tuple[Any, Any], node: int) -> Tap:
         """A tap for one connection to a node; `ends` are the addresses of both ends, ours first."""
         return Tap(self, ends, node)
 
-    def put(self, event: Event, size: int) -> None:
-        """Append an event of `size` bytes. On the broker's thread."""
+    def put(self, event: Event) -> None:
+        """Append an event. On the broker's thread."""
         if self._came - self._went > MOST_WAITING:
-            self.left_out += 1
+            self.left_out += len(event.data) if isinstance(event.data, list) else 1
             return
-        self._came += size + _EVENT_SIZE
         self._events.append(event)
+        self._came += event.size  # behind the event: a reader that has seen the sum sees the event
         if self._is_resting:
             self._is_resting = False
             self._wake()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the reader."""
+        return self._came - self._went
 
     def take(self) -> Event | None:
         """The next event; None if there is none. On the reader's thread."""
@@ -102,16 +113,17 @@ class Tape:
             event = self._events.popleft()
         except IndexError:
             return None
-        size = 0 if event.data is None else len(event.data)
-        if event.ranges:
-            size += sum(len(each.kept) for each in event.ranges)
-        self._went += size + _EVENT_SIZE
+        self._went += event.size
         return event
 
+    def look(self) -> None:
+        """The reader looks at what has come until now, whether it takes it or not. On its thread."""
+        self._seen = self._came
+
     def rest(self) -> bool:
-        """Have the next event wake the reader; False when there is one already. On the reader's thread."""
+        """Have the next event wake the reader; False when one has come since `look`. On the reader's thread."""
         self._is_resting = True
-        if not self._events:
+        if self._came == self._seen:
             return True
         self._is_resting = False
         return False
@@ -124,32 +136,50 @@ class Tap:
         ends: the addresses of both ends, ours first.
         node: the id of the broker that is asked.
         reader: whatever the reader keeps of this connection.
+        is_torn: whether the reader has dropped events of it.
     """
 
-    __slots__ = ("_clock", "_put", "ends", "node", "reader")
+    __slots__ = ("_at_ms", "_clock", "_put", "_requests", "_size", "_time_ms", "ends", "is_torn", "node", "reader")
 
     def __init__(self, tape: Tape, ends: tuple[Any, Any], node: int) -> None:
         self._put = tape.put
         self._clock = tape.clock
+        self._requests: list[bytes] = []  # of this turn
+        self._size = 0
+        self._time_ms = 0
+        self._at_ms = 0.0
         self.ends = ends
         self.node = node
         self.reader: Any = None
+        self.is_torn = False
 
     def before(self, take: Take) -> Take:
-        """`take` that puts each request on the tape first."""
-        put, now_ms, monotonic_ms = self._put, self._clock.now_ms, self._clock.monotonic_ms
-        new = cast("Any", tuple).__new__  # half of the time of the constructor
+        """`take` that notes each request first; `flush` puts those of a turn on the tape."""
+        now_ms, monotonic_ms = self._clock.now_ms, self._clock.monotonic_ms
+        pack, join = _LENGTH.pack, b"".join
 
         def tapped(frame: memoryview, session: Any) -> AnyOutcome:
+            requests = self._requests
+            if not requests:
+                self._time_ms, self._at_ms = now_ms(), monotonic_ms()
             size = len(frame)
-            data = bytes(frame if size <= MOST_KEPT else frame[:MOST_KEPT])
-            put(new(Event, (self, now_ms(), monotonic_ms(), size + 4, data, None)), len(data))
+            request = join((pack(size), frame if size <= MOST_KEPT else frame[:MOST_KEPT]))
+            self._size += len(request) + EXCHANGE_SIZE
+            requests.append(request)
             return take(frame, session)
 
         return tapped
 
+    def flush(self) -> None:
+        """A turn is over: put its requests on the tape."""
+        if self._requests:
+            self._put(Event(self, self._time_ms, self._at_ms, self._size + _EVENT_SIZE, self._requests, None))
+            self._requests = []
+            self._size = 0
+
     def sent(self, data: bytearray, splices: Splices) -> None:
         """Responses leave: `data`, with ranges of files at their places."""
+        self.flush()
         kept = 0
         ranges: list[Range] = []
         for position, splice in splices:
@@ -157,11 +187,12 @@ class Tap:
             piece = _beginning(part, MOST_KEPT - kept)
             kept += len(piece)
             ranges.append(Range(position, part.size, piece))
-        self._put(Event(self, 0, self._clock.monotonic_ms(), 0, data, ranges), len(data) + kept)
+        self._put(Event(self, 0, self._clock.monotonic_ms(), len(data) + kept + _EVENT_SIZE, data, ranges))
 
     def close(self) -> None:
         """The connection is over."""
-        self._put(Event(self, 0, self._clock.monotonic_ms(), 0, None, None), 0)
+        self.flush()
+        self._put(Event(self, 0, self._clock.monotonic_ms(), _EVENT_SIZE, None, None))
 
 
 def _beginning(part: LogSlice, room: int) -> bytes:

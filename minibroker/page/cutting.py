@@ -1,10 +1,12 @@
 """Responses that have left together, cut into frames."""
 
+import struct
 from collections.abc import Iterator, Sequence
 
 from minibroker.inspection.tape import Range
 
 _PREFIX = 4
+_LENGTH = struct.Struct(">i")
 
 
 def frames_in(data: bytes | bytearray, ranges: Sequence[Range]) -> Iterator[tuple[bytes, int]]:
@@ -12,9 +14,10 @@ def frames_in(data: bytes | bytearray, ranges: Sequence[Range]) -> Iterator[tupl
 
     A frame ends early where the bytes of one of its ranges were not kept.
     """
-    if not ranges:
-        yield from _whole_frames(data)
-        return
+    return _spliced_frames(data, ranges) if ranges else _whole_frames(bytes(data))
+
+
+def _spliced_frames(data: bytes | bytearray, ranges: Sequence[Range]) -> Iterator[tuple[bytes, int]]:
     position = used = 0
     while len(data) - position >= _PREFIX:
         size = _PREFIX + int.from_bytes(data[position : position + _PREFIX], "big")
@@ -36,10 +39,10 @@ def frames_in(data: bytes | bytearray, ranges: Sequence[Range]) -> Iterator[tupl
         yield b"".join(parts), size
 
 
-def _whole_frames(data: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
-    view = memoryview(data)
+def _whole_frames(data: bytes) -> Iterator[tuple[bytes, int]]:
+    length_at = _LENGTH.unpack_from
     position, end = 0, len(data)
     while end - position >= _PREFIX:
-        size = _PREFIX + int.from_bytes(view[position : position + _PREFIX], "big")
-        yield bytes(view[position : position + size]), size
+        size = _PREFIX + length_at(data, position)[0]
+        yield data[position : position + size], size  # the one frame that there is: `data` itself
         position += size

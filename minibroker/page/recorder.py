@@ -1,16 +1,21 @@
 """The recorder: exchanges that were made of what is on the tape, in a ring whose bytes are bounded.
 
+While nobody looks, frames stay on the tape as they are. The oldest ones go from there when there are more than the ring
+would keep, so most requests of a load are never read.
+
 All of it belongs to the page's thread.
 """
 
 from __future__ import annotations
 
 import asyncio
+import struct
+import time
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.inspection.tape import MOST_KEPT, Tape
+from minibroker.inspection.tape import EXCHANGE_SIZE, MOST_KEPT, Tape
 from minibroker.page.cutting import frames_in
 from minibroker.page.events import Events
 from minibroker.page.rows import Rows
@@ -29,10 +34,9 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1 << 26
 """Bytes that the ring holds."""
 MOST_EXCHANGES: Final = 100_000
-EXCHANGE_SIZE: Final = 600
-"""Bytes that an exchange takes without its frames, about."""
-_SLICE: Final = 500
-"""Events that are read in one turn of the page's loop."""
+_SLICE_S: Final = 0.001
+"""Events are read for so many seconds in one turn of the page's loop."""
+_LENGTH: Final = struct.Struct(">i")
 _UNASKED: Final = Kind.UNASKED
 _PAUSE_S: Final = 0.05
 """While requests come, the page looks so often."""
@@ -105,13 +109,29 @@ class Recorder:
         """Read all that has come."""
         if self._tape is None:
             return
-        while (event := self._tape.take()) is not None:
-            self._read(event)
+        while not self._read_slice(self._tape):
+            time.sleep(0)  # the broker's thread goes first
         self._tell()
+
+    def leave_unread(self) -> None:
+        """Have what comes wait on the tape. Forget the oldest requests while there are more bytes than the ring holds.
+
+        What is in the ring is older than what waits.
+        """
+        tape = self._tape
+        if tape is None:
+            return
+        self._make_room(tape.waiting)
+        while tape.waiting > self._most_bytes and (event := tape.take()) is not None:
+            event.tap.reader, event.tap.is_torn = None, True
+            if isinstance(event.data, list):
+                self.last += len(event.data)
+                self.first = self.last + 1
 
     @contextmanager
     def subscribed(self) -> Generator[Subscription]:
         """A subscription to the numbers of exchanges that come or change."""
+        self.catch_up()
         subscription = Subscription(self)
         self._subscribers.add(subscription)
         try:
@@ -134,15 +154,25 @@ class Recorder:
     def _read_some(self) -> None:
         if self._tape is None or self._loop is None or self._is_over:
             return
-        for _ in range(_SLICE):
-            event = self._tape.take()
-            if event is None:
-                self._loop.call_later(_PAUSE_S, self._rest)
-                break
-            self._read(event)
+        self._tape.look()
+        if not self._subscribers:
+            self.leave_unread()
+            self._loop.call_later(_PAUSE_S, self._rest)
+            return
+        if self._read_slice(self._tape):
+            self._loop.call_later(_PAUSE_S, self._rest)
         else:
             self._loop.call_soon(self._read_some)
         self._tell()
+
+    def _read_slice(self, tape: Tape) -> bool:
+        """Read for a while; returns whether all has been read."""
+        until = time.perf_counter() + _SLICE_S
+        while (event := tape.take()) is not None:
+            self._read(event)
+            if time.perf_counter() > until:
+                return False
+        return True
 
     def _rest(self) -> None:
         if self._tape is not None and not self._tape.rest():
@@ -159,16 +189,17 @@ class Recorder:
         if event.data is None:
             conversation.close("the connection closed")
             tap.reader = None
-        elif event.ranges is None:
-            length = event.size - 4
-            conversation.request(length.to_bytes(4, "big") + event.data, event.size)
+        elif isinstance(event.data, list):
+            for frame in event.data:
+                conversation.request(frame, _LENGTH.size + _LENGTH.unpack_from(frame)[0])
         else:
+            assert event.ranges is not None
             for frame, size in frames_in(event.data, event.ranges):
-                conversation.response(frame[: MOST_KEPT + 4], size)
+                conversation.response(frame[: MOST_KEPT + _LENGTH.size], size)
 
     def _meet(self, tap: Tap) -> Conversation:
         ours, theirs = tap.ends
-        return Conversation(_address(theirs), f"{tap.node} at {_address(ours)}", self, None)
+        return Conversation(_address(theirs), f"{tap.node} at {_address(ours)}", self, None, is_torn=tap.is_torn)
 
     # What a conversation calls
 
@@ -176,42 +207,45 @@ class Recorder:
         """A request has come."""
         if exchange.kind is _UNASKED:  # its request was left out
             return
-        assert self._event is not None
-        self.last += 1
-        exchange.number = self.last
-        exchange.time_ms, exchange.began_ms = self._event.time_ms, self._event.at_ms
+        event = self._event
+        assert event is not None
+        number = exchange.number = self.last = self.last + 1
+        exchange.time_ms, exchange.began_ms = event.time_ms, event.at_ms
         exchange.request = frame
         self._ring.append(exchange)
         self.rows.meet(exchange)
         self._kept_bytes += len(frame) + EXCHANGE_SIZE
         if self._subscribers:
-            self._changed.add(exchange.number)
+            self._changed.add(number)
         if self._kept_bytes > self._most_bytes or len(self._ring) > self._most_exchanges:
             self._make_room()
 
     def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
         """Nothing more will come of an exchange."""
-        assert self._event is not None
+        event, number = self._event, exchange.number
+        assert event is not None
         if exchange.kind is _UNASKED:
             return
         if frame:
-            exchange.ended_ms = self._event.at_ms
-        if exchange.number < self.first:
+            exchange.ended_ms = event.at_ms
+        if number < self.first:
             return
         exchange.response = frame
         self._kept_bytes += len(frame)
-        self.rows.forget(exchange.number)
+        self.rows.forget(number)
         if self._subscribers:
-            self._changed.add(exchange.number)
+            self._changed.add(number)
         if self._kept_bytes > self._most_bytes:
             self._make_room()
 
     def complain(self, text: str) -> None:
         """Never called: addresses are left as they are."""
 
-    def _make_room(self) -> None:
+    def _make_room(self, waiting: int = 0) -> None:
+        """Forget the oldest ones, so that there is room for `waiting` bytes more."""
         ring = self._ring
-        while ring and (self._kept_bytes > self._most_bytes or len(ring) > self._most_exchanges):
+        most_bytes = self._most_bytes - waiting
+        while ring and (self._kept_bytes > most_bytes or len(ring) > self._most_exchanges):
             exchange = ring.popleft()
             self._kept_bytes -= exchange.kept_bytes + EXCHANGE_SIZE
             self.rows.forget(exchange.number)

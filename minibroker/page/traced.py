@@ -11,7 +11,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from minibroker.page.recorder import EXCHANGE_SIZE, MOST_BYTES, MOST_EXCHANGES, Subscription
+from minibroker.inspection.tape import EXCHANGE_SIZE
+from minibroker.page.recorder import MOST_BYTES, MOST_EXCHANGES, Subscription
 from minibroker.page.rows import Rows
 from minibroker_protocol.api_keys import ApiKey
 

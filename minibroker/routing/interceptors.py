@@ -108,7 +108,11 @@ class Tap(Protocol):
     """Sees the frames of one connection (`minibroker.inspection.tape.Tap`)."""
 
     def before(self, take: Take) -> Take:
-        """`take` that shows each request first."""
+        """`take` that notes each request first."""
+        ...
+
+    def flush(self) -> None:
+        """A turn is over: show its requests."""
         ...
 
     def sent(self, data: bytearray, splices: Splices) -> None:

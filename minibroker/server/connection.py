@@ -313,6 +313,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _end_turn(self, answers: Sequence[Answer | Filled], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
+        if self._tap is not None:
+            self._tap.flush()
         if not self._send(answers):
             return
         if fault is not None:

@@ -86,16 +86,21 @@ class Sink(Protocol):
 class Conversation:
     """One connection.
 
-    `translate` is asked for the address that clients see in the place of a broker's; None leaves addresses as they are.
+    Args:
+        translate: is asked for the address that clients see in the place of a broker's; None leaves addresses as they
+            are.
+        is_torn: its beginning is not known, so the first frames may be tokens of SASL.
     """
 
-    def __init__(self, client: str, broker: str, sink: Sink, translate: Translate | None) -> None:
+    def __init__(
+        self, client: str, broker: str, sink: Sink, translate: Translate | None, *, is_torn: bool = False
+    ) -> None:
         self._client = client
         self._broker = broker
         self._sink = sink
         self._translate = translate
         self._pending: deque[Exchange] = deque()
-        self._may_be_tokens: bool | None = None  # None before the first request
+        self._may_be_tokens: bool | None = is_torn or None  # None before the first request
         self._known_acks = _UNKNOWN_ACKS
 
     @property
@@ -107,22 +112,24 @@ class Conversation:
         """A request was received; see `streams.Listener`."""
         exchange = Exchange(_REQUEST, self._client, self._broker)
         exchange.bytes_in = size
-        if self._may_be_tokens is None:
-            self._may_be_tokens = frame[4:5] == _GSSAPI
-        if self._may_be_tokens and not _is_request(frame, size):
+        may_be_tokens = self._may_be_tokens
+        if may_be_tokens is None:
+            may_be_tokens = self._may_be_tokens = frame[4:5] == _GSSAPI
+        if may_be_tokens and not _is_request(frame, size):
             exchange.kind = Kind.TOKEN
         elif len(frame) < _HEADER_END:
             exchange.kind = Kind.UNREADABLE
         else:
             self._may_be_tokens = False
-            exchange.api_key, exchange.version, exchange.correlation_id = _HEADER.unpack_from(frame, 4)
-            if exchange.api_key == _SASL_HANDSHAKE:
-                self._may_be_tokens = exchange.version == 0
-            elif exchange.api_key == _PRODUCE:
+            api_key, version, exchange.correlation_id = _HEADER.unpack_from(frame, 4)
+            exchange.api_key, exchange.version = api_key, version
+            if api_key == _PRODUCE:
                 known = self._known_acks
-                if exchange.version != known.version or not frame.startswith(known.head, _HEADER_END):
-                    known = self._known_acks = _acks(frame, exchange.version)
+                if version != known.version or not frame.startswith(known.head, _HEADER_END):
+                    known = self._known_acks = _acks(frame, version)
                 exchange.expects_response = known.acks != 0
+            elif api_key == _SASL_HANDSHAKE:
+                self._may_be_tokens = version == 0
         self._sink.begin(exchange, frame)
         if exchange.expects_response and (exchange.kind is _REQUEST or exchange.kind is not Kind.UNREADABLE):
             self._pending.append(exchange)
@@ -132,7 +139,7 @@ class Conversation:
     def holds(self, head: bytes, size: int) -> bool:
         """Whether a response may have addresses; see `streams.Listener`."""
         exchange = self._find(head)
-        if exchange is None or exchange.version < _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION):
+        if exchange is None or not _has_addresses(exchange):
             return False
         if size <= MOST_HELD:
             return True
@@ -155,8 +162,7 @@ class Conversation:
             pending.remove(exchange)
         exchange.bytes_out = size
         passed = frame
-        is_whole = size == len(frame)
-        if self._translate and is_whole and exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION):
+        if self._translate is not None and size == len(frame) and _has_addresses(exchange):
             passed = self._with_our_addresses(exchange, frame)
         self._sink.end(exchange, frame)
         return passed
@@ -207,6 +213,11 @@ class Conversation:
         exchange.replaced = replaced
         _INT32.pack_into(changed, 0, len(changed) - _INT32.size)
         return changed
+
+
+def _has_addresses(exchange: Exchange) -> bool:
+    """Whether the response may have addresses that clients connect to."""
+    return exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION)
 
 
 @cache

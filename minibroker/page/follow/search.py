@@ -86,6 +86,7 @@ class Searches:
         """The search for a record, up to now."""
         search = self._kept.get(target)
         if search is None:
+            self._recorder.catch_up()
             search = self._kept[target] = Search(target, self._recorder.first)
             while len(self._kept) > _MOST_SEARCHES:
                 self._kept.popitem(last=False)

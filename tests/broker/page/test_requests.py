@@ -5,7 +5,7 @@ import http.client
 import json
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock
@@ -19,8 +19,10 @@ from minibroker.inspection.tape import MOST_KEPT, Tap
 from minibroker.page.recorder import Recorder
 from minibroker.page.routes.requests import live
 from tests.broker.control.http import Control
-from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, TopicPartition, kafka_errors
+from tests.clients import kafka_python_client
 from tests.patience import PATIENCE_S
+
+kafka: Any = kafka_python_client  # which has types in part only
 
 
 def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
@@ -30,7 +32,7 @@ def api_versions(correlation_id: int, client_id: bytes = b"raw") -> bytes:
 
 def exchange(broker: Broker, *frames: bytes) -> list[bytes]:
     """Send frames together, and return the frames that come back."""
-    answers = []
+    answers: list[bytes] = []
     with socket.create_connection(broker.address, timeout=PATIENCE_S) as client, client.makefile("rb") as stream:
         client.sendall(b"".join(frames))
         for _ in frames:
@@ -79,7 +81,7 @@ def test_fields_tell_where_their_bytes_are(shown: Broker, page: Control) -> None
 
 @pytest.mark.parametrize("codec", [None, "gzip"])
 def test_records_of_a_real_client_are_opened(shown: Broker, page: Control, codec: str | None) -> None:
-    producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, compression_type=codec)
+    producer = kafka.KafkaProducer(bootstrap_servers=shown.bootstrap_servers, compression_type=codec)
     producer.send("orders", b"<script>alert(1)</script>" * 9, partition=0).get(PATIENCE_S)
     producer.close()
     numbers = page.get("/data/requests?api=Produce")["numbers"]
@@ -92,8 +94,8 @@ def test_records_of_a_real_client_are_opened(shown: Broker, page: Control, codec
 
 def test_a_fetch_shows_the_bytes_of_the_file(shown: Broker, page: Control) -> None:
     shown.produce("orders", b"of the file", partition=1)
-    consumer = KafkaConsumer(bootstrap_servers=shown.bootstrap_servers, consumer_timeout_ms=PATIENCE_S * 1000)
-    consumer.assign([TopicPartition("orders", 1)])
+    consumer = kafka.KafkaConsumer(bootstrap_servers=shown.bootstrap_servers, consumer_timeout_ms=PATIENCE_S * 1000)
+    consumer.assign([kafka.TopicPartition("orders", 1)])
     consumer.seek_to_beginning()
     assert next(consumer).value == b"of the file"
     consumer.close()
@@ -105,8 +107,8 @@ def test_a_fetch_shows_the_bytes_of_the_file(shown: Broker, page: Control) -> No
 
 
 def test_a_record_of_many_bytes_is_cut_and_that_is_said(shown: Broker, page: Control) -> None:
-    producer = KafkaProducer(bootstrap_servers=shown.bootstrap_servers, max_request_size=1 << 23)
-    with pytest.raises(kafka_errors.MessageSizeTooLargeError):
+    producer = kafka.KafkaProducer(bootstrap_servers=shown.bootstrap_servers, max_request_size=1 << 23)
+    with pytest.raises(kafka.kafka_errors.MessageSizeTooLargeError):
         producer.send("orders", bytes(3 << 20), partition=0).get(PATIENCE_S)
     producer.close()
     number = page.get("/data/requests?api=Produce")["numbers"][-1]
@@ -145,7 +147,7 @@ def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: C
 
 
 @contextmanager
-def events(page: Control, query: str = "") -> Iterator[Iterator[Any]]:
+def events(page: Control, query: str = "") -> Generator[Iterator[Any]]:
     """The rows of the live stream."""
     connection = http.client.HTTPConnection(page.host or "", page.port, timeout=PATIENCE_S)
     connection.request("GET", f"/data/requests/live{query}")
@@ -198,6 +200,7 @@ def test_of_a_flood_the_newest_rows_are_sent_and_those_that_have_waited() -> Non
 
     def asked(tap: Tap) -> None:
         tap.before(Mock())(memoryview(api_versions(7)[4:]), None)
+        tap.flush()
 
     def answered(tap: Tap) -> None:
         tap.sent(bytearray(struct.pack(">ii", 4, 7)), [])
