@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -17,7 +18,7 @@ from typing import Final
 import pytest
 
 from minibroker import Broker, __version__
-from minibroker.cli.main import main
+from minibroker.cli.main import main, make_parser
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
@@ -441,3 +442,15 @@ def test_a_client_that_speaks_tls_again_and_again_is_one_line(serve: Serve) -> N
 def test_what_ends_a_start_is_json_where_that_is_asked_for(refused: Callable[..., str]) -> None:
     entry = json.loads(refused("--log-format", "json", "--topic", "orders:0"))
     assert (entry["level"], "Number of partitions" in entry["message"]) == ("CRITICAL", True)
+
+
+def test_the_page_about_serving_has_every_option() -> None:
+    page = (ROOT / "docs" / "serve.md").read_text()
+    listed = {
+        word
+        for line in page.splitlines()
+        if line.startswith("| `-")
+        for word in re.findall(r"-[-\w]+", line.split("|")[1])
+    }
+    known = make_parser(["serve"]).parse_args(["serve"]).parser.format_usage()
+    assert set(re.findall(r"\[(--?[a-z][a-z-]*)", known)) - {"-h"} == listed
