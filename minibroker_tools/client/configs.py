@@ -68,6 +68,15 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
             check(result.error_code, result.error_message)
 
 
+def list_resources(cluster: Cluster, kind: int) -> list[str]:
+    """The names of all resources of a type that have configurations, sorted. ApiError."""
+    from minibroker_protocol.messages import list_config_resources as lists  # noqa: PLC0415 - few actions need it
+
+    response: lists.ListConfigResourcesResponse = cluster.ask(lists.ListConfigResourcesRequest(resource_types=[kind]))
+    check(response.error_code)
+    return sorted(each.resource_name for each in response.config_resources if each.resource_type in {kind, 16})
+
+
 def is_default(entry: ConfigEntry) -> bool:
     """Does nobody have set the key?"""
     return entry.is_default or entry.config_source == DEFAULT_SOURCE

@@ -1,8 +1,9 @@
 """Moves of replicas: between brokers, by the controller, and between the log directories of one broker."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import alter_partition_reassignments as alters
 from minibroker_protocol.messages import alter_replica_log_dirs as moves
 from minibroker_protocol.messages import describe_log_dirs as directories
@@ -10,6 +11,13 @@ from minibroker_protocol.messages import list_partition_reassignments as lists
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, by_topic
 from minibroker_tools.failures import ApiError, check
+
+_WITH_FACTOR: Final = 1
+"""The version of AlterPartitionReassignments in which a client may keep the number of replicas (KIP-860)."""
+_FACTOR_IS_UNKNOWN: Final = (
+    "The broker does not support the AllowReplicationFactorChange option for the AlterPartitionReassignments API. "
+    "Consider re-sending the request without the option or updating the server version"
+)
 
 
 class Reassignment(NamedTuple):
@@ -60,10 +68,14 @@ def list_reassignments(
 
 
 def alter_reassignments(
-    cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None]
+    cluster: Cluster, targets: Mapping[TopicPartition, list[int] | None], *, keep_factor: bool = False
 ) -> dict[TopicPartition, ApiError]:
-    """Begin moves to new replicas, and end those of partitions with None; the errors. ApiError for the whole."""
+    """Begin moves to new replicas, and end those of partitions with None; the errors. ApiError for the whole.
+
+    With `keep_factor` the controller refuses another number of replicas (KIP-860).
+    """
     request = alters.AlterPartitionReassignmentsRequest(
+        allow_replication_factor_change=not keep_factor,
         topics=[
             alters.ReassignableTopic(
                 name=name,
@@ -73,8 +85,11 @@ def alter_reassignments(
                 ],
             )
             for name, indexes in by_topic(targets).items()
-        ]
+        ],
     )
+
+    if keep_factor and cluster.any().version_for(request) < _WITH_FACTOR:
+        return dict.fromkeys(targets, ApiError(ErrorCode.UNSUPPORTED_VERSION, _FACTOR_IS_UNKNOWN))
 
     def ask() -> alters.AlterPartitionReassignmentsResponse:
         response: alters.AlterPartitionReassignmentsResponse = cluster.ask_controller(request)

@@ -1,37 +1,51 @@
-"""kafka-cluster: the cluster's id, and brokers that leave for ever (`org.apache.kafka.tools.ClusterTool`)."""
+"""kafka-cluster: its id, its endpoints, and brokers that leave for ever (`org.apache.kafka.tools.ClusterTool`)."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.failures import ApiError, UsageError, check
+from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options
-from minibroker_tools.output import out
+from minibroker_tools.output import out, row
+
+_COMMANDS: Final = ("cluster-id", "unregister", "list-endpoints")
+_FENCED: Final = "include-fenced-brokers"
+_WIDTH, _LAST_WIDTH = 10, 15
+_STATE: Final = 4
+"""The column that controllers have not."""
+_BROKERS, _CONTROLLERS = 1, 2
+_WITH_FENCED: Final = 2
+"""The version of DescribeCluster that tells of fenced brokers (KIP-1073)."""
 
 
 def options(tool: str) -> Options:
     """The options of kafka-cluster."""
-    known = Options(tool, "The Kafka cluster tool: cluster-id or unregister.")
+    known = Options(tool, f"The Kafka cluster tool: {', '.join(_COMMANDS)}.")
     known.value("bootstrap-server", "b", help="the brokers to connect to", metavar="SERVERS")
     known.value("bootstrap-controller", "C", help="the controllers to connect to", metavar="CONTROLLERS")
-    known.value("config", "c", help="a file with properties of the client", metavar="FILE")
+    known.value("config", "command-config", "c", help="a file with properties of the client", metavar="FILE")
     known.value("id", "i", help="the broker to unregister", type=int)
+    known.flag(_FENCED, help="with list-endpoints: also brokers that are registered but down")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Run cluster-id or unregister."""
+    """Run one of the commands."""
     values = known.parse(arguments)
     servers = values.text("bootstrap-server") or values.text("bootstrap-controller")
-    if values.words[:1] not in (["cluster-id"], ["unregister"]):
-        raise UsageError("one of the commands cluster-id and unregister is required")
+    if values.words[:1] == [] or values.words[0] not in _COMMANDS:
+        raise UsageError(f"one of the commands {', '.join(_COMMANDS)} is required")
     if servers is None:
         raise UsageError("one of the arguments --bootstrap-server/-b --bootstrap-controller/-C is required")
     with Cluster(Settings(servers, load_properties(values.text("config")))) as cluster:
         if values.words[0] == "unregister":
             values.require("id")
             _unregister(cluster, values.number("id", 0))
+            return 0
+        if values.words[0] == "list-endpoints":
+            _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED))
             return 0
         cluster.metadata([])
         if cluster.cluster_id is None:
@@ -53,3 +67,39 @@ def _unregister(cluster: Cluster, broker_id: int) -> None:
         out("The target cluster does not support the broker unregistration API.")
     else:
         out(f"Broker {broker_id} is no longer registered.")
+
+
+def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
+    """Print where the brokers are, or the controllers. ToolError."""
+    from minibroker_protocol.messages import describe_cluster as api  # noqa: PLC0415 - one command
+
+    if controllers and fenced:
+        raise ToolError(f"The option --{_FENCED} is only supported with --bootstrap-server option")
+    request = api.DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=_CONTROLLERS if controllers else _BROKERS,
+        include_fenced_brokers=fenced,
+    )
+    version = cluster.any().version_for(request)
+    if fenced and version < _WITH_FENCED:
+        out(f"Attempted to write a non-default includeFencedBrokers at version {version}")
+        return
+    response: api.DescribeClusterResponse = cluster.ask(request)
+    check(response.error_code, response.error_message)
+    nodes = sorted(response.brokers, key=lambda node: node.broker_id)
+    widths = [
+        _WIDTH,
+        max((len(node.host) for node in nodes), default=0),
+        _WIDTH,
+        max((len(node.rack) for node in nodes if node.rack), default=_WIDTH),
+        _WIDTH,
+        _LAST_WIDTH,
+    ]
+    kind = "controller" if controllers else "broker"
+    table: list[list[object]] = [["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"]]
+    for node in nodes:
+        state = "fenced" if node.is_fenced else "unfenced"
+        table.append([node.broker_id, node.host, node.port, node.rack or "null", state, kind])
+    shown = [column for column in range(len(widths)) if column != _STATE or not controllers]
+    for cells in table:
+        out(row([cells[column] for column in shown], [widths[column] for column in shown]))

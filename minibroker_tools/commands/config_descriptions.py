@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.configs import ConfigEntry, describe_configs
+from minibroker_tools.client.configs import ConfigEntry, describe_configs, list_resources
 from minibroker_tools.commands.user_configs import describe_quotas, describe_scram
-from minibroker_tools.failures import ToolError
 from minibroker_tools.output import out
 
 if TYPE_CHECKING:
@@ -34,11 +33,11 @@ def describe(cluster: Cluster, entities: Sequence["Entity"], resources: Mapping[
         if all(each.kind == "users" and each.name != "" for each in entities):
             describe_scram(cluster, name)
         return
-    for each in _names(cluster, kind, name):
+    for each in _names(cluster, kind, name, resources):
         _describe(cluster, kind, resources[kind], each, everything=everything)
 
 
-def _names(cluster: Cluster, kind: str, name: str | None) -> list[str]:
+def _names(cluster: Cluster, kind: str, name: str | None, resources: Mapping[str, int]) -> list[str]:
     """The entities to describe."""
     if name is not None:
         return [name]
@@ -47,18 +46,8 @@ def _names(cluster: Cluster, kind: str, name: str | None) -> list[str]:
     elif kind in {"brokers", "broker-loggers"}:
         known = [str(broker.node_id) for broker in cluster.brokers()]
     else:
-        known = _listed(cluster, kind)
+        known = list_resources(cluster, resources[kind])
     return [*known, ""] if kind == "brokers" else known
-
-
-def _listed(cluster: Cluster, kind: str) -> list[str]:
-    from minibroker_protocol.messages import list_config_resources as api  # noqa: PLC0415 - few calls need it
-
-    number = {"client-metrics": 16, "groups": 32}[kind]
-    response: api.ListConfigResourcesResponse = cluster.ask(api.ListConfigResourcesRequest(resource_types=[number]))
-    if response.error_code:
-        raise ToolError(f"The {kind} cannot be listed: error code {response.error_code}")
-    return sorted(each.resource_name for each in response.config_resources if each.resource_type in {number, 16})
 
 
 def _describe(cluster: Cluster, kind: str, number: int, name: str, *, everything: bool) -> None:

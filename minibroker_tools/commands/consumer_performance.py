@@ -1,14 +1,15 @@
 """kafka-consumer-perf-test: how fast records are read (`org.apache.kafka.tools.ConsumerPerformance`)."""
 
 import random
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.subscription import Consumer
-from minibroker_tools.failures import UsageError
+from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import flush, out
 
@@ -25,6 +26,7 @@ def options(tool: str) -> Options:
     known = Options(tool, "This tool is used to verify the consumer performance.")
     known.value("bootstrap-server", "broker-list", help="the brokers to connect to", metavar="SERVERS")
     known.value("topic", help="the topic to read")
+    known.value("include", help="in its place: a regular expression for the names of topics", metavar="REGEX")
     known.value("messages", "num-records", help="how many records to read", type=int)
     known.value("group", help="the group to read with; one of its own without it")
     known.value("consumer.config", "command-config", help="a file with properties of the client", metavar="FILE")
@@ -46,7 +48,10 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         out("WARNING: option [threads] and [num-fetch-threads] have been deprecated and will be ignored by the test")
     if not values.has("bootstrap-server"):
         raise UsageError("Missing required option(s) [bootstrap-server]")
-    values.require("topic", "messages")
+    if values.has("topic") and values.has("include"):
+        raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    values.require(*(() if values.has("include") else ("topic",)), "messages")
+    topic, matches = values.text("topic"), _matches(values.text("include"))
     if values.number("reporting-interval", 1) < 1:
         raise UsageError("Reporting interval must be greater than 0.")
     detailed = values.has("show-detailed-stats")
@@ -60,10 +65,21 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
     patience = max(values.number("timeout", _PATIENCE_MS), 1) / 1000
     with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=patience) as cluster:
-        figures = _read(Consumer(cluster, values.text("topic"), lambda _: True, properties), values)
+        figures = _read(Consumer(cluster, topic, matches, properties), values)
     if not detailed:
         out(figures.final())
     return 0
+
+
+def _matches(pattern: str | None) -> Callable[[str], bool]:
+    """Does a topic's name match the whole expression? ToolError for one that is none."""
+    if pattern is None:
+        return lambda _: True
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ToolError(f"{pattern} is an invalid regular expression: {error}") from None
+    return lambda name: compiled.fullmatch(name) is not None
 
 
 class _Figures:

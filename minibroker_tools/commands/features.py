@@ -6,6 +6,7 @@ from typing import Final
 from minibroker_protocol.messages import update_features as api
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.connection import Connection
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ApiError, ToolError, check
 from minibroker_tools.options import Options, Values
@@ -32,6 +33,7 @@ def options(tool: str) -> Options:
     add_connection(known, controller=True)
     known.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
     known.value("feature", help="a feature, with upgrade and downgrade as NAME=LEVEL", metavar="FEATURE")
+    known.value("node-id", help="with describe: the broker or controller to ask", type=int, metavar="ID")
     known.flag("unsafe", help="downgrade although metadata may be lost")
     known.flag("dry-run", help="only say whether it can be done")
     return known
@@ -52,13 +54,16 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     levels = {} if command == "describe" else _levels(command, values)
     with cluster_of(values) as cluster:
         if command == "describe":
-            _describe(cluster)
+            _describe(cluster, values)
             return 0
         return _update(cluster, command, levels, values)
 
 
-def _describe(cluster: Cluster) -> None:
-    offered = _offered(cluster)
+def _describe(cluster: Cluster, values: Values) -> None:
+    node_id = values.get("node-id")
+    if node_id is not None and node_id < 0:
+        raise ToolError(f"Invalid node id {node_id}: must be non-negative.")
+    offered = _offered(cluster.any() if node_id is None else cluster.node(node_id))
     final = {each.name: each.max_version_level for each in offered.finalized_features}
     epoch = offered.finalized_features_epoch
     for each in sorted(offered.supported_features, key=lambda feature: feature.name):
@@ -70,9 +75,8 @@ def _describe(cluster: Cluster) -> None:
         )
 
 
-def _offered(cluster: Cluster) -> ApiVersionsResponse:
+def _offered(connection: Connection) -> ApiVersionsResponse:
     """The features of a broker, with those whose levels begin at 0 where it knows the version that has them."""
-    connection = cluster.any()
     request = ApiVersionsRequest(client_software_name="minibroker-tools", client_software_version="1")
     if connection.version_for(request) < _ALL_FEATURES:
         return connection.api_versions

@@ -33,11 +33,12 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import joined, out, plural_s, write
 
 _CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
+_KEEP_FACTOR: Final = "disallow-replication-factor-change"
 _ACTIONS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "generate": (("topics-to-move-json-file", "broker-list"), ("disable-rack-aware",)),
     "execute": (
         ("reassignment-json-file",),
-        ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout"),
+        ("additional", "throttle", "replica-alter-log-dirs-throttle", "timeout", _KEEP_FACTOR),
     ),
     "verify": (("reassignment-json-file",), ("preserve-throttles",)),
     "cancel": (("reassignment-json-file",), ("preserve-throttles", "timeout")),
@@ -71,6 +72,7 @@ def options(tool: str) -> Options:
     known.value("replica-alter-log-dirs-throttle", help="between directories, bytes per second", type=int)
     known.value("timeout", help="for moves between directories to begin, 10000 ms without it", type=int, metavar="MS")
     known.flag("additional", help="with --execute: beside moves that go on")
+    known.flag(_KEEP_FACTOR, help="with --execute: refuse another number of replicas")
     known.flag("preserve-throttles", help="with --verify and --cancel: keep the throttles")
     return known
 
@@ -185,7 +187,7 @@ def _execute(cluster: Cluster, plan: Plan, values: Values) -> None:
         "Save this to use as the --reassignment-json-file option during rollback"
     )
     _throttle(cluster, values, plan, moves, current)
-    errors = alter_reassignments(cluster, dict(targets))
+    errors = alter_reassignments(cluster, dict(targets), keep_factor=values.has(_KEEP_FACTOR))
     if errors:
         lines = [f"{named(partition)}: {error.message}" for partition, error in sorted(errors.items())]
         raise _TerseError("\n".join(["Error reassigning partition(s):", *lines]))

@@ -1,7 +1,9 @@
 """The tools beside those of the newest Kafka 4.x: where they print the same, and the form where they do not."""
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +11,7 @@ from minibroker import Broker
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.newest_jars import NewestTools
-from tests.command_line_tools.runs import our_run, ours
+from tests.command_line_tools.runs import kafkas_run, our_run, ours
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
@@ -65,6 +67,32 @@ _SAME = (
     "kafka-features --bootstrap-server {B} upgrade --feature nothing=x",
     "kafka-features --bootstrap-server {B} disable --feature nothing",
     "kafka-features --bootstrap-server {B} upgrade",
+    "kafka-features --bootstrap-server {B} describe --node-id -1",
+    "kafka-cluster list-endpoints --bootstrap-server {B}",
+    "kafka-cluster list-endpoints --bootstrap-server {B} --include-fenced-brokers",
+    "kafka-cluster list-endpoints --bootstrap-controller {B} --include-fenced-brokers",
+    "kafka-consumer-perf-test --bootstrap-server {B} --num-records 1 --topic a --include b",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --metrics a.,b. --interval 1000",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --match client_id=a,client_source_port=1",
+    "kafka-client-metrics --bootstrap-server {B} --describe --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --list",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --interval= --metrics=",
+    "kafka-client-metrics --bootstrap-server {B} --describe --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --interval 1",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --match odd",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --match odd=a",
+    "kafka-client-metrics --bootstrap-server {B} --delete --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --delete --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --describe --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --interval soon",
+    "kafka-client-metrics --bootstrap-server {B} --alter --interval 1000",
+    "kafka-client-metrics --bootstrap-server {B} --alter --name {} --generate-name",
+    "kafka-client-metrics --bootstrap-server {B} --delete",
+    "kafka-client-metrics --bootstrap-server {B} --delete --name {} --interval 1",
+    "kafka-client-metrics --bootstrap-server {B} --list --name {}",
+    "kafka-client-metrics --bootstrap-server {B} --list --describe",
+    "kafka-client-metrics --bootstrap-server {B}",
+    "kafka-client-metrics --list",
     "kafka-topics --bootstrap-server {B} --delete --topic {}",
 )
 """Commands that print the same, on Kafka 4 and on this broker."""
@@ -160,7 +188,7 @@ def test_these_commands_keep_the_text_of_kafka_3(newest: NewestTools, address: s
 
 
 def test_all_features_and_their_levels_are_those_of_kafka_4(newest: NewestTools, address: str) -> None:
-    words = ("kafka-features", "--bootstrap-server", address, "describe")
+    words = ("kafka-features", "--bootstrap-server", address, "describe", "--node-id", "1")
     theirs = [line.split()[:-2] for line in newest.run(*words).text.splitlines() if line.startswith("Feature:")]
     mine = [line.split()[:-2] for line in ours(*words).out.splitlines()]
     assert len(mine) > 1
@@ -177,3 +205,21 @@ def test_kafkas_tool_changes_features_here_as_there(
         ]
         mine, theirs = ((re.sub(r"Epoch: \d+", "Epoch", each.text), each.status) for each in answers)
         assert mine == theirs, call
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.3"])
+def test_another_number_of_replicas_is_refused_where_that_is_asked_for(
+    newest: NewestTools, tmp_path: Path, release: str
+) -> None:
+    with Broker(brokers=3, config={"minibroker.emulate": release, **NO_RETENTION}) as broker:
+        broker.create_topic(_TOPIC)
+        for name, replicas in (("more", [1, 2]), ("other", [2])):
+            plan = {"partitions": [{"topic": _TOPIC, "partition": 0, "replicas": replicas}]}
+            (tmp_path / name).write_text(json.dumps(plan))
+            call = f"--execute --reassignment-json-file {tmp_path / name} --disallow-replication-factor-change"
+            words = ("kafka-reassign-partitions", "--bootstrap-server", broker.bootstrap_servers, *call.split())
+            answer, printed = kafkas_run(newest, *words), our_run(*words)
+            assert printed.status == answer.status
+            refused = [line for line in answer.lines if line.startswith(("Error", _TOPIC))]
+            assert [line for line in printed.lines if line.startswith(("Error", _TOPIC))] == refused
+            assert bool(refused) == (release == "3.9" or name == "more")

@@ -26,6 +26,7 @@ _UNREACHABLE: Final = {
     "kafka-reassign-partitions": f"--list {_CONFIG}",
     "kafka-transactions": f"list {_CONFIG}",
     "kafka-groups": f"--list {_CONFIG}",
+    "kafka-client-metrics": f"--list {_CONFIG}",
     "kafka-console-consumer": "--topic a --consumer.config {C}",
 }
 """Tools that end with status 1 when no broker can be reached, with their options."""

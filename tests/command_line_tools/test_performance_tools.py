@@ -62,6 +62,18 @@ def test_values_come_from_a_file_or_count(bootstrap: str, tmp_path: Path) -> Non
         assert ("Number of messages read: 2" in sent.out) == ("--payload-file" in options)
 
 
+def test_all_topics_are_read_whose_names_match(bootstrap: str) -> None:
+    topics = [topic_on(bootstrap) for _ in range(2)]
+    for topic in topics:
+        sends = ("--topic", topic, "--num-records", "3", "--record-size", "1", "--throughput", "-1")
+        assert ours("kafka-producer-perf-test", *sends, "--bootstrap-server", bootstrap).status == 0
+    reads = ("--bootstrap-server", bootstrap, "--num-records", "6", "--hide-header", "--include")
+    read = ours("kafka-consumer-perf-test", *reads, "|".join(topics))
+    assert read.out.split(", ")[4] == "6"
+    refused = ours("kafka-consumer-perf-test", *reads, "a(")
+    assert (refused.status, refused.err.startswith("a( is an invalid regular expression")) == (1, True)
+
+
 def test_a_reader_of_too_few_records_ends_in_its_time(bootstrap: str) -> None:
     reads = ("--bootstrap-server", bootstrap, "--topic", topic_on(bootstrap), "--messages", "5", "--timeout", "300")
     short = ours("kafka-consumer-perf-test", *reads, "--hide-header")

@@ -1,0 +1,105 @@
+"""kafka-client-metrics: which metrics clients push (`org.apache.kafka.tools.ClientMetricsCommand`, KIP-1000)."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_protocol.uuids import uuid_text
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.configs import alter_configs, describe_configs, list_resources
+from minibroker_tools.commands.common import add_connection, cluster_of
+from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.options import Options, Values
+from minibroker_tools.output import out
+
+_DESCRIPTION: Final = "This tool helps to manipulate and describe client metrics configurations."
+_CLIENT_METRICS: Final = 16
+_ACTIONS: Final = ("alter", "delete", "describe", "list")
+_KEYS: Final = {"interval": "interval.ms", "metrics": "metrics", "match": "match"}
+"""The options that set a key."""
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-client-metrics."""
+    known = Options(tool, _DESCRIPTION)
+    add_connection(known)
+    known.flag("alter", help="set or take away what the options name")
+    known.flag("delete", help="delete a subscription")
+    known.flag("describe", help="show one subscription, all without --name")
+    known.flag("list", help="list the names of all subscriptions")
+    known.value("name", help="the subscription")
+    known.flag("generate-name", help="with --alter: give it a random name")
+    known.value("interval", help="milliseconds between two pushes; empty for the default", metavar="MS")
+    known.value("metrics", help="prefixes of metrics, separated by commas", metavar="M1,M2")
+    known.value("match", help="the clients: client_id=REGEX and others, separated by commas", metavar="K1=V1,K2=V2")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the one action of the command line."""
+    values = known.parse(arguments)
+    _check(values)
+    try:
+        with cluster_of(values) as cluster:
+            if values.has("alter"):
+                _alter(cluster, values)
+            elif values.has("delete"):
+                _delete(cluster, values.text("name") or "")
+            elif values.has("describe"):
+                _describe(cluster, values.text("name"))
+            else:
+                out("\n".join(list_resources(cluster, _CLIENT_METRICS)))
+    except ToolError as failure:
+        out(f"Error while executing client metrics command : {failure.message}")
+        return 1
+    return 0
+
+
+def _check(values: Values) -> None:
+    if sum(map(values.has, _ACTIONS)) != 1:
+        raise UsageError("Command must include exactly one action: --alter, --delete, --describe or --list.")
+    if not values.has("bootstrap-server"):
+        raise ToolError("--bootstrap-server must be specified.")
+    for action in ("delete", "describe", "list"):
+        values.exclude(action, *(("name",) if action == "list" else ()), "generate-name", *_KEYS)
+    if values.has("alter"):
+        if values.has("name") == values.has("generate-name"):
+            raise ToolError("One of --name or --generate-name must be specified with --alter.")
+        interval = values.text("interval")
+        if interval and not _is_integer(interval):
+            raise ToolError("Invalid interval value. Enter an integer, or leave empty to reset.")
+    if values.has("delete") and not values.has("name"):
+        raise ToolError("A client metrics resource name must be specified with --delete.")
+
+
+def _is_integer(text: str) -> bool:
+    try:
+        return -(2**31) <= int(text) < 2**31
+    except ValueError:
+        return False
+
+
+def _alter(cluster: Cluster, values: Values) -> None:
+    name = values.text("name") if values.has("name") else uuid_text(uuid.uuid4().bytes)
+    changes = [(key, ",".join(values.all(option)) or None) for option, key in _KEYS.items() if values.has(option)]
+    alter_configs(cluster, {(_CLIENT_METRICS, name or ""): changes})
+    out(f"Altered client metrics config for {name}.")
+
+
+def _delete(cluster: Cluster, name: str) -> None:
+    resource = (_CLIENT_METRICS, name)
+    entries = describe_configs(cluster, [resource])[resource]
+    alter_configs(cluster, {resource: [(entry.name, None) for entry in entries]})
+    out(f"Deleted client metrics config for {name}.")
+
+
+def _describe(cluster: Cluster, name: str | None) -> None:
+    known = list_resources(cluster, _CLIENT_METRICS)
+    if name is not None and name not in known:
+        out(f"The client metric resource {name} doesn't exist and doesn't have dynamic config.")
+        return
+    for each in known if name is None else [name]:
+        out(f"Client metrics configs for {each} are:")
+        resource = (_CLIENT_METRICS, each)
+        for entry in describe_configs(cluster, [resource])[resource]:
+            out(f"  {entry.name}={entry.value}")
