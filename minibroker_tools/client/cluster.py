@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import (
     MetadataRequest,
@@ -21,6 +22,8 @@ from minibroker_tools.output import log
 
 T = TypeVar("T")
 
+BROKERS, CONTROLLERS = 1, 2
+"""The types of endpoints in DescribeCluster (KIP-919)."""
 _BACKOFF_S: Final = 0.1
 _PASSING: Final = frozenset(
     {
@@ -93,7 +96,7 @@ class Cluster:
 
     def _broker(self, node_id: int) -> MetadataResponseBroker:
         if node_id not in self._brokers:
-            self.metadata([])
+            self.look()
         broker = self._brokers.get(node_id)
         if broker is None:
             raise ToolError(f"Timed out waiting for a node assignment: no broker has the id {node_id}")
@@ -102,7 +105,7 @@ class Cluster:
     def brokers(self) -> list[MetadataResponseBroker]:
         """The brokers, by their ids."""
         if not self._brokers:
-            self.metadata([])
+            self.look()
         return [self._brokers[node_id] for node_id in sorted(self._brokers)]
 
     @property
@@ -121,6 +124,24 @@ class Cluster:
         self.cluster_id = response.cluster_id
         return response
 
+    def look(self) -> None:
+        """Learn the brokers, the controller and the cluster's id; from a controller of KRaft, the controllers."""
+        connection = self.any()
+        if ApiKey.METADATA in connection.versions or ApiKey.DESCRIBE_CLUSTER not in connection.versions:
+            self.metadata([])
+            return
+        from minibroker_protocol.messages import describe_cluster as api  # noqa: PLC0415 - only controllers need it
+
+        request = api.DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
+        response: api.DescribeClusterResponse = connection.ask(request)
+        check(response.error_code, response.error_message)
+        self._brokers = {
+            node.broker_id: MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port)
+            for node in response.brokers
+        }
+        self._controller_id = response.controller_id
+        self.cluster_id = response.cluster_id
+
     def topics(self, names: Sequence[str]) -> list[MetadataResponseTopic]:
         """The topics of these names. ApiError for one that the cluster lacks."""
         found = self.metadata(names).topics
@@ -132,7 +153,7 @@ class Cluster:
     def ask_controller(self, request: object) -> Any:
         """Ask the broker that Metadata names as the controller; in KRaft it may be any broker, which forwards."""
         if not self._brokers:
-            self.metadata([])
+            self.look()
         if self._controller_id not in self._brokers:
             return self.ask(request)
         return self.node(self._controller_id).ask(request)
@@ -151,7 +172,7 @@ class Cluster:
             found = response.coordinators[0] if response.coordinators else response
             check(found.error_code, found.error_message)
             if found.node_id not in self._brokers:
-                self.metadata([])
+                self.look()
             return self._broker(found.node_id)
 
         return self.retried(find)

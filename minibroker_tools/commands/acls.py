@@ -28,6 +28,7 @@ _RESOURCES: Final = {
     "user-principal": ResourceType.USER,
 }
 _ACTIONS: Final = ("add", "remove", "list")
+_CONNECTION: Final = ("bootstrap-server", "bootstrap-controller")
 
 
 class _Pattern(NamedTuple):
@@ -63,7 +64,7 @@ _CLUSTER: Final = _Pattern(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITER
 def options(tool: str) -> Options:
     """The options of kafka-acls."""
     known = Options(tool, "This tool helps to manage acls on kafka.")
-    add_connection(known)
+    add_connection(known, controller=True)
     known.flag("add", help="add rules")
     known.flag("remove", help="remove rules")
     known.flag("list", help="list rules")
@@ -112,16 +113,18 @@ def _zookeeper(values: Values) -> str | None:
 
 def _cluster(values: Values) -> Cluster:
     """The cluster of --bootstrap-server, or of a broker in the place of the authorizer's ZooKeeper."""
-    zookeeper = None if values.has("bootstrap-server") else _zookeeper(values)
+    zookeeper = None if any(map(values.has, _CONNECTION)) else _zookeeper(values)
     if zookeeper is None:
         return cluster_of(values)
     return Cluster(local_broker(zookeeper, load_properties(values.text("command-config"))))
 
 
 def _check(values: Values) -> None:
+    if all(map(values.has, _CONNECTION)):
+        raise UsageError("Only one of --bootstrap-server or --bootstrap-controller must be specified")
     if values.has("bootstrap-server") and values.has("authorizer"):
         raise UsageError("Only one of --bootstrap-server or --authorizer must be specified")
-    if not values.has("bootstrap-server"):
+    if not any(map(values.has, _CONNECTION)):
         values.require("authorizer-properties")
         if _zookeeper(values) is None:
             raise ToolError("kafka-acls cannot reach an authorizer without a broker: name one with --bootstrap-server")

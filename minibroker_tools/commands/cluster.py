@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.cluster import BROKERS, CONTROLLERS, Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options
@@ -15,7 +15,6 @@ _FENCED: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
 _STATE: Final = 4
 """The column that controllers have not."""
-_BROKERS, _CONTROLLERS = 1, 2
 _WITH_FENCED: Final = 2
 """The version of DescribeCluster that tells of fenced brokers (KIP-1073)."""
 
@@ -47,7 +46,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         if values.words[0] == "list-endpoints":
             _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED))
             return 0
-        cluster.metadata([])
+        cluster.look()
         if cluster.cluster_id is None:
             out("No cluster ID found. The Kafka version is probably too old.")
         else:
@@ -77,7 +76,7 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
         raise ToolError(f"The option --{_FENCED} is only supported with --bootstrap-server option")
     request = api.DescribeClusterRequest(
         include_cluster_authorized_operations=False,
-        endpoint_type=_CONTROLLERS if controllers else _BROKERS,
+        endpoint_type=CONTROLLERS if controllers else BROKERS,
         include_fenced_brokers=fenced,
     )
     version = cluster.any().version_for(request)

@@ -75,7 +75,7 @@ def _quorum(cluster: Cluster) -> api.DescribeQuorumResponse:
 
 
 def _print_status(cluster: Cluster, response: api.DescribeQuorumResponse) -> None:
-    cluster.metadata([])
+    cluster.look()
     quorum = response.topics[0].partitions[0]
     leader = next((each for each in quorum.current_voters if each.replica_id == quorum.leader_id), None)
     end = 0 if leader is None else leader.log_end_offset

@@ -96,6 +96,16 @@ _SAME = (
     "kafka-topics --bootstrap-server {B} --delete --topic {}",
 )
 """Commands that print the same, on Kafka 4 and on this broker."""
+_OF_CONTROLLERS = (
+    "kafka-cluster cluster-id --bootstrap-controller {B}",
+    "kafka-cluster list-endpoints --bootstrap-controller {B}",
+    "kafka-acls --bootstrap-controller {B} --list",
+    "kafka-acls --bootstrap-controller {B} --list --bootstrap-server {B}",
+    "kafka-reassign-partitions --bootstrap-controller {B} --list",
+    "kafka-features --bootstrap-controller {B} upgrade --feature share.version=9",
+    "kafka-features --bootstrap-controller {B} describe --node-id -1",
+)
+"""Commands to a controller of KRaft."""
 _OTHER_FORM = {
     "kafka-topics --version": ("4.3.1", "3.9.1"),
     "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
@@ -143,6 +153,17 @@ _FEATURES = (
 """Changes of features by Kafka's own tool. At the end all are at their highest levels."""
 
 
+class _ByController(RealKafka):
+    """A Kafka that says where its controller listens."""
+
+    controller = ""
+
+    def listeners(self, port: int, controller: int) -> dict[str, str]:
+        """The addresses of broker and controller."""
+        self.controller = f"127.0.0.1:{controller}"
+        return super().listeners(port, controller)
+
+
 @pytest.fixture(scope="module")
 def newest() -> Iterator[NewestTools]:
     with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
@@ -150,14 +171,19 @@ def newest() -> Iterator[NewestTools]:
 
 
 @pytest.fixture(scope="module")
-def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    kafka = RealKafka(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_ByController]:
+    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
     try:
         kafka.start()
         Librdkafka(kafka.bootstrap).create_topic(_TOPIC, 1)
-        yield kafka.bootstrap
+        yield kafka
     finally:
         kafka.close()
+
+
+@pytest.fixture(scope="module")
+def newest_kafka(started: _ByController) -> str:
+    return started.bootstrap
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +201,10 @@ def address(request: pytest.FixtureRequest) -> str:
 
 def test_these_commands_print_the_same_as_kafka_4(newest: NewestTools, address: str) -> None:
     compare(newest, address, *_SAME)
+
+
+def test_a_controller_is_asked_as_by_kafka_4(newest: NewestTools, started: _ByController) -> None:
+    compare(newest, started.controller, *(call.replace("{B}", started.controller) for call in _OF_CONTROLLERS))
 
 
 def test_these_commands_keep_the_text_of_kafka_3(newest: NewestTools, address: str) -> None:
