@@ -52,6 +52,11 @@ class BrokerProcess:
         assert self._end(signal.SIGKILL) == -signal.SIGKILL, self.complaints()
         assert not self.complaints(), self.complaints()
 
+    def kill_and_start(self) -> None:
+        """Kill it and start it again."""
+        self.kill()
+        self.start()
+
     def close(self) -> None:
         """End it if it still runs. AssertionError if it had something to complain of, then or before."""
         if self._child is not None:

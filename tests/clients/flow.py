@@ -1,13 +1,12 @@
 """Records that flow through a program, from one topic to another, while the broker is killed and started again."""
 
 import time
-from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka import Message as Delivered
 
-from tests.clients.broker_process import BrokerProcess
 from tests.clients.contract import TIMEOUT
 from tests.clients.java_process import JavaProcess
 
@@ -22,6 +21,10 @@ _AHEAD: Final = 200
 _QUICK: Final[dict[str, Any]] = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "log_level": 0}
 
 
+Turns: TypeAlias = Mapping[int, Callable[[], object]]
+"""A function by the number of arrived records at which it is called."""
+
+
 class Arrived(NamedTuple):
     """A committed record of the target."""
 
@@ -30,22 +33,20 @@ class Arrived(NamedTuple):
     value: bytes | None
 
 
-def flow(
-    broker: BrokerProcess, program: JavaProcess, values: Sequence[bytes], *, factor: int, kills: Collection[int]
-) -> list[Arrived]:
+def flow(bootstrap: str, program: JavaProcess, values: Sequence[bytes], *, factor: int, turns: Turns) -> list[Arrived]:
     """Produce `values` into SOURCE, in turn into its partitions, and read what is committed in TARGET.
 
-    `factor` is how many records the program makes of each. Whenever as many records have arrived as a number in
-    `kills` says, the broker is killed and started again. AssertionError if nothing arrives for too long.
+    `factor` is how many records the program makes of each. When as many records have arrived as a key of `turns` says,
+    its function is called. AssertionError if nothing arrives for too long.
     """
     refused: list[KafkaError] = []
     arrived: list[Arrived] = []
-    marks = sorted(kills)
+    marks = sorted(turns)
     fed = 0
     deadline = time.monotonic() + TIMEOUT
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 1, **_QUICK})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, **_QUICK})
     options = {"group.id": "assigned by hand", "isolation.level": "read_committed", "fetch.error.backoff.ms": 20}
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **options, **_QUICK})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **options, **_QUICK})
 
     def delivered(error: KafkaError | None, _: Delivered) -> None:
         if error is not None:
@@ -65,9 +66,7 @@ def flow(
                 deadline = time.monotonic() + TIMEOUT
             assert time.monotonic() < deadline, f"{len(arrived)} records have arrived; {program.story()}"
             if marks and len(arrived) >= marks[0]:
-                marks.pop(0)
-                broker.kill()
-                broker.start()
+                turns[marks.pop(0)]()
     finally:
         consumer.close()
     return arrived

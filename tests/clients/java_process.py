@@ -38,6 +38,10 @@ class JavaProcess:
             if stream is not None:
                 stream.close()
 
+    def kill(self) -> None:
+        """End it with SIGKILL: it gets no chance to leave its group."""
+        self._child.kill()
+
     def end(self) -> None:
         """End its standard input. AssertionError unless it closes in time with status 0."""
         assert self._child.stdin is not None

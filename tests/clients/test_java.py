@@ -67,7 +67,9 @@ def test_a_java_copier_copies_each_record_once_while_the_broker_is_killed(
     broker = broker_process(*TOPICS)
     values = [b"%d" % number for number in range(1_000)]
     with JavaProcess([*command, broker.bootstrap, "copying", SOURCE, TARGET, "copier", "20"]) as copier:
-        arrived = flow(broker, copier, values, factor=1, kills=(300, 600))
+        arrived = flow(
+            broker.bootstrap, copier, values, factor=1, turns=dict.fromkeys((300, 600), broker.kill_and_start)
+        )
         copier.end()
     for partition in range(PARTITIONS):
         copies = [

@@ -1,18 +1,23 @@
-"""Kafka Streams with exactly_once_v2: its counts are right, however often the broker is killed."""
+"""Kafka Streams with exactly_once_v2: its counts are right, however often the broker or an instance is killed."""
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.clients.broker_process import BrokerProcess
-from tests.clients.flow import SOURCE, TARGET, TOPICS, flow
+from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import streams_command
 from tests.kafka import jars
 
 LINES = 1_500
+PAYMENTS = 800
+_WINDOW_MS = 10_000
 
 
 _QUICK = (
@@ -21,6 +26,22 @@ _QUICK = (
     "group.streams.initial.rebalance.delay.ms=0",
 )
 """So that tasks move soon."""
+
+
+_SOON_GONE: Final = (
+    "group.streams.min.session.timeout.ms=6000",
+    "group.streams.session.timeout.ms=6000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms=500",
+)
+"""So that an instance that was killed, and its last transaction, do not hold up the other one for long."""
+
+
+def counts(arrived: Iterable[Arrived]) -> dict[str, list[int]]:
+    """The values of each key: counts, each once and in its order, if nothing was lost and nothing counted twice."""
+    found = defaultdict[str, list[int]](list)
+    for _, key, value in arrived:
+        found[(key or b"").decode()].append(int(value or b"-1"))
+    return found
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST, ["streams"])])
@@ -32,11 +53,30 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     lines = [f"every word{number % 13}" for number in range(LINES)]
     expected = Counter(word for line in lines for word in line.split())
     with JavaProcess([*command, broker.bootstrap, "counting", SOURCE, TARGET, str(tmp_path), *protocol]) as words:
-        arrived = flow(broker, words, [line.encode() for line in lines], factor=2, kills=(600, 1_200, 1_800))
+        turns: Turns = dict.fromkeys((600, 1_200, 1_800), broker.kill_and_start)
+        arrived = flow(broker.bootstrap, words, [line.encode() for line in lines], factor=2, turns=turns)
         words.end()
-    counts = defaultdict[str, list[int]](list)
-    for _, key, value in arrived:
-        counts[(key or b"").decode()].append(int(value or b"-1"))
-    # Each count is told once and in its order: nothing was lost, and nothing was counted twice.
-    assert counts == {word: list(range(1, total + 1)) for word, total in expected.items()}
+    assert counts(arrived) == {word: list(range(1, total + 1)) for word, total in expected.items()}
+    broker.terminate()
+
+
+def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_instance_is_killed(
+    broker_process: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    command = streams_command("Payments", jars.NEWEST)
+    broker = broker_process(*TOPICS, *(word for setting in (*_QUICK, *_SOON_GONE) for word in ("--set", setting)))
+    now = int(time.time()) * 1_000  # records of long ago would be deleted
+    lines = [f"{kind} {number} {now + number * 100}" for number in range(PAYMENTS) for kind in ("order", "payment")]
+    expected = Counter(str(number) for number in range(PAYMENTS))
+    expected.update(f"{number % 10}@{(now + number * 100) // _WINDOW_MS * _WINDOW_MS}" for number in range(PAYMENTS))
+
+    def instance(name: str) -> JavaProcess:
+        return JavaProcess([*command, broker.bootstrap, "paying", SOURCE, TARGET, str(tmp_path / name), "streams"])
+
+    with instance("first") as first, ExitStack() as later:
+        others: list[JavaProcess] = []
+        turns: Turns = {200: lambda: others.append(later.enter_context(instance("second"))), 600: first.kill}
+        arrived = flow(broker.bootstrap, first, [line.encode() for line in lines], factor=1, turns=turns)
+        others[0].end()
+    assert counts(arrived) == {key: list(range(1, total + 1)) for key, total in expected.items()}
     broker.terminate()

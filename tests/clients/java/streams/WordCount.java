@@ -7,6 +7,7 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -41,7 +42,12 @@ public final class WordCount {
                 .toStream()
                 .mapValues(count -> count.toString())
                 .to(arguments[3], Produced.with(Serdes.String(), Serdes.String()));
-        KafkaStreams streams = new KafkaStreams(builder.build(), properties(arguments));
+        run(builder.build(), properties(arguments));
+    }
+
+    /** Runs a topology until standard input ends, and ends the program. */
+    static void run(Topology topology, Properties properties) throws IOException {
+        KafkaStreams streams = new KafkaStreams(topology, properties);
         streams.setUncaughtExceptionHandler(failure -> {
             Json.event("error", "text", failure);
             return StreamThreadExceptionResponse.REPLACE_THREAD;
@@ -56,7 +62,8 @@ public final class WordCount {
         System.exit(0);
     }
 
-    private static Properties properties(String[] arguments) {
+    /** The settings, exactly once. */
+    static Properties properties(String[] arguments) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", arguments[0]);
         properties.put("application.id", arguments[1]);
