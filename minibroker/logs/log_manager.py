@@ -478,6 +478,10 @@ class LogManager:
             )
         return self._cleaner
 
+    def first_dirty_offset(self, key: TopicPartition) -> int | None:
+        """The cleaner has compacted the log below it; None before the first cleaning."""
+        return self._checkpoints.cleaner_offsets.offsets.get(key)
+
     def _cleaned(self, partition: Partition, log: Log, before: LogShape) -> None:
         """The log has cleaned segments; retention has waited for that."""
         self.on_cleaned(partition, before)

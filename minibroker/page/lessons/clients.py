@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.page.lessons.deliveries import read_twice
 from minibroker.page.lessons.lesson import Goal
 
 if TYPE_CHECKING:
@@ -98,16 +99,14 @@ def _fetches_from(look: Look, offsets: set[int], behind: int) -> Iterator[Readin
 
 
 def _repeated(look: Look) -> str | None:
-    committed = {offset for each in look.readings("OffsetFetch") for offset in _found(each)}
-    starts: dict[int, set[str]] = {}
-    for each in _fetches_from(look, committed, 0):
-        for part in _partitions(each.request.topics):
-            if part.fetch_offset in committed:
-                starts.setdefault(part.fetch_offset, set()).add(each.exchange.client)
-    for offset, clients in sorted(starts.items()):
-        if len(clients) > 1 and any(each.log.log_end_offset > offset for each in look.logs("orders")):
-            return f"{len(clients)} consumers, one after the other, read from offset {offset} on."
-    return None
+    found = read_twice(look)
+    if found is None:
+        return None
+    first, second = found
+    return (
+        f"Responses {first.got.number} and {second.got.number} to two consumers both begin with offset "
+        f"{first.got.offset}, which nobody in {first.asked.group!r} had committed in between."
+    )
 
 
 OFFSETS: Final = (

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views import groups, logs, transactions
+from minibroker.page.follow.links import record_sets
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.views.groups import GroupView
     from minibroker.operations.views.transactions import TransactionPage
+    from minibroker.page.events import BrokerEvent
     from minibroker.page.source import Source
     from minibroker.services import Services
     from minibroker.trace.exchange import Exchange
@@ -29,13 +31,18 @@ _INTERNAL: Final = "__"
 
 
 class LogFacts(NamedTuple):
-    """A partition of the learner's: its log, its first batches, and the epoch of its leader."""
+    """A partition of the learner's: its log, its first batches, and the epoch of its leader.
+
+    Attributes:
+        first_dirty_offset: the cleaner has compacted all below it; None before the first cleaning.
+    """
 
     topic: str
     partition: int
     log: LogView
     batches: tuple[BatchView, ...]
     leader_epoch: int
+    first_dirty_offset: int | None
 
 
 class Facts(NamedTuple):
@@ -73,7 +80,7 @@ async def _log_facts(services: Services, topic: str, index: int, epoch: int) -> 
         page = await logs.batches(services, topic, index, log.log_start_offset, most=_MOST_BATCHES)
     except (NotFoundError, OperationError):  # it was deleted meanwhile
         return None
-    return LogFacts(topic, index, log, page.batches, epoch)
+    return LogFacts(topic, index, log, page.batches, epoch, services.core.logs.first_dirty_offset((topic, index)))
 
 
 class Look:
@@ -81,10 +88,12 @@ class Look:
 
     Attributes:
         facts: the state of the broker.
+        events: what has happened to its logs and leaders.
     """
 
-    def __init__(self, source: Source, facts: Facts) -> None:
+    def __init__(self, source: Source, facts: Facts, events: Sequence[BrokerEvent]) -> None:
         self.facts = facts
+        self.events = events
         self._source = source
         self._readings: list[Reading] | None = None
 
@@ -99,6 +108,15 @@ class Look:
             kept = source.between(max(source.first, source.last - MOST_REQUESTS + 1), source.last)
             self._readings = [source.rows.reading(each) for each in kept]
         return (each for each in self._readings if each.api == api)
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of a topic; None for an id that is not known."""
+        topic = self._source.rows.topics.with_id(topic_id)
+        return None if topic is None else str(topic.name)
+
+    def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
+        """The places of the records of a Produce or Fetch in their logs, in the order of its fields."""
+        return record_sets(exchange, self._source.rows.topics)
 
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
         """The logs of a topic that are not empty."""

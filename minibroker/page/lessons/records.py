@@ -101,6 +101,7 @@ def _numbered(look: Look) -> str | None:
 
 def _kept_once(look: Look) -> str | None:
     counts = Counter(sent for sent, _ in _sent(look) if sent[0] != _NO_PRODUCER)
+    duplicates = _duplicates(look)
     for (producer, epoch, sequence), count in counts.items():
         kept = [
             batch
@@ -108,9 +109,23 @@ def _kept_once(look: Look) -> str | None:
             for batch in each.batches
             if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (producer, epoch, sequence)
         ]
-        if count > 1 == len(kept):
+        if count > 1 == len(kept) and kept[0].base_offset in duplicates:
             return f"Sequence {sequence} of producer {producer} came {count} times, and is in the log once."
     return None
+
+
+def _duplicates(look: Look) -> set[int]:
+    """The base offsets in responses to batches that the log had already.
+
+    Such a response has the time of the batch, which is -1 in other ones (`UnifiedLog.append`, a duplicate).
+    """
+    return {
+        part.base_offset
+        for each in look.readings("Produce")
+        for topic in (each.response.responses if each.response is not None else ())
+        for part in topic.partition_responses
+        if part.log_append_time_ms >= 0
+    }
 
 
 def _kept_twice(look: Look) -> str | None:
@@ -201,9 +216,9 @@ TRANSACTIONS: Final = (
 
 
 def _expired(look: Look) -> str | None:
-    for each in look.logs("orders"):
-        if each.log.log_start_offset > 0:
-            return f"orders-{each.partition} begins at offset {each.log.log_start_offset} now."
+    for each in look.events:
+        if (each.kind, each.topic) == ("retention", "orders") and each.facts["after"]["start"] > 0:
+            return each.text
     return None
 
 
@@ -216,19 +231,33 @@ def _compacted(look: Look) -> str | None:
 
 
 def _tombstone(look: Look) -> str | None:
-    if _compacted(look) is None:
+    cleaned = {each.partition: each.first_dirty_offset or 0 for each in look.logs("prices")}
+    if not any(cleaned.values()):
         return None
     written: set[bytes] = set()
-    for each in look.readings("Produce"):
-        for record in (node for node in fields(each.exchange).all_nodes() if node.type == "RECORD"):
-            key, value = (record.find(name).value for name in ("key", "value"))
-            if key is not None and value is not None:
-                written.add(bytes(key))
-            elif key is not None and bytes(key) in written:
-                return (
-                    f"Request {each.exchange.number} has a tombstone: the key {bytes(key).decode(errors='replace')!r}."
-                )
+    for key, has_value, partition, offset in _priced(look):
+        if has_value:
+            written.add(key)
+        elif key in written and offset < cleaned.get(partition, 0):
+            return (
+                f"The tombstone of the key {key.decode(errors='replace')!r} is at offset {offset}, "
+                f"and the cleaner has compacted the log up to offset {cleaned[partition] - 1}."
+            )
     return None
+
+
+def _priced(look: Look) -> Iterator[tuple[bytes, bool, int, int]]:
+    """(key, whether it has a value, partition, offset) of each record with a key that has come to prices."""
+    for each in look.readings("Produce"):
+        sets = look.record_sets(each.exchange)
+        if any(one["first"] is None for one in sets):  # refused, or without a response
+            continue
+        places = [(one, offset) for one in sets for offset in range(one["first"], one["last"] + 1)]
+        records = (node for node in fields(each.exchange).all_nodes() if node.type == "RECORD")
+        for (one, offset), record in zip(places, records, strict=False):
+            key, value = (record.find(name).value for name in ("key", "value"))
+            if one["topic"] == "prices" and key is not None:
+                yield bytes(key), value is not None, one["partition"], offset
 
 
 RETENTION: Final = (

@@ -12,7 +12,7 @@ from minibroker.page.lessons.lesson import Lesson
 from minibroker.page.lessons.look import Facts, Look, facts_of
 from minibroker.page.lessons.progress import Progress
 from minibroker.page.lessons.texts import text_of
-from minibroker.page.routes import OnRecorder
+from minibroker.page.recorder import Recorder
 
 router = APIRouter(prefix="/lessons")
 
@@ -54,10 +54,11 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 
 @router.get("/{number}/reached")
-async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
+async def reached(request: Request, number: Number, on_broker: OnBroker) -> dict[str, Any]:
     """Look at the broker, and name the goals that are reached, each with a sentence on what shows it."""
     lesson = _lesson(number)
     progress = await _progress(request, on_broker)
+    recorder: Recorder = request.app.state.recorder
     if len(progress.of(lesson)) < len(lesson.goals):
 
         async def work(broker: AsyncOperations) -> Facts:
@@ -65,7 +66,7 @@ async def reached(request: Request, number: Number, on_broker: OnBroker, recorde
 
         facts = await on_broker(work)
         recorder.catch_up()
-        progress.update(lesson, Look(recorder, facts))
+        progress.update(lesson, Look(recorder, facts, recorder.events.all()))
     return {"reached": progress.of(lesson)}
 
 

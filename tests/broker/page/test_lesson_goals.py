@@ -1,0 +1,93 @@
+"""Goals that look alike on the wire: what does not reach them, and what does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from minibroker import Broker
+from minibroker.page.lessons.catalogue import LESSONS
+from tests.broker.control.http import Control
+from tests.broker.page.lesson_answers import lab_for, reached
+from tests.patience import PATIENCE_S
+
+OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (6, 7, 9))
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with lab_for(request.param) as broker:
+        yield broker
+
+
+def with_lab(lesson: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lab", [lesson], indirect=True, ids=[""])
+
+
+def write(lab: Broker, topic: str, *records: tuple[str | None, str | None], **settings: object) -> None:
+    """Write records (key, value) one by one."""
+    producer = Producer({"bootstrap.servers": lab.bootstrap_servers, **settings})
+    for key, value in records:
+        producer.produce(topic, value, key=key)
+        assert producer.flush(PATIENCE_S) == 0
+
+
+def read(lab: Broker, count: int, *, auto_commit: bool) -> list[int]:
+    """The offsets of the first records that a new consumer of the group gets."""
+    settings = {"group.id": "shop", "auto.offset.reset": "earliest", "enable.auto.commit": auto_commit}
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, "fetch.wait.max.ms": 100, **settings})
+    consumer.subscribe(["orders"])
+    messages = consumer.consume(count, PATIENCE_S)
+    assert len(messages) == count
+    consumer.close()
+    return [message.offset() or 0 for message in messages]
+
+
+@with_lab(OFFSETS)
+def test_consumers_that_commit_get_no_record_twice(lab: Broker) -> None:
+    for number in range(2):
+        write(lab, "orders", *[(None, "an order")] * 10)
+        assert read(lab, 10, auto_commit=True) == list(range(number * 10, number * 10 + 10))
+    assert set(reached(OFFSETS, lab)) == {"stored", "resumed"}
+
+
+@with_lab(OFFSETS)
+def test_consumers_that_never_commit_get_the_same_records(lab: Broker) -> None:
+    write(lab, "orders", *[(None, "an order")] * 10)
+    read(lab, 10, auto_commit=False)
+    assert reached(OFFSETS, lab) == {}
+    read(lab, 10, auto_commit=False)
+    found = reached(OFFSETS, lab)
+    assert list(found) == ["repeated"]
+    assert "begin with offset 0, which nobody in 'shop' had committed" in found["repeated"]
+
+
+@with_lab(IDEMPOTENCE)
+@pytest.mark.parametrize(("when", "is_reached"), [("before", False), ("after", True)])
+def test_a_batch_is_kept_once_when_the_broker_has_written_it_before(
+    lab: Broker, when: str, *, is_reached: bool
+) -> None:
+    Control(lab.page_url).post("/control/faults", {"api": "Produce", "disconnect": when, "times": 1}, 201)
+    write(lab, "orders", (None, "paid"), **{"enable.idempotence": True, "retry.backoff.ms": 10})
+    assert ("once" in reached(IDEMPOTENCE, lab)) == is_reached
+
+
+@with_lab(RETENTION)
+def test_records_that_an_admin_deletes_have_not_expired(lab: Broker) -> None:
+    write(lab, "orders", *[(None, "an order")] * 3)
+    admin: Any = AdminClient({"bootstrap.servers": lab.bootstrap_servers})
+    (deleted,) = admin.delete_records([TopicPartition("orders", 0, 2)]).values()
+    deleted.result(PATIENCE_S)
+    assert "expired" not in reached(RETENTION, lab)
+
+
+@with_lab(RETENTION)
+def test_a_tombstone_counts_when_the_cleaner_has_come_to_it(lab: Broker) -> None:
+    write(lab, "prices", ("tea", "3"), ("tea", "4"))
+    Control(lab.page_url).post("/control/compact", status=204)
+    write(lab, "prices", ("tea", None))
+    assert set(reached(RETENTION, lab)) == {"compacted"}
+    Control(lab.page_url).post("/control/compact", status=204)
+    assert "at offset 2" in reached(RETENTION, lab)["tombstone"]
