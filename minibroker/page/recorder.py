@@ -59,6 +59,7 @@ class Recorder:
         self._tape: Tape | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: set[int] = set()
+        self._fresh = 1  # numbers from here on are new to subscribers
         self._subscribers: set[Subscription] = set()
         self._is_over = False
         self.rows = Rows()
@@ -209,14 +210,12 @@ class Recorder:
             return
         event = self._event
         assert event is not None
-        number = exchange.number = self.last = self.last + 1
+        exchange.number = self.last = self.last + 1
         exchange.time_ms, exchange.began_ms = event.time_ms, event.at_ms
         exchange.request = frame
         self._ring.append(exchange)
         self.rows.meet(exchange)
         self._kept_bytes += len(frame) + EXCHANGE_SIZE
-        if self._subscribers:
-            self._changed.add(number)
         if self._kept_bytes > self._most_bytes or len(self._ring) > self._most_exchanges:
             self._make_room()
 
@@ -233,7 +232,7 @@ class Recorder:
         exchange.response = frame
         self._kept_bytes += len(frame)
         self.rows.forget(number)
-        if self._subscribers:
+        if number < self._fresh and self._subscribers:
             self._changed.add(number)
         if self._kept_bytes > self._most_bytes:
             self._make_room()
@@ -252,10 +251,12 @@ class Recorder:
             self.first = exchange.number + 1
 
     def _tell(self) -> None:
-        if self._changed:
+        fresh = range(self._fresh, self.last + 1)
+        if self._changed or fresh:
             for each in self._subscribers:
-                each.add(self._changed)
+                each.add(self._changed, fresh)
             self._changed = set()
+            self._fresh = fresh.stop
 
 
 class Subscription:
@@ -264,11 +265,14 @@ class Subscription:
     def __init__(self, recorder: Source) -> None:
         self._recorder = recorder
         self._numbers: set[int] = set()
+        self._fresh = range(0)
         self._event = asyncio.Event()
 
-    def add(self, numbers: set[int]) -> None:
-        """Exchanges have changed."""
+    def add(self, numbers: set[int], fresh: range = range(0)) -> None:
+        """Exchanges have changed, and others have come, which go on where the last ones ended."""
         self._numbers |= numbers
+        if fresh:
+            self._fresh = range(self._fresh.start if self._fresh else fresh.start, fresh.stop)
         self._event.set()
 
     def wake(self) -> None:
@@ -284,7 +288,10 @@ class Subscription:
             return []
         self._event.clear()
         numbers, self._numbers = self._numbers, set()
-        return sorted(number for number in numbers if number >= self._recorder.first)
+        fresh, self._fresh = self._fresh, range(0)
+        first = self._recorder.first
+        changed = sorted(number for number in numbers if number >= first and number not in fresh)
+        return [*changed, *range(max(fresh.start, first), fresh.stop)]
 
 
 def _address(end: Any) -> str:
