@@ -33,6 +33,7 @@ _PASSING: Final = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 """Errors after which the same request may succeed a moment later."""

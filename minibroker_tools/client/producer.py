@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import produce as api
@@ -13,6 +13,9 @@ from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.records.record import Headers, NewRecord
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ApiError, error_code
+
+if TYPE_CHECKING:
+    from minibroker_tools.client.producing_transactions import Transactions
 
 _LARGEST_BATCH: Final = 500_000
 _RECORD_OVERHEAD: Final = 24
@@ -56,6 +59,7 @@ class Producer:
         codec: CompressionCodec = CompressionCodec.NONE,
         retries: int = 3,
         placed: Placed | None = None,
+        transactions: "Transactions | None" = None,
     ) -> None:
         self._cluster = cluster
         self._topic = topic
@@ -64,6 +68,7 @@ class Producer:
         self._codec = codec
         self._retries = retries
         self._placed = placed
+        self._transactions = transactions
         self._leaders: dict[int, int] = {}
 
     def send(self, records: Sequence[Outgoing]) -> None:
@@ -91,8 +96,14 @@ class Producer:
 
     def _send_batch(self, partition: int, records: Sequence[Outgoing]) -> None:
         now = time.time_ns() // 1_000_000
-        data = build_batch((NewRecord(each.key, each.value, now, each.headers) for each in records), codec=self._codec)
+        new = (NewRecord(each.key, each.value, now, each.headers) for each in records)
+        if self._transactions is None:
+            data = build_batch(new, codec=self._codec)
+        else:
+            numbers = self._transactions.add(self._topic, partition, len(records))
+            data = build_batch(new, codec=self._codec, **numbers)
         request = api.ProduceRequest(
+            transactional_id=None if self._transactions is None else self._transactions.transactional_id,
             acks=self._acks,
             timeout_ms=30_000,
             topic_data=[
@@ -123,7 +134,10 @@ class Producer:
         if self._acks == 0:
             connection.send(request, connection.version_for(request))
             return 0, None, -1
-        response: api.ProduceResponse = connection.ask(request)
+        version = connection.version_for(request)
+        if self._transactions is not None:
+            version = min(version, self._transactions.last_produce)
+        response: api.ProduceResponse = connection.ask(request, version=version)
         answer = response.responses[0].partition_responses[0]
         return answer.error_code, answer.error_message, answer.base_offset
 

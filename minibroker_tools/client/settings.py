@@ -11,6 +11,7 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORTS: Final = range(1, 0x10000)
 _DEFAULTS_MS: Final = {
     "default.api.timeout.ms": 60_000,
+    "transaction.timeout.ms": 60_000,
     "max.block.ms": 60_000,
     "request.timeout.ms": 30_000,
     "socket.connection.setup.timeout.ms": 10_000,

@@ -3,12 +3,15 @@
 import os
 import random
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import Outgoing, Producer
+from minibroker_tools.client.producing_transactions import Transactions
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
@@ -19,6 +22,11 @@ _CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 _BATCH_BYTES: Final = 16384
 _REPORT_S: Final = 5.0
 _MEBIBYTE: Final = 1024 * 1024
+_DURATION_MS: Final = 3000
+_ABORTED: Final = "Cannot execute transactional method because we are in an error state"
+_ALL_ACKS: Final = (
+    "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
+)
 _PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
 
 
@@ -35,6 +43,8 @@ def options(tool: str) -> Options:
     known.value("producer-props", "command-property", help="properties of the client, KEY=VALUE ...")
     known.value("producer.config", "command-config", help="a file with properties of the client", metavar="FILE")
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
+    known.value("transactional-id", help="send in transactions of this id", metavar="ID")
+    known.value("transaction-duration-ms", help="commit after so many ms, 3000 with an id", type=int, metavar="MS")
     known.flag("print-metrics", help="accepted; this producer has no metrics")
     return known
 
@@ -54,6 +64,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if codec is None or acks not in {"all", "-1", "0", "1"}:
         key = "acks" if codec is not None else "compression.type"
         raise ToolError(f"Invalid value {properties[key]} for configuration {key}")
+    if acks in {"0", "1"} and _is_transactional(values, properties):
+        raise ToolError(_ALL_ACKS)
     payloads = _payloads(values)
     properties.setdefault("client.id", "perf-producer-client")
     failures: list[ApiError] = []
@@ -64,8 +76,10 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
     settings = Settings(servers, properties)
     with Cluster(settings, timeout=settings.milliseconds("max.block.ms")) as cluster:
-        producer = Producer(cluster, values.text("topic") or "", note, acks=acks, codec=codec)
-        total = _send_all(values, producer, payloads, failures)
+        transactions = _transactions(cluster, values, properties)
+        topic = values.text("topic") or ""
+        producer = Producer(cluster, topic, note, acks=acks, codec=codec, transactions=transactions)
+        total = _send_all(values, producer, payloads, failures, transactions)
     out(total.final())
     return 1 if failures else 0
 
@@ -81,8 +95,23 @@ def _check(values: Values) -> None:
         raise ToolError("--num-records must be at least 1")
     if values.has("record-size") and values.number("record-size", 1) < 1:
         raise ToolError("--record-size must be at least 1")
+    if values.number("transaction-duration-ms", 1) < 1:
+        raise UsageError("producer-performance: error: --transaction-duration-ms should be greater than zero.")
     if not (values.has("producer-props") or values.has("producer.config") or values.has("bootstrap-server")):
         raise UsageError("producer-performance: error: Either --producer-props or --producer.config must be specified.")
+
+
+def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
+    return any(map(values.has, ("transactional-id", "transaction-duration-ms"))) or "transactional.id" in properties
+
+
+def _transactions(cluster: Cluster, values: Values, properties: Mapping[str, str]) -> Transactions | None:
+    """The transactions that the command line or the properties ask for. ApiError."""
+    if not _is_transactional(values, properties):
+        return None
+    random_id = f"performance-producer-{uuid_text(uuid.uuid4().bytes)}"
+    name = values.text("transactional-id") or properties.get("transactional.id", random_id)
+    return Transactions(cluster, name, int(cluster.settings.milliseconds("transaction.timeout.ms") * 1000))
 
 
 def _payloads(values: Values) -> list[bytes]:
@@ -158,11 +187,21 @@ class _Figures:
         return 0
 
 
-def _send_all(values: Values, producer: Producer, payloads: Sequence[bytes], failures: Sequence[ApiError]) -> _Figures:
-    """Send the records in batches of 16 KiB, or of what the throughput allows in a tenth of a second."""
+def _send_all(
+    values: Values,
+    producer: Producer,
+    payloads: Sequence[bytes],
+    failures: Sequence[ApiError],
+    transactions: Transactions | None,
+) -> _Figures:
+    """Send the records in batches of 16 KiB, or of what the throughput allows in a tenth of a second.
+
+    ToolError for a transaction with a batch that was refused; it is aborted.
+    """
     left, throughput = values.number("num-records", 0), float(values.get("throughput"))
     chosen, sent = random.Random(0), 0  # noqa: S311 - Kafka's tool begins at 0, too
     total, window = _Figures(), _Figures()
+    duration = values.number("transaction-duration-ms", _DURATION_MS) / 1000
     while left:
         begin = time.monotonic()
         batch = _batch(values, payloads, chosen, sent, left, throughput)
@@ -175,6 +214,10 @@ def _send_all(values: Values, producer: Producer, payloads: Sequence[bytes], fai
             for figures in (total, window):
                 figures.batches.append(_Sent(int((now - begin) * 1000), taken, size))
         sent, left = sent + len(batch), left - len(batch)
+        if transactions is not None and (failures or not left or transactions.seconds >= duration):
+            transactions.end(committed=not failures)
+            if failures:
+                raise ToolError(_ABORTED)
         if now - window.start >= _REPORT_S:
             out(window.window())
             flush()

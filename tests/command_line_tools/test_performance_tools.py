@@ -4,11 +4,14 @@ import re
 import uuid
 from pathlib import Path
 
+from tests.clients.contract import eventually
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import ours
 from tests.kafka.oracle import Oracle
 
+_ONE = ("--transaction-duration-ms", "90000")
+"""All in one transaction."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -60,6 +63,29 @@ def test_values_come_from_a_file_or_count(bootstrap: str, tmp_path: Path) -> Non
         read = ours("kcat", "-m", "60", "-b", bootstrap, "-C", "-t", topic, "-e", "-q").out.split()
         assert (len(read), set(read) <= expected) == (20, True)
         assert ("Number of messages read: 2" in sent.out) == ("--payload-file" in options)
+
+
+def test_records_are_sent_in_transactions(bootstrap: str) -> None:
+    topic = topic_on(bootstrap)
+    sends = ("--topic", topic, "--num-records", "40", "--record-size", "1000", "--bootstrap-server", bootstrap)
+    name = f"{topic}-id"
+    # Four batches for so low a throughput, of which the second ends when the first transaction's time is over.
+    for rate, more in (("130", ("--transactional-id", name, "--transaction-duration-ms", "1")), ("-1", _ONE)):
+        sent = ours("kafka-producer-perf-test", *sends, "--throughput", rate, *more)
+        assert (sent.status, sent.out.startswith("40 records sent, ")) == (0, True), sent.err
+    reads = ("-b", bootstrap, "-C", "-t", topic, "-e", "-q", "-X", "isolation.level=read_committed", "-f", "%o\n")
+    offsets = [int(line) for line in ours("kcat", *reads).out.split()]
+    assert len(offsets) == 80
+    assert offsets[39] > 40  # markers of several transactions are between them
+    assert offsets[79] - offsets[40] == 39
+    describe = ("kafka-transactions", "--bootstrap-server", bootstrap, "describe", "--transactional-id", name)
+    eventually(lambda: "CompleteCommit" in ours(*describe).out)
+    large = ("--topic", topic, "--num-records", "9", "--record-size", "2000000", "--throughput", "-1")
+    failed = ours("kafka-producer-perf-test", *large, "--bootstrap-server", bootstrap, "--transactional-id", name)
+    assert (failed.status, failed.out, failed.err.count("RecordTooLargeException")) == (1, "", 1), failed.err
+    eventually(lambda: "CompleteAbort" in ours(*describe).out)
+    refused = ours("kafka-producer-perf-test", *sends, "--throughput", "-1", *_ONE, "--producer-props", "acks=1")
+    assert (refused.status, refused.err.startswith("Must set acks to all")) == (1, True)
 
 
 def test_all_topics_are_read_whose_names_match(bootstrap: str) -> None:
