@@ -44,7 +44,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     METADATA_VERSION: Feature(7, 33, 33),
     TRANSACTION_VERSION: Feature(0, 2, 2),
     ELIGIBLE_LEADER_REPLICAS_VERSION: Feature(0, 1, 1),
-    SHARE_VERSION: Feature(0, 1, 1),
+    SHARE_VERSION: Feature(0, 2, 2),
     STREAMS_VERSION: Feature(0, 1, 1),
 }
 """The features of Kafka 4.4 (`Feature`, `MetadataVersion`)."""

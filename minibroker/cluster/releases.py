@@ -41,7 +41,7 @@ _FEATURES: Final[Mapping[str, str]] = {
     TRANSACTION_VERSION: "4.0: 0-2",
     GROUP_VERSION: "4.0: 0-1",
     ELIGIBLE_LEADER_REPLICAS_VERSION: "4.0: 0-1",
-    SHARE_VERSION: "4.1: 0-1",
+    SHARE_VERSION: "4.1: 0-1, 4.4: 0-2",
     STREAMS_VERSION: "4.2: 0-1",
 }
 # fmt: on

@@ -36,6 +36,7 @@ _STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
 _STREAMS_SESSION: Final = "streams.session.timeout.ms"
 _STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
 _STREAMS_ASSIGNMENT: Final = "streams.assignment.interval.ms"
+_DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
 _LIMITED: Final = (
     _HEARTBEAT,
     _SESSION,
@@ -63,6 +64,11 @@ GROUP_KEYS = by_name((
     ConfigKey(_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
               "After how long a silence a member of the group is dropped.",
               (("group.consumer.session.timeout.ms", 1),)),
+    ConfigKey("errors.deadletterqueue.copy.record.enable", BOOLEAN, False, None, MEDIUM, HONORED,
+              "Whether keys and values of records go to the dead-letter queue of the share group, or only where they "
+              "are (KIP-1191)."),
+    ConfigKey(_DEAD_LETTER_QUEUE, STRING, "", None, MEDIUM, HONORED,
+              "The topic that is the dead-letter queue of the share group; without a name it has none (KIP-1191)."),
     ConfigKey(_SHARE_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
               "How long a share group keeps an assignment before it gets another.",
               (("group.share.assignment.interval.ms", 1),)),
@@ -181,6 +187,8 @@ class GroupConfig(ConfigValues):
         for session, heartbeat in sessions:
             if self.integer(session) <= self.integer(heartbeat):
                 raise ConfigError(f"{session} must be greater than {heartbeat}")
+        if self.text(_DEAD_LETTER_QUEUE).startswith("__"):
+            raise ConfigError(f"{_DEAD_LETTER_QUEUE}: DLQ topic name must not start with '__'")
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the override, if there is one, and the settings of the broker."""

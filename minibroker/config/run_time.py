@@ -94,6 +94,8 @@ _OF_KAFKA_4: Final = frozenset(
     {
         "config.providers",
         "cordoned.log.dirs",
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.topic.name.prefix",
         "follower.fetch.last.tiered.offset.enable",
         "group.consumer.assignment.interval.ms",
         "group.coordinator.cached.buffer.max.bytes",
@@ -104,7 +106,7 @@ _OF_KAFKA_4: Final = frozenset(
         "share.coordinator.cached.buffer.max.bytes",
     }
 )
-"""Keys that 3.9 does not have, as 4.3.1 has them."""
+"""Keys that 3.9 does not have, as 4.3.1 has them; those of dead-letter queues as 4.4.0."""
 
 ALTERABLE: Final = PER_BROKER | _THREADS | _OTHERS | _OF_KAFKA_4 | (_OF_TOPICS - {"log.message.format.version"})
 """Keys that may be altered while a broker runs; all others of Kafka's are read-only."""

@@ -58,6 +58,8 @@ TOPIC_KEYS = by_name((
     ConfigKey("delete.retention.ms", LONG, DAY_MS, NOT_NEGATIVE, MEDIUM, HONORED,
               "How long tombstones stay in the compacted log.",
               (("log.cleaner.delete.retention.ms", 1),)),
+    ConfigKey("errors.deadletterqueue.group.enable", BOOLEAN, False, None, MEDIUM, HONORED,
+              "Whether the topic may be the dead-letter queue of share groups (KIP-1191); new in Kafka 4."),
     ConfigKey("file.delete.delay.ms", LONG, MINUTE_MS, NOT_NEGATIVE, MEDIUM, HONORED,
               "How long a deleted segment's files stay on disk under another name.",
               (("log.segment.delete.delay.ms", 1),)),

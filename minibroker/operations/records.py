@@ -16,12 +16,8 @@ from minibroker.cluster.topics import Topic
 from minibroker.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
 from minibroker.services import Services
-from minibroker.support.slices import Steps
-from minibroker_protocol.records import BatchHeader, Record, TimestampType, iter_batches
-from minibroker_protocol.records.batch import Batch
-from minibroker_protocol.records.compression import bytes_in_steps
-from minibroker_protocol.records.legacy import LegacyRecordBatch
-from minibroker_protocol.records.record import read_records as decoded
+from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
+from minibroker_protocol.records.batch import records_in_steps
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn
 
@@ -246,7 +242,7 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
             if header.is_control or (aborted is not None and aborted.covers(header)):
                 continue
             codec = header.codec.name.lower()
-            for record in (yield from _unpacked(batch)):
+            for record in (yield from records_in_steps(batch)):
                 if first <= record.offset < end:
                     yield ConsumerRecord(
                         partition.topic.name,
@@ -262,16 +258,6 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
                         header.producer_id,
                     )
         yield None
-
-
-def _unpacked(batch: Batch) -> Steps[Iterator[Record]]:
-    """The records of a batch, which is unpacked in steps."""
-    if isinstance(batch, LegacyRecordBatch):
-        return (yield from batch.records_in_steps())
-    if batch.header.record_count <= 0:
-        return iter(batch)
-    data = yield from batch.records_data_in_steps()
-    return decoded((yield from bytes_in_steps(data)), batch.header)
 
 
 class _Aborted:

@@ -27,7 +27,7 @@ class InFlightRecords:
 
     Attributes:
         first_offset, last_offset: both included.
-        state: as Kafka names it: "AVAILABLE", "ACQUIRED", "ACKNOWLEDGED" or "ARCHIVED".
+        state: as Kafka names it: "AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING" or "ARCHIVED".
         delivery_count: how often they were delivered.
         member_id: the member that has acquired them; None for nobody.
     """

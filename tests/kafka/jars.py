@@ -23,7 +23,9 @@ from tests.patience import PATIENCE_S
 VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
 NEWEST = "4.3.1"
-"""The newest one whose jars are all published: it speaks no version of an API that came before Kafka 2.1."""
+"""The newest one whose groups are all served: it speaks no version of an API that came before Kafka 2.1."""
+NEWEST_SHARES = "4.4.0"
+"""The newest one whose share groups are served."""
 
 _POM = Path(__file__).with_name("pom.xml")
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")

@@ -19,7 +19,7 @@ def script(run: Script) -> Script:
     return run
 
 
-def _begin(world: ShareWorld, *members: str) -> None:
+def begin(world: ShareWorld, *members: str) -> None:
     """A group that reads two topics from their beginning, and its members."""
     world.create(t=2, u=1)
     world.configure(share_auto_offset_reset="earliest", share_record_lock_duration_ms="600000")
@@ -35,7 +35,7 @@ def _begin(world: ShareWorld, *members: str) -> None:
 
 @script
 def a_lonely_members_life(world: ShareWorld) -> None:
-    _begin(world, "a")
+    begin(world, "a")
     world.list_groups()
     world.list_groups(types=["share"])
     for place in _PLACES:
@@ -112,7 +112,7 @@ def requests_that_cannot_be_meant(world: ShareWorld) -> None:
 
 @script
 def locks_end(world: ShareWorld) -> None:
-    _begin(world, "a", "b")
+    begin(world, "a", "b")
     world.configure(share_record_lock_duration_ms="1000", share_delivery_count_limit="3")
     world.produce(("u", 0), b"1", b"2")
     world.fetch("a", ("u", 0))
@@ -127,7 +127,7 @@ def locks_end(world: ShareWorld) -> None:
 
 @script
 def records_that_a_member_never_had(world: ShareWorld) -> None:
-    _begin(world, "a", "b")
+    begin(world, "a", "b")
     place = ("u", 0)
     world.produce(place, b"1", b"2", b"3")
     world.produce(place, b"4")
@@ -146,7 +146,7 @@ def records_that_a_member_never_had(world: ShareWorld) -> None:
 
 @script
 def what_a_fetch_releases_comes_again(world: ShareWorld) -> None:
-    _begin(world, "a", "b")
+    begin(world, "a", "b")
     place = ("u", 0)
     world.produce(place, b"1", b"2", b"3", b"4")
     world.fetch("a", place)
@@ -167,7 +167,7 @@ def random_script(seed: int, steps: int = 60) -> Script:
 
     def run(world: ShareWorld) -> None:
         chance = random.Random(seed)
-        _begin(world, "a", "b")
+        begin(world, "a", "b")
         for number in range(steps):
             _STEPS[chance.choices(range(len(_STEPS)), _WEIGHTS)[0]](world, chance, number)
         for member in [*world.epochs]:

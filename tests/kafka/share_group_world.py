@@ -260,12 +260,16 @@ class ShareWorld(ConsumerWorld):
 
     def offsets(self, *places: Place, version: int = 1) -> None:
         """Note the start offsets and lags of partitions, of all if none is named."""
+        self.ask("admin", self.offsets_request(*places), version)
+
+    def offsets_request(self, *places: Place) -> DescribeShareGroupOffsetsRequest:
+        """The request for them."""
         topics = [
             DescribeShareGroupOffsetsRequestTopic(topic_name=self.topic(name), partitions=[index])
             for name, index in places
         ]
         group = DescribeShareGroupOffsetsRequestGroup(group_id=self.group_id, topics=topics or None)
-        self.ask("admin", DescribeShareGroupOffsetsRequest(groups=[group]), version)
+        return DescribeShareGroupOffsetsRequest(groups=[group])
 
     def alter(self, offsets: Mapping[Place, int]) -> None:
         """Set start offsets."""

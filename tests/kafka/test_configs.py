@@ -47,6 +47,8 @@ ONLY_HERE: Final = {
 Beside those that begin with `minibroker.` and those that are new in Kafka 4.
 """
 
+NEWER_OF_TOPICS: Final = "errors.deadletterqueue.group.enable"
+"""The key of topics that Kafka 3.9 does not have."""
 ATTEMPTS: Final = 2_000
 """Kafka's brokers hear of a change some time after it was answered; who looks at it has to look again."""
 
@@ -134,13 +136,14 @@ def without_words(row: DescribeConfigsResourceResult) -> dict[str, Any]:
 
 def described(side: Side, kind: int, name: str, *keys: str, version: int = 4) -> dict[str, dict[str, Any]]:
     """All that is said of a resource."""
-    return {key: without_words(row) for key, row in side.describe(kind, name, *keys, version=version).items()}
+    rows = side.describe(kind, name, *keys, version=version)
+    return {key: without_words(row) for key, row in rows.items() if key != NEWER_OF_TOPICS}
 
 
 def test_a_topic_is_described_as_by_kafka(both: Both, sides: tuple[Side, Side], topic: str) -> None:
     both(described, TOPIC, topic)
     ours, theirs = (side.describe(TOPIC, topic) for side in sides)
-    assert not [name for name in ours if ours[name].documentation == theirs[name].documentation]
+    assert not [name for name in theirs if ours[name].documentation == theirs[name].documentation]
 
 
 def test_every_key_of_a_broker_is_described_as_by_kafka(sides: tuple[Side, Side]) -> None:

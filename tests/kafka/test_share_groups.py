@@ -1,4 +1,4 @@
-"""Share groups, request by request: Kafka 4.3 and this broker answer alike, in written scripts and in random ones."""
+"""Share groups, request by request: Kafka 4.4 and this broker answer alike, in written scripts and in random ones."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -9,12 +9,14 @@ import pytest
 from tests.broker.socket_client import Address
 from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
+from tests.kafka.dead_letter_scripts import DEAD_LETTER_SCRIPTS
+from tests.kafka.dead_letter_world import DeadLetterWorld
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.share_group_scripts import SCRIPTS, Script, random_script
-from tests.kafka.share_group_world import ShareWorld
 from tests.samples import part
 
+_ALL: Final = {**SCRIPTS, **DEAD_LETTER_SCRIPTS}
 _RANDOM: Final = part(60, 4)
 _STATES: Final = "share.coordinator.state.topic"
 
@@ -25,6 +27,7 @@ def config() -> dict[str, str]:
         f"{_STATES}.replication.factor": "1",
         f"{_STATES}.min.isr": "1",
         f"{_STATES}.num.partitions": "1",
+        "errors.deadletterqueue.auto.create.topics.enable": "true",
         "group.share.min.heartbeat.interval.ms": "100",
         "group.share.heartbeat.interval.ms": "100",
         "group.share.assignment.interval.ms": "0",
@@ -37,22 +40,22 @@ def config() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def kafka_address(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST_SHARES))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, config)) as running:
         running.start()
         yield with_coordinators(running.bootstrap)
 
 
 def _compare(script: Script, name: str, kafka: Address, ours: Address) -> None:
-    mine, theirs = ShareWorld.transcripts_of((ours, kafka), script, f"group-{name}")
+    mine, theirs = DeadLetterWorld.transcripts_of((ours, kafka), script, f"group-{name}")
     assert mine == theirs
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", _ALL)
 def test_kafka_and_this_broker_answer_share_consumers_alike(
     name: str, kafka_address: Address, our_address: Address
 ) -> None:
-    _compare(SCRIPTS[name], name, kafka_address, our_address)
+    _compare(_ALL[name], name, kafka_address, our_address)
 
 
 @pytest.mark.parametrize("seed", range(1, 1 + _RANDOM))

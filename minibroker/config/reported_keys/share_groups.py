@@ -42,6 +42,10 @@ KEYS = (
         ),
     ),
     *of_kafka_4(
+        ConfigKey("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, None, MEDIUM, HONORED,
+                  "Whether the broker makes the dead-letter queue that a share group names (KIP-1191)."),
+        ConfigKey("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", None, MEDIUM, HONORED,
+                  "How names of dead-letter queues begin; nothing allows all names (KIP-1191)."),
         ConfigKey("group.share.assignors", LIST, ["simple"], None, MEDIUM, REPORTED,
                   "The assignor of share groups."),
         ConfigKey("group.share.max.delivery.count.limit", INT, 10, Range(5, 25), MEDIUM, REPORTED,
@@ -79,6 +83,9 @@ KEYS = (
         ConfigKey("share.fetch.purgatory.purge.interval.requests", INT, 1000, None, MEDIUM, REPORTED,
                   "How many finished ShareFetch requests Kafka keeps in memory before it forgets them."),
         *internal(
+            ConfigKey("group.share.dlq.manager.class.name", STRING,
+                      "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager", None, MEDIUM, REPORTED,
+                      "The Java class that writes to dead-letter queues."),
             ConfigKey("group.share.persister.class.name", STRING,
                       "org.apache.kafka.server.share.persister.DefaultStatePersister", None, MEDIUM, REPORTED,
                       "The Java class that keeps the state of share groups."),

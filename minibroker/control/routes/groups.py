@@ -123,7 +123,9 @@ class InFlight(About):
 
     first_offset: int
     last_offset: int = Field(description="Included.")
-    state: str = Field(description="As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED` or `ARCHIVED`.")
+    state: str = Field(
+        description="As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`."
+    )
     delivery_count: int = Field(description="How often each was delivered.")
     member_id: str | None = Field(description="The member that has acquired them.")
 

@@ -1,10 +1,12 @@
-"""Acknowledgements of a member, and how a change of batches is undone."""
+"""Acknowledgements of a member, and changes of batches, which can be undone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Piece
+from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
+from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Piece, RecordState
+from minibroker.coordinators.share_state.batches import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
 
@@ -20,10 +22,6 @@ _RUNS_AT_ONCE: Final = 500
 """Types of offsets that are acknowledged in one step: some milliseconds."""
 
 
-Undo = dict[InFlightBatch, list[Piece]]
-"""The pieces that batches had before a change."""
-
-
 class RefusedError(Exception):
     """An acknowledgement that changes nothing. `code` is the error that the member gets."""
 
@@ -32,17 +30,48 @@ class RefusedError(Exception):
         self.code = code
 
 
-def note(undo: Undo, batch: InFlightBatch) -> None:
-    """Remember the pieces of a batch, which is going to change."""
-    if batch not in undo:
-        undo[batch] = [piece.copy() for piece in batch.pieces]
+class Changes:
+    """Changes of a share-partition that count together.
+
+    Attributes:
+        states: to be written.
+        dead: records that go to the group's dead-letter queue then.
+    """
+
+    __slots__ = ("_before", "dead", "states")
+
+    def __init__(self) -> None:
+        self.states: list[StateBatch] = []
+        self.dead: list[DeadRecords] = []
+        self._before: dict[InFlightBatch, list[Piece]] = {}
+
+    def note(self, batch: InFlightBatch) -> None:
+        """Remember the pieces of a batch, which is going to change."""
+        if batch not in self._before:
+            self._before[batch] = [piece.copy() for piece in batch.pieces]
+
+    def add(self, piece: Piece, reason: str) -> None:
+        """A piece has another state; `reason` counts where that leads to the dead-letter queue."""
+        self.states.append(StateBatch(piece.first, piece.last, piece.deliveries, int(piece.state)))
+        if piece.state is RecordState.ARCHIVING:
+            self.dead.append(DeadRecords(piece.first, piece.last, piece.deliveries, reason))
+
+    def roll_back(self) -> None:
+        """Give batches the pieces that they had."""
+        for batch, pieces in self._before.items():
+            batch.pieces = pieces
+            batch.is_split = batch.is_split and len(pieces) > 1
 
 
-def roll_back(undo: Undo) -> None:
-    """Give batches the pieces that they had."""
-    for batch, pieces in undo.items():
-        batch.pieces = pieces
-        batch.is_split = batch.is_split and len(pieces) > 1
+def dead_of(pieces: Iterable[Piece], most_deliveries: int) -> list[DeadRecords]:
+    """The records of a state that were on their way to the dead-letter queue when it was written."""
+    return [
+        DeadRecords(
+            each.first, each.last, each.deliveries, EXCEEDED if each.deliveries >= most_deliveries else REJECTED
+        )
+        for each in pieces
+        if each.state is RecordState.ARCHIVING
+    ]
 
 
 def runs(acknowledged: Acknowledgement) -> Iterator[tuple[int, int, int]]:

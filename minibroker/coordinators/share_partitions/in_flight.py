@@ -22,12 +22,13 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
     @property
     def is_final(self) -> bool:
-        """Whether the record is done with."""
-        return self >= RecordState.ACKNOWLEDGED
+        """Whether the record is done with; one that is on its way to a dead-letter queue is not yet."""
+        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
 class Piece:
@@ -114,6 +115,15 @@ class InFlightBatch:
     def is_within(self, first: int, last: int) -> bool:
         """Whether all its offsets lie between two others."""
         return first <= self.first and self.last <= last
+
+    def is_throttled(self, first: int, last: int, deliveries: int) -> bool:
+        """Whether any of some offsets is available and was delivered so often."""
+        return any(
+            piece.state is RecordState.AVAILABLE
+            and piece.deliveries >= deliveries
+            and (not self.is_split or (piece.first <= last and piece.last >= first))
+            for piece in self.pieces
+        )
 
     def within(self, first: int, last: int) -> Iterator[Piece]:
         """The pieces of some of its offsets, cut so that they have no others."""

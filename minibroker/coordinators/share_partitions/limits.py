@@ -11,9 +11,11 @@ class Limits(NamedTuple):
         deliveries: how often a record is delivered at most.
         locks: how many offsets of a partition are in flight at most.
         renews: members may renew their locks (KIP-1222).
+        buries: what nobody could process goes to a dead-letter queue (KIP-1191).
     """
 
     lock_ms: int
     deliveries: int
     locks: int
     renews: bool = True
+    buries: bool = False

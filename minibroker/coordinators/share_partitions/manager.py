@@ -4,9 +4,12 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
+from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, burial_of
+from minibroker.coordinators.share_partitions.dead_records import DeadRecords
 from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
@@ -17,6 +20,8 @@ from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
+_WITH_QUEUES: Final = 2
+"""The level of share.version from which on groups have dead-letter queues."""
 _STEP: Final = 100
 """Share-partitions that are given up in one step."""
 _READ_COMMITTED: Final = "read_committed"
@@ -53,6 +58,7 @@ class SharePartitions:
         self._of_place: dict[TopicIdPartition, dict[SharePartitionKey, None]] = {}
         self._sessions: dict[int, ShareSessions] = {}
         self._limits: dict[str, Limits] = {}
+        self._features_epoch = 0
         self._waiting: dict[SharePartitionKey, dict[Callable[[], None], None]] = {}
         states.on_begun = self.forget
         core.hooks.config_changed.subscribe(lambda _: self._limits.clear())
@@ -67,6 +73,10 @@ class SharePartitions:
 
     def limits(self, group_id: str) -> Limits:
         """The limits of a group."""
+        features = self._core.features
+        if self._features_epoch != features.epoch:
+            self._features_epoch = features.epoch
+            self._limits.clear()
         known = self._limits.get(group_id)
         if known is None:
             config = self._core.configs.group(group_id)
@@ -75,6 +85,7 @@ class SharePartitions:
                 config.integer("share.delivery.count.limit"),
                 config.integer("share.partition.max.record.locks"),
                 config.boolean("share.renew.acknowledge.enable"),
+                features.level(SHARE_VERSION) >= _WITH_QUEUES and bool(config.text(NAME)),
             )
         return known
 
@@ -120,6 +131,7 @@ class SharePartitions:
         made = self._made(key, place, read, start)
         self._in_use[key] = _InUse(place.leader, made)
         self._of_place.setdefault(key[1:], {})[key] = None
+        made.resume()
         return made
 
     def _made(self, key: SharePartitionKey, place: Partition, read: ReadOutcome, start: int) -> SharePartition:
@@ -130,7 +142,12 @@ class SharePartitions:
             partial(self.limits, key.group_id),
             partial(self._write, key, read.state_epoch, place.leader_epoch),
             partial(self.changed, key),
+            partial(self._bury, key),
         )
+
+    def _bury(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
+        share_partition = self._in_use[key].share_partition
+        burial_of(self._core, key, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead)
 
     def _first_offset(self, group_id: str, place: Partition) -> Steps[int]:
         """The offset to begin at in a partition that a group has not read before. StorageError, OSError."""

@@ -10,15 +10,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.clock import Clock, Timer
-from minibroker.coordinators.share_partitions.acknowledging import (
-    Acknowledgement,
-    RefusedError,
-    Undo,
-    note,
-    roll_back,
-    runs,
-)
+from minibroker.clock import Clock
+from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, Changes, RefusedError, dead_of, runs
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
     Span,
@@ -30,19 +23,22 @@ from minibroker.coordinators.share_partitions.acquisition import (
     throttled_from,
     without,
 )
+from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
 from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, Piece, RecordState
 from minibroker.coordinators.share_partitions.limits import Limits
+from minibroker.coordinators.share_partitions.lock_timer import LockTimer
 from minibroker.coordinators.share_state.batches import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
 _FEW_DELIVERIES: Final = 2
 """Up to this limit of deliveries the last one is not made alone."""
+_REJECT: Final = 3
 _RENEW: Final = 4
 _STATES: Final = {
     0: RecordState.ARCHIVED,  # a gap: there is no such record
     1: RecordState.ACKNOWLEDGED,
     2: RecordState.AVAILABLE,
-    3: RecordState.ARCHIVED,
+    _REJECT: RecordState.ARCHIVED,
 }
 _logger = logging.getLogger(__name__)
 
@@ -64,6 +60,7 @@ class SharePartition:
         limits: those that the group has now.
         write: writes a change of the state, and returns whether that has worked.
         on_change: called when there may be more to acquire.
+        bury: has records written to the dead-letter queue, and calls `archive_dead` then.
 
     Attributes:
         start_offset: the first offset that is not done with (SPSO).
@@ -79,15 +76,16 @@ class SharePartition:
         limits: Callable[[], Limits],
         write: Callable[[Write], ErrorCode],
         on_change: Callable[[], None],
+        bury: Callable[[Sequence[DeadRecords]], None] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._limits = limits
         self._write = write
         self._on_change = on_change
+        self._bury = bury
         self._batches = Batches()
         self._looks_for_available = False
-        self._timer: Timer | None = None
-        self._timer_ms = 0.0
+        self._locks = LockTimer(clock, self._on_time)
         self.is_fenced = False
         self.start_offset = self.end_offset = start_offset
         self._load(batches)
@@ -210,10 +208,11 @@ class SharePartition:
         """Acquire what is available of batches that are in flight, then what comes after them."""
         acquired: list[Acquired] = []
         count, most = 0, wish.max_records
+        throttled = throttled_from(self._limits().deliveries)
         for batch in found:
             if count >= most:
                 break
-            is_throttled = self._is_throttled(batch, span)
+            is_throttled = batch.is_throttled(span.first, span.last, throttled)
             if is_throttled and count > 0:
                 return acquired
             if (
@@ -272,15 +271,6 @@ class SharePartition:
         batch.join()
         return joined(acquired)
 
-    def _is_throttled(self, batch: InFlightBatch, span: Span) -> bool:
-        least = throttled_from(self._limits().deliveries)
-        return any(
-            piece.state is RecordState.AVAILABLE
-            and piece.deliveries >= least
-            and (not batch.is_split or (piece.first <= span.last and piece.last >= span.first))
-            for piece in batch.pieces
-        )
-
     def _take(self, piece: Piece, member: str) -> None:
         piece.put(RecordState.ACQUIRED, member, self._deadline())
         piece.deliveries += 1
@@ -321,21 +311,20 @@ class SharePartition:
         INVALID_REQUEST for a type that there is not and for offsets past the end, INVALID_RECORD_STATE for records
         that the member does not have, and the coordinator's errors.
         """
-        undo: Undo = {}
-        changes: list[StateBatch] = []
+        changes = Changes()
         try:
             for each in acknowledgements:
-                self._acknowledge(member, each, undo, changes)
+                self._acknowledge(member, each, changes)
         except RefusedError as refused:
-            roll_back(undo)
+            changes.roll_back()
             return refused.code
-        return self._finish(changes, undo)
+        return self._finish(changes)
 
     def has_acquired(self, member: str, acknowledged: Acknowledgement) -> bool:
         """Whether a member has all of some offsets in hand, as far as they are not done with."""
         return self._batches.are_acquired(member, max(acknowledged.first, self.start_offset), acknowledged.last)
 
-    def _acknowledge(self, member: str, acknowledged: Acknowledgement, undo: Undo, changes: list[StateBatch]) -> None:
+    def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(each not in _STATES and each != _RENEW for each in acknowledged.types):
             raise RefusedError(ErrorCode.INVALID_REQUEST)
         if acknowledged.last < self.start_offset:
@@ -349,20 +338,22 @@ class SharePartition:
         if not acknowledged.first <= acknowledged.last <= batches[-1].last or batches[-1].last < acknowledged.first:
             raise RefusedError(ErrorCode.INVALID_REQUEST)
         for batch in batches:
-            note(undo, batch)
+            changes.note(batch)
         for first, last, kind in runs(acknowledged):
             begin = max(first, self.start_offset)
             for batch in self._batches.from_to(begin, last):
                 for piece in batch.within(begin, last):
                     self._change(member, piece, kind, changes)
 
-    def _change(self, member: str, piece: Piece, kind: int, changes: list[StateBatch]) -> None:
+    def _change(self, member: str, piece: Piece, kind: int, changes: Changes) -> None:
         if piece.state is not RecordState.ACQUIRED or piece.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
         if kind == _RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
             piece.deadline_ms = self._deadline()
+        elif kind == _REJECT and self._limits().buries:
+            self._leave(piece, RecordState.ARCHIVING, changes, REJECTED)
         else:
             self._leave(piece, _STATES[kind], changes)
 
@@ -371,12 +362,11 @@ class SharePartition:
         return self._release(lambda piece: piece.member == member)
 
     def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
-        undo: Undo = {}
-        changes: list[StateBatch] = []
+        changes = Changes()
         for batch in self._batches:
             if not any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
                 continue
-            note(undo, batch)
+            changes.note(batch)
             for piece in batch.within(batch.first, batch.last):
                 if piece.state is not RecordState.ACQUIRED or not is_meant(piece):
                     continue
@@ -385,34 +375,57 @@ class SharePartition:
                     batch.is_split = True
                 state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
                 self._leave(piece, state, changes)
-        return self._finish(changes, undo)
+        return self._finish(changes)
 
-    def _leave(self, piece: Piece, state: RecordState, changes: list[StateBatch]) -> None:
+    def _leave(self, piece: Piece, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
         """Let a member's piece have another state; what was delivered as often as it may be is archived."""
-        if state is RecordState.AVAILABLE and piece.deliveries >= self._limits().deliveries:
-            state = RecordState.ARCHIVED
+        limits = self._limits()
+        if state is RecordState.AVAILABLE and piece.deliveries >= limits.deliveries:
+            state = RecordState.ARCHIVING if limits.buries else RecordState.ARCHIVED
         piece.put(state)
-        changes.append(StateBatch(piece.first, piece.last, piece.deliveries, int(state)))
+        changes.add(piece, reason)
 
-    def _finish(self, changes: Sequence[StateBatch], undo: Undo) -> ErrorCode:
+    def _finish(self, changes: Changes) -> ErrorCode:
         """Write the changes, and let them count if that works."""
         self._watch_locks()
-        if not changes:
+        if not changes.states:
             return ErrorCode.NONE
-        if code := self._write(Write(self.start_offset, self.delivery_complete_count, changes)):
-            roll_back(undo)
+        if code := self._write(Write(self.start_offset, self.delivery_complete_count, changes.states)):
+            changes.roll_back()
             self._watch_locks()
             return code
-        self._settle()
+        self._settle(changes.dead)
         return ErrorCode.NONE
 
-    def _settle(self) -> None:
+    def _settle(self, dead: Sequence[DeadRecords] = ()) -> None:
         for batch in self._batches:
             if len(batch.pieces) > 1:
                 batch.join()
         self._looks_for_available = True
         self._advance()
         self._on_change()
+        if dead:
+            self._bury(dead)
+
+    # Dead-letter queue
+
+    def resume(self) -> None:
+        """Bury what was on its way to the dead-letter queue when the state was written."""
+        dead = dead_of(self.pieces, self._limits().deliveries)
+        if dead:
+            self._bury(dead)
+
+    def archive_dead(self, dead: Sequence[DeadRecords]) -> None:
+        """Be done with records that were buried, or could not be (`initiateDLQAndArchive`)."""
+        if self.is_fenced:
+            return
+        for each in dead:
+            for batch in self._batches.from_to(each.first, each.last):
+                self._archive(batch, each.first, each.last, RecordState.ARCHIVING)
+        states = [StateBatch(each.first, each.last, each.deliveries, int(RecordState.ARCHIVED)) for each in dead]
+        if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
+            _logger.warning("records are archived, and the state is not written: %s", code.name)
+        self._settle()
 
     # Time, and the log's start
 
@@ -421,19 +434,10 @@ class SharePartition:
 
     def _watch_locks(self) -> None:
         """Wake up when the first lock ends."""
-        deadline_ms = min(
-            (each.deadline_ms for each in self._batches.pieces if each.deadline_ms is not None), default=None
-        )
-        if self._timer is not None and (deadline_ms is None or deadline_ms < self._timer_ms):
-            self._timer.cancel()
-            self._timer = None
-        if deadline_ms is not None and self._timer is None and not self.is_fenced:
-            self._timer_ms = deadline_ms
-            delay_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
-            self._timer = self._clock.call_later(delay_ms, self._on_time)
+        deadlines_ms = (each.deadline_ms for each in self._batches.pieces if each.deadline_ms is not None)
+        self._locks.watch(min(deadlines_ms, default=None))
 
     def _on_time(self) -> None:
-        self._timer = None
         if not self.is_fenced:
             self._end_locks()
             self._watch_locks()
@@ -447,9 +451,10 @@ class SharePartition:
 
         if code := self._release(is_late):
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
+            changes = Changes()
             for piece in filter(is_late, self._batches.pieces):
-                self._leave(piece, RecordState.AVAILABLE, [])
-            self._settle()
+                self._leave(piece, RecordState.AVAILABLE, changes)
+            self._settle(changes.dead)
 
     def begin_at(self, log_start_offset: int) -> None:
         """Give up what the log has not any more (`updateCacheAndOffsets`)."""
@@ -465,9 +470,7 @@ class SharePartition:
     def fence(self) -> None:
         """Let nothing happen any more."""
         self.is_fenced = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._locks.close()
 
     def _advance(self) -> None:
         """Move the start behind all that is done with (`maybeUpdateCachedStateAndOffsets`)."""

@@ -8,7 +8,12 @@ from struct import Struct
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress, decompress_in_steps
+from minibroker_protocol.records.compression import (
+    MAX_DECOMPRESSED_SIZE,
+    bytes_in_steps,
+    decompress,
+    decompress_in_steps,
+)
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -112,3 +117,13 @@ def iter_batches(
         else:
             raise UnsupportedMagicError(f"magic: {magic} at byte {position}")
         position += size
+
+
+def records_in_steps(batch: Batch) -> Steps[Iterator[Record]]:
+    """The records of a batch, which is unpacked in steps. Raises as iteration does."""
+    if isinstance(batch, LegacyRecordBatch):
+        return (yield from batch.records_in_steps())
+    if batch.header.record_count <= 0:
+        return iter(batch)
+    data = yield from batch.records_data_in_steps()
+    return read_records((yield from bytes_in_steps(data)), batch.header)

@@ -18,7 +18,7 @@ def test_a_fresh_cluster_runs_what_a_fresh_kafka_4_runs(tmp_path: Path) -> None:
     features = features_of(tmp_path)
     assert {name: features.level(name) for name in FEATURES} == {name: each.fresh for name, each in FEATURES.items()}
     assert features.level("group.version") == 1
-    assert features.level("share.version") == 1
+    assert features.level("share.version") == 2
 
 
 def test_a_feature_that_is_off_is_not_finalized(tmp_path: Path) -> None:

@@ -96,10 +96,12 @@ zookeeper.ssl.cipher.suites LIST null LOW
 """
 
 
-# The same of `AbstractKafkaConfig.CONFIG_DEF` of Kafka 4.3.1, of keys that 3.9 has not.
+# The same of `AbstractKafkaConfig.CONFIG_DEF` of Kafka 4.4.0, of keys that 3.9 has not.
 NEWER_GOLDEN = """
 add.partitions.to.txn.retry.backoff.ms INT 20 HIGH
 config.providers LIST  LOW
+errors.deadletterqueue.auto.create.topics.enable BOOLEAN false MEDIUM
+errors.deadletterqueue.topic.name.prefix STRING dlq. MEDIUM
 group.share.assignors LIST simple MEDIUM
 group.streams.num.standby.replicas INT 0 MEDIUM
 sasl.oauthbearer.assertion.algorithm STRING RS256 MEDIUM
@@ -109,7 +111,7 @@ transaction.two.phase.commit.enable BOOLEAN false LOW
 """
 
 
-# The same of `LogConfig.configDefCopy`: every key of a topic.
+# The same of `LogConfig.configDefCopy`: every key of a topic. That of dead-letter queues is of Kafka 4.4.0.
 TOPIC_GOLDEN = """
 cleanup.policy LIST delete MEDIUM
 compression.gzip.level INT -1 MEDIUM
@@ -117,6 +119,7 @@ compression.lz4.level INT 9 MEDIUM
 compression.type STRING producer MEDIUM
 compression.zstd.level INT 3 MEDIUM
 delete.retention.ms LONG 86400000 MEDIUM
+errors.deadletterqueue.group.enable BOOLEAN false MEDIUM
 file.delete.delay.ms LONG 60000 MEDIUM
 flush.messages LONG 9223372036854775807 MEDIUM
 flush.ms LONG 9223372036854775807 MEDIUM

@@ -52,7 +52,7 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
         "metadata.version": (7, 33),
         "transaction.version": FEATURES["transaction.version"][:2],
         "eligible.leader.replicas.version": (0, 1),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "streams.version": (0, 1),
     }
     levels = {each.name: each.max_version_level for each in newest.finalized_features}
@@ -61,7 +61,7 @@ def test_feature_levels_are_told_from_version_3_on(harness: Harness) -> None:
         "metadata.version": 33,
         "transaction.version": FEATURES["transaction.version"].fresh,
         "eligible.leader.replicas.version": 1,
-        "share.version": 1,
+        "share.version": 2,
         "streams.version": 1,
     }
     assert first.finalized_features == newest.finalized_features

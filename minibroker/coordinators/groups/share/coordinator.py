@@ -34,6 +34,7 @@ JOINING: Final = 0
 LEAVING: Final = -1
 """The member epoch of who leaves."""
 _NEVER: Final = 0
+"""The epoch, and the time, of an assignment that nobody has made."""
 _BEFORE_MEMBERS: Final = 1
 """The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
 _logger = logging.getLogger(__name__)
@@ -227,7 +228,10 @@ class ShareGroups:
         left = topics_of_all(each for each in group.members.values() if each.member_id != member_id)
         found = known_topics(self.core.topics, left, group.topics)
         changes = records.without_member(group.group_id, member_id)
-        changes.append(records.group_epoch(group.group_id, group.epoch + 1, hash_of(found)))
+        epoch = group.epoch + 1
+        changes.append(records.group_epoch(group.group_id, epoch, hash_of(found)))
+        if group.members.keys() == {member_id}:  # nobody is left to make a target for, since Kafka 4.4
+            changes.append(records.assignment_epoch(group.group_id, epoch, _NEVER))
         code = self.store.save_changes(group, changes)
         if not code:
             group.topics = found

@@ -9,6 +9,7 @@ import pytest
 from minibroker.clock import ManualClock
 from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
 from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
+from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
@@ -17,7 +18,7 @@ from minibroker_protocol.error_codes import ErrorCode
 
 LOCK_MS = 30_000
 ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
 
 
 class World:
@@ -30,7 +31,10 @@ class World:
         self.refusal = ErrorCode.NONE
         self.changes = 0
         self.log_end = 100
-        self.of = SharePartition(self.clock, start, batches, lambda: self.limits, self.write, self.on_change)
+        self.buried: list[DeadRecords] = []
+        self.of = SharePartition(
+            self.clock, start, batches, lambda: self.limits, self.write, self.on_change, self.buried.extend
+        )
 
     def write(self, write: Write) -> ErrorCode:
         if not self.refusal:
@@ -360,3 +364,61 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             assert world.acknowledge(each.first, each.last, ACCEPT, member="z") is ErrorCode.NONE
     dead = {o for p in world.of.pieces if p.state is ARCHIVED for o in range(p.first, p.last + 1)}
     assert len(accepted | dead) >= 90
+
+
+# Dead-letter queues
+
+
+def test_a_rejected_record_is_not_done_with_before_it_is_buried() -> None:
+    world = World(buries=True)
+    world.fetch(most=10)
+    assert world.acknowledge(0, 9, *[REJECT] * 2, *[ACCEPT] * 8) == ErrorCode.NONE
+    assert world.states() == [(0, 1, ARCHIVING, 1), (2, 9, ACKNOWLEDGED, 1)]
+    assert world.written()[0] == StateBatch(0, 1, 1, ARCHIVING)
+    assert world.buried == [DeadRecords(0, 1, 1, REJECTED)]
+    assert (world.of.start_offset, world.writes[-1].delivery_complete_count) == (0, 8)
+    assert world.of.next_fetch_offset == 10
+    world.of.archive_dead(world.buried)
+    assert world.writes[-1] == Write(0, 10, [StateBatch(0, 1, 1, ARCHIVED)])
+    assert world.of.start_offset == 10
+    assert world.states() == []
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE])
+def test_the_last_delivery_ends_in_the_queue(refusal: ErrorCode) -> None:
+    world = World(buries=True, deliveries=2)
+    world.fetch(most=10)
+    world.acknowledge(0, 9, RELEASE)
+    world.fetch(most=10)
+    assert world.buried == []
+    world.refusal = refusal
+    world.clock.advance(LOCK_MS)
+    assert world.buried == [DeadRecords(0, 9, 2, EXCEEDED)]
+    world.of.archive_dead(world.buried)
+    assert world.of.start_offset == 10
+
+
+def test_nothing_is_buried_when_the_state_cannot_be_written() -> None:
+    world = World(buries=True)
+    world.fetch(most=10)
+    world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.acknowledge(0, 9, REJECT) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (world.buried, world.states()) == ([], [(0, 9, ACQUIRED, 1)])
+
+
+def test_what_was_on_its_way_is_buried_after_a_start() -> None:
+    world = World(0, [StateBatch(0, 4, 5, ARCHIVING), StateBatch(5, 9, 1, ARCHIVING)], buries=True)
+    assert world.buried == []
+    world.of.resume()
+    assert world.buried == [DeadRecords(0, 4, 5, EXCEEDED), DeadRecords(5, 9, 1, REJECTED)]
+    world.of.archive_dead(world.buried)
+    assert world.of.start_offset == 10
+
+
+def test_a_leader_that_is_none_any_more_archives_nothing() -> None:
+    world = World(buries=True)
+    world.fetch(most=10)
+    world.acknowledge(0, 9, REJECT)
+    world.of.fence()
+    world.of.archive_dead(world.buried)
+    assert world.states() == [(0, 9, ARCHIVING, 1)]

@@ -1,0 +1,282 @@
+"""Dead-letter queues: records that nobody could process go to a topic that their share group names (KIP-1191).
+
+Kafka's `ShareGroupDLQStateManager` decides. If a queue cannot be written, that is logged, and the records are archived
+all the same.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.topics import Topic
+from minibroker.coordinators.share_partitions.dead_records import DeadRecords
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED
+from minibroker.support.slices import Steps, Work
+from minibroker.topic_admin import TopicError, creation, plan_topic
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecompressedSizeError, EncodeError
+from minibroker_protocol.records import (
+    Batch,
+    CompressionCodec,
+    NewRecord,
+    Record,
+    RecordBatch,
+    build_batch,
+    iter_batches,
+)
+from minibroker_protocol.records.batch import records_in_steps
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records.log_validator import prepare
+from minibroker_protocol.records.record import encode_record
+from minibroker_protocol.uuids import uuid_text
+
+NAME: Final = "errors.deadletterqueue.topic.name"
+COPIES: Final = "errors.deadletterqueue.copy.record.enable"
+ACCEPTS: Final = "errors.deadletterqueue.group.enable"
+AUTO_CREATES: Final = "errors.deadletterqueue.auto.create.topics.enable"
+PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+RESERVED: Final = "__"
+"""No queue's name begins like that of an internal topic."""
+_CONFIGS: Final = {ACCEPTS: "true", "message.timestamp.type": "CreateTime"}
+"""Of a queue that the broker makes."""
+_HEADER: Final = "__dlq.errors."
+_ATTEMPTS: Final = 5
+_FIRST_BACKOFF_MS: Final = 1000
+_READ_BYTES: Final = 1 << 20
+_AT_ONCE: Final = 500
+"""Records that are made in one step."""
+_logger = logging.getLogger(__name__)
+
+
+class _RefusedError(Exception):
+    """Nothing can be written; the message says why."""
+
+
+class _NotYetError(Exception):
+    """Nothing can be written now; it may be possible soon."""
+
+
+_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, TopicError, EncodeError, *MAPPED)
+
+
+class Burial:
+    """Some records of a share-partition on their way to its group's queue.
+
+    Args:
+        dead: in the order of their offsets.
+        is_needed: whether the share-partition is still in use; another leader begins again.
+        done: is called when the records are written, or cannot be.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        key: SharePartitionKey,
+        dead: Sequence[DeadRecords],
+        is_needed: Callable[[], bool],
+        done: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._key = key
+        self._rows = [(offset, each) for each in dead for offset in range(each.first, each.last + 1)]
+        self._written = 0
+        self._attempts = 0
+        self._is_needed = is_needed
+        self._done = done
+
+    def begin(self) -> None:
+        """Write as much as is possible at once; the rest goes on by itself."""
+        if not self._is_needed():
+            return
+        try:
+            begun = self._core.slices.begin(self._writing())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the records must not be in flight for ever
+            self._failed(error)
+            return
+        if isinstance(begun, Work):
+            begun.then(self._ended, self._failed)
+        else:
+            self._ended(begun)
+
+    def _ended(self, backoff_ms: int | None) -> None:
+        if backoff_ms is None:
+            self._done()
+        else:
+            self._core.clock.call_later(backoff_ms, self.begin)
+
+    def _failed(self, error: Exception) -> None:
+        _logger.error("The dead-letter queue of group %s cannot be written to", self._key.group_id, exc_info=error)
+        self._done()
+
+    def _writing(self) -> Steps[int | None]:
+        """Write; the milliseconds to wait before the next attempt, or None if there is to be none."""
+        try:
+            topic = yield from self._queue()
+            while self._written < len(self._rows):
+                records = yield from self._records(topic)
+                self._append(topic, records)
+                self._written += len(records)
+                self._attempts = 0
+        except _NotYetError as error:
+            self._attempts += 1
+            if self._attempts < _ATTEMPTS:
+                return _FIRST_BACKOFF_MS << (self._attempts - 1)
+            self._warn(error)
+        except _REFUSALS as error:
+            self._warn(error)
+        return None
+
+    def _warn(self, error: Exception) -> None:
+        group_id, left = self._key.group_id, len(self._rows) - self._written
+        _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
+
+    def _queue(self) -> Steps[Topic]:
+        """The topic, made if need be (`ProduceRequestHandler.validateDlqTopic`)."""
+        config = self._core.config
+        name = self._core.configs.group(self._key.group_id).text(NAME)
+        if not name:
+            raise _RefusedError("the group has none")
+        if name.startswith(RESERVED):
+            raise _RefusedError(f"{NAME}: {name} begins with {RESERVED}")
+        topic = self._core.topics.get(name)
+        if topic is not None and not topic.config.boolean(ACCEPTS):
+            raise _RefusedError(f"{ACCEPTS} is not true for topic {name}")
+        if topic is None and not config.boolean(AUTO_CREATES):
+            raise _RefusedError(f"there is no topic {name}, and {AUTO_CREATES} is false")
+        prefix = config.text(PREFIX)
+        if not name.startswith(prefix):
+            raise _RefusedError(f"{name} does not begin with {prefix}, the {PREFIX}")
+        return topic or (yield from self._new(name))
+
+    def _new(self, name: str) -> Steps[Topic]:
+        try:
+            (topic,) = yield from creation(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])
+        except TopicError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody else is making it
+                raise _NotYetError(str(error)) from error
+            raise
+        return topic
+
+    def _append(self, topic: Topic, records: Sequence[NewRecord]) -> None:
+        """Write a batch, as a producer with acks=all would."""
+        place = topic.partitions[self._key.partition % len(topic.partitions)]
+        name = f"{topic.name}-{place.index}"
+        if place.leader is None:
+            raise _NotYetError(f"nobody leads {name}")
+        if place.is_under_min_isr:
+            raise _RefusedError(f"too few replicas of {name} are in sync")
+        log, now_ms = place.log, self._core.clock.now_ms()
+        batch = memoryview(build_batch(records))
+        made = prepare(batch, topic.append_policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=name)
+        if len(made.data) > topic.max_message_bytes:
+            raise _RefusedError(f"a batch of {len(made.data)} bytes exceeds max.message.bytes of {topic.name}")
+        log.append(memoryview(made.data), made.header, place.leader_epoch, now_ms)
+        log.commit()
+
+    # Records
+
+    def _records(self, topic: Topic) -> Steps[list[NewRecord]]:
+        """The next records to write, as many as make a batch; each offset has one, also where the log has none."""
+        rows = self._rows[self._written :]
+        limit, now_ms = topic.max_message_bytes, self._core.clock.now_ms()
+        copies = _Copies(limit)
+        source = self._core.topics.with_id(self._key.topic_id)
+        place = None if source is None else source.partition(self._key.partition)
+        if place is not None and self._core.configs.group(self._key.group_id).boolean(COPIES):
+            yield from copies.read(place, rows[0][0], rows[-1][0])
+        about = (
+            (f"{_HEADER}topic", (uuid_text(self._key.topic_id) if source is None else source.name).encode()),
+            (f"{_HEADER}partition", str(self._key.partition).encode()),
+        )
+        group = f"{_HEADER}group", self._key.group_id.encode()
+        records: list[NewRecord] = []
+        size = RECORD_BATCH_OVERHEAD
+        for offset, dead in rows:
+            if copies.end is not None and offset >= copies.end and records:
+                break
+            headers = (
+                *about,
+                (f"{_HEADER}offset", str(offset).encode()),
+                group,
+                (f"{_HEADER}delivery.count", str(dead.deliveries).encode()),
+                (f"{_HEADER}message", dead.reason.encode()),
+            )
+            original = copies.found.get(offset)
+            key, value = (None, None) if original is None else (original.key, original.value)
+            record = NewRecord(key, value, now_ms, headers)
+            size += len(encode_record(len(records), 0, record))
+            if size > limit and records:
+                break
+            records.append(record)
+            if not len(records) % _AT_ONCE:
+                yield
+        return records
+
+
+class _Copies:
+    """Records of the log, to be copied; together they are no larger than one batch of the queue may be.
+
+    Attributes:
+        found: by their offsets. What is too large for the queue is not there.
+        end: the first offset that has no place among them; None if all have been looked at.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.found: dict[int, Record] = {}
+        self.end: int | None = None
+        self._limit = limit
+
+    def read(self, place: Partition, first: int, last: int) -> Steps[None]:
+        """Read the records between two offsets, both included."""
+        try:
+            yield from self._read(place, first, last)
+        except MAPPED as error:
+            _logger.warning("%s-%d cannot be read: %s", place.topic.name, place.index, error)
+
+    def _read(self, place: Partition, first: int, last: int) -> Steps[None]:
+        log = place.log
+        offset, size = max(first, log.log_start_offset), 0
+        while offset <= last:
+            data = log.read(offset, _READ_BYTES, end_offset=log.high_watermark).read()
+            if not data:
+                return
+            for each in iter_batches(data, max_decompressed_size=self._limit):
+                offset = each.header.last_offset + 1
+                # What is not compressed is as large as it is in any case.
+                batch = RecordBatch(each.buffer) if _is_plain(each) else each
+                try:
+                    records = yield from records_in_steps(batch)
+                except DecompressedSizeError:
+                    continue
+                for record in records:
+                    if record.offset > last:
+                        return
+                    grown = len(record.key or b"") + len(record.value or b"")
+                    if record.offset < first or grown > self._limit:
+                        continue
+                    if size + grown > self._limit:
+                        self.end = record.offset
+                        return
+                    self.found[record.offset] = record
+                    size += grown
+            yield
+
+
+def _is_plain(batch: Batch) -> bool:
+    return isinstance(batch, RecordBatch) and batch.header.codec is CompressionCodec.NONE
+
+
+def burial_of(
+    core: Core,
+    key: SharePartitionKey,
+    is_needed: Callable[[], bool],
+    done: Callable[[Sequence[DeadRecords]], None],
+    dead: Sequence[DeadRecords],
+) -> None:
+    """Bury records after what goes on now; an acknowledgement need not wait for that."""
+    in_order = sorted(dead)
+    core.call_soon(Burial(core, key, in_order, is_needed, partial(done, in_order)).begin)

@@ -1,0 +1,217 @@
+"""Dead-letter queues: what nobody could process is in a topic of the group's choice (KIP-1191)."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from minibroker.config.resources import ConfigResourceType
+from minibroker.coordinators.share_partitions.in_flight import RecordState
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.topic_admin import create_topics, plan_topic
+from minibroker_protocol.records import NewRecord, Record, RecordBatch, build_batch, iter_batches
+from minibroker_protocol.records.header import CompressionCodec
+from tests.broker.coordinators.share_partitions.members import REJECT, RELEASE, ShareMember, acquired, begin
+from tests.broker.harness import Harness, batch
+from tests.broker.logs.world import pass_time, topic_of
+
+Make = Callable[[dict[str, str]], Harness]
+T0 = ("t", 0)
+QUEUE = "dlq.q"
+AUTO_CREATES = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
+
+
+def configure(harness: Harness, **configs: str) -> None:
+    texts = {name.replace("_", "."): value for name, value in configs.items()}
+    harness.core.configs.put(ConfigResourceType.GROUP, "g", texts)
+
+
+def make_queue(harness: Harness, name: str = QUEUE, partitions: int = 1, **configs: str) -> None:
+    texts = {"errors.deadletterqueue.group.enable": "true"} | {key.replace("_", "."): configs[key] for key in configs}
+    create_topics(harness.core, [plan_topic(harness.core, name, partitions, configs=texts)])
+
+
+def queued(harness: Harness, name: str = QUEUE, index: int = 0) -> list[list[Record]]:
+    """The batches of a queue."""
+    topic = harness.core.topics.get(name)
+    if topic is None:
+        return []
+    log = topic.partitions[index].log
+    return [list(each) for each in iter_batches(log.read(0, 1 << 20).read())]
+
+
+def header(record: Record, name: str) -> bytes | None:
+    return dict(record.headers)[f"__dlq.errors.{name}"]
+
+
+def states(harness: Harness, index: int = 0) -> list[RecordState]:
+    key = SharePartitionKey("g", topic_of(harness).id, index)
+    found = harness.services.share_partitions.find(key)
+    assert found is not None
+    return [each.state for each in found.pieces]
+
+
+def reject(harness: Harness) -> None:
+    """Have a member reject a record."""
+    begin(harness)
+    harness.produce(batch(b"a"))
+    member = ShareMember(harness)
+    assert acquired(member.one(T0)) == [(0, 0, 1)]
+    assert member.acknowledged([(0, 0, REJECT)]) == 0
+
+
+def test_a_rejected_record_is_in_the_queue_with_what_is_known_of_it(configured: Make) -> None:
+    harness = configured(AUTO_CREATES)
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    reject(harness)
+    ((record,),) = queued(harness)
+    assert (record.key, record.value, record.timestamp) == (None, None, harness.core.clock.now_ms())
+    assert record.headers == (
+        ("__dlq.errors.topic", b"t"),
+        ("__dlq.errors.partition", b"0"),
+        ("__dlq.errors.offset", b"0"),
+        ("__dlq.errors.group", b"g"),
+        ("__dlq.errors.delivery.count", b"1"),
+        ("__dlq.errors.message", b"Offset rejected by client."),
+    )
+    queue = topic_of(harness, QUEUE)
+    assert queue.config.boolean("errors.deadletterqueue.group.enable")
+    assert states(harness) == []
+
+
+def test_a_record_that_came_too_often_is_in_the_queue(harness: Harness) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, share_delivery_count_limit="2")
+    make_queue(harness)
+    begin(harness)
+    harness.produce(batch(b"a"))
+    member = ShareMember(harness)
+    for partitions in ([T0], []):
+        member.one(*partitions)
+        assert member.acknowledged([(0, 0, RELEASE)]) == 0
+    ((record,),) = queued(harness)
+    assert header(record, "delivery.count") == b"2"
+    assert header(record, "message") == b"Offset delivery count exceeded the threshold."
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
+def test_keys_and_values_are_copied_on_demand_and_their_headers_not(harness: Harness, codec: CompressionCodec) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
+    make_queue(harness)
+    begin(harness)
+    records = [NewRecord(b"k", b"v", 5, (("h", b"1"),)), NewRecord(None, None, 6)]
+    harness.produce(bytes(build_batch(records, codec=codec)))
+    member = ShareMember(harness)
+    member.one(T0)
+    assert member.acknowledged([(0, 1, REJECT)]) == 0
+    ((first, second),) = queued(harness)
+    assert [(each.key, each.value) for each in (first, second)] == [(b"k", b"v"), (None, None)]
+    assert "h" not in dict(first.headers)
+    assert (header(first, "offset"), header(second, "offset")) == (b"0", b"1")
+
+
+@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
+def test_batches_of_the_queue_are_no_larger_than_it_allows(harness: Harness, codec: CompressionCodec) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE, errors_deadletterqueue_copy_record_enable="true")
+    make_queue(harness, max_message_bytes="1000")
+    begin(harness)
+    values = [b"a" * 400, b"b" * 400, b"c" * 400]
+    for value in values:
+        harness.produce(bytes(build_batch([NewRecord(None, value, 5)], codec=codec)))
+    harness.produce(bytes(build_batch([NewRecord(None, b"too large" * 200, 5)], codec=codec)))
+    member = ShareMember(harness)
+    member.one(T0)
+    assert member.acknowledged([(0, 3, REJECT)]) == 0
+    found = queued(harness)
+    assert [each.value for some in found for each in some] == [*values, None]
+    assert [header(each, "offset") for some in found for each in some] == [b"0", b"1", b"2", b"3"]
+    log = topic_of(harness, QUEUE).partitions[0].log
+    sizes = [
+        each.header.size_in_bytes for each in iter_batches(log.read(0, 1 << 20).read()) if isinstance(each, RecordBatch)
+    ]
+    assert max(sizes) <= 1000
+
+
+def test_a_partition_goes_to_the_queues_partition_of_its_number(harness: Harness) -> None:
+    harness.create("u", 3)
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    make_queue(harness, partitions=2)
+    begin(harness, "u")
+    harness.produce(batch(b"a"), topic="u", partition=1)
+    harness.produce(batch(b"a"), topic="u", partition=2)
+    member = ShareMember(harness)
+    for index in (1, 2):
+        member.fetch(("u", index))
+        assert member.acknowledged([(0, 0, REJECT)], topic="u", index=index) == 0
+    assert [header(queued(harness, index=index)[0][0], "partition") for index in (0, 1)] == [b"2", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "enable", "words"),
+    [
+        ("dlq.none", None, "there is no topic dlq.none"),
+        ("dlq.closed", "false", "errors.deadletterqueue.group.enable is not true for topic dlq.closed"),
+        ("other", "true", "other does not begin with dlq."),
+    ],
+)
+def test_a_queue_that_may_not_be_one_gets_nothing_and_the_records_are_archived(
+    harness: Harness, caplog: pytest.LogCaptureFixture, name: str, enable: str | None, words: str
+) -> None:
+    if enable is not None:
+        make_queue(harness, name, errors_deadletterqueue_group_enable=enable)
+    configure(harness, errors_deadletterqueue_topic_name=name)
+    with caplog.at_level(logging.WARNING):
+        reject(harness)
+    assert words in caplog.text
+    assert queued(harness, name) == []
+    assert states(harness) == []
+
+
+def test_a_cluster_of_the_first_level_has_no_queues(configured: Make) -> None:
+    harness = configured(AUTO_CREATES)
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    harness.core.features.finalize({"share.version": 1})
+    reject(harness)
+    assert harness.core.topics.get(QUEUE) is None
+
+
+def test_without_a_leader_the_queue_is_tried_again_for_some_time(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    make_queue(harness)
+    place = topic_of(harness, QUEUE).partitions[0]
+    leader, place.leader = place.leader, None
+    reject(harness)
+    assert states(harness) == [RecordState.ARCHIVING]
+    pass_time(harness, 1000)
+    assert states(harness) == [RecordState.ARCHIVING]
+    place.leader = leader
+    pass_time(harness, 2000)
+    assert states(harness) == []
+    assert len(queued(harness)) == 1
+    place.leader = None
+    harness.produce(batch(b"b"))
+    member = ShareMember(harness, "n")
+    member.one(T0)
+    with caplog.at_level(logging.WARNING):
+        assert member.acknowledged([(1, 1, REJECT)]) == 0
+        pass_time(harness, 14_000)
+        assert states(harness) == [RecordState.ARCHIVING]
+        pass_time(harness, 1000)
+    assert "nobody leads dlq.q-0" in caplog.text
+    assert states(harness) == []
+
+
+def test_what_a_lost_leader_left_is_buried_by_the_next_one(harness: Harness) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    make_queue(harness)
+    place = topic_of(harness, QUEUE).partitions[0]
+    leader, place.leader = place.leader, None
+    reject(harness)
+    harness.services.share_partitions.forget(SharePartitionKey("g", topic_of(harness).id, 0))
+    place.leader = leader
+    pass_time(harness, 1000)
+    assert queued(harness) == []
+    ShareMember(harness, "n").fetch(T0)
+    assert [header(each, "message") for each in queued(harness)[0]] == [b"Offset rejected by client."]
+    assert states(harness) == []
