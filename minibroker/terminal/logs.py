@@ -148,7 +148,13 @@ class LogView(View):
 
 def _batch_cells(each: dict[str, Any]) -> list[str]:
     producer = f"{each['producer_id']} epoch {each['producer_epoch']}" if each["producer_id"] >= 0 else ""
-    kind = "end of transaction" if each["is_control"] else "transactional" if each["is_transactional"] else ""
+    kind = (
+        f"end of transaction: {each['control_type'].lower()}"
+        if each["is_control"]
+        else "transactional"
+        if each["is_transactional"]
+        else ""
+    )
     return [
         f"{each['base_offset']:,} to {each['last_offset']:,}",
         str(each["segment"]),

@@ -163,7 +163,7 @@ class RequestView(View):
         data = await self.client.get(f"/requests/{self._number}")
         version = f" v{data['version']}" if data["version"] >= 0 else ""
         self.query_one(".title", Static).update(f"{data['api']}{version}, request {data['number']}")
-        took = duration(data["duration_ms"]) or "no response yet"
+        took = duration(data["duration_ms"]) or ("no response yet" if data["state"] == "waiting" else "no response")
         client = f"{data['client_id'] or 'no client id'} {data['client']}"
         facts = [f"{data['outcome']}   {data['about']}", f"from {client} to {data['broker']}, {took}"]
         facts += [f"the client sees {ours} for {theirs}" for theirs, ours in data["replaced"].items()]

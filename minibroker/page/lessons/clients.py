@@ -118,14 +118,15 @@ OFFSETS: Final = (
     ),
     Goal(
         "resumed",
-        "Start another consumer of the group, which goes on behind them.",
+        "Start another consumer of the group, which goes on after them.",
         "Close the first consumer. The second one asks for the committed offset with OffsetFetch.",
         _resumed,
     ),
     Goal(
         "repeated",
         "Read records, end without a commit, and start again: the same records come a second time.",
-        "Close a consumer that has read but not committed, and start a third one.",
+        "Set `enable.auto.commit` to false, since most consumers commit when they close. "
+        "Read, close the consumer, and start another one.",
         _repeated,
     ),
 )

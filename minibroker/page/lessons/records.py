@@ -144,7 +144,7 @@ def _kept_twice(look: Look) -> str | None:
 IDEMPOTENCE: Final = (
     Goal(
         "numbered",
-        "Write to `orders` with an idempotent producer.",
+        "Write to `orders` with an idempotent producer (`enable.idempotence`, which is off by default in librdkafka).",
         "Set `enable.idempotence` to true.",
         _numbered,
     ),
@@ -164,10 +164,10 @@ IDEMPOTENCE: Final = (
 
 
 def _committed(look: Look) -> str | None:
-    markers = sum(batch.is_control for each in look.logs("orders") for batch in each.batches)
+    markers = sum(batch.control_type == "COMMIT" for each in look.logs("orders") for batch in each.batches)
     for each in look.readings("EndTxn"):
         if each.request.committed and each.response is not None and not each.errors and markers:
-            return f"{each.request.transactional_id!r} has committed; the log has {counted(markers, 'marker')}."
+            return f"{each.request.transactional_id!r} has committed; the log has {counted(markers, 'commit marker')}."
     return None
 
 
@@ -202,8 +202,9 @@ TRANSACTIONS: Final = (
     ),
     Goal(
         "skipped",
-        "Abort a transaction, and read `orders` with a consumer that does not see its records.",
-        "Set `isolation.level` to `read_committed` in the consumer.",
+        "Write and flush in a transaction, abort it, and read `orders` with a consumer that does not see its records.",
+        "Set `isolation.level` to `read_committed` in the consumer. Call flush before you abort, or the client drops "
+        "the records that it has not sent yet.",
         _skipped,
     ),
     Goal(
@@ -264,7 +265,7 @@ RETENTION: Final = (
     Goal(
         "expired",
         "Have the broker delete old segments of `orders`.",
-        "Create it with `retention.ms=60000`, write, and turn the clock forward: see the text.",
+        "Write to `orders`, and turn the clock forward: see the text. The lab has made it with `retention.ms=60000`.",
         _expired,
     ),
     Goal(

@@ -72,7 +72,7 @@ export function LogView({ topic, index, query }) {
             <span class="muted">offsets ${number(page[0].base_offset)} to ${number(page.at(-1).last_offset)}</span>
           </nav>
           <${BatchTable} batches=${page} chosen=${chosen} onChoose=${setChosen} />`
-        : html`<p class="muted">${log.log_end_offset === log.log_start_offset ? "The log has no record yet." : "Loading …"}</p>`}
+        : html`<p class="muted">${log.log_end_offset === log.log_start_offset ? "The log has no records." : "Loading …"}</p>`}
     </section>
     ${chosen && html`<${Batch} key=${`${chosen.segment}-${chosen.position}`} path=${path} batch=${chosen} place=${{ topic, partition: index, offset: asked }} at=${query.get("at")} inside=${query.get("inside")} onClose=${() => setChosen(null)} />`}
     <${Producers} path=${path} log=${log} />
@@ -116,7 +116,7 @@ function BatchTable({ batches, chosen, onChoose }) {
       <td class="num">${number(each.position)}</td><td class="num">${number(each.size)}</td><td class="num">${each.records === null ? "" : number(each.records)}</td>
       <td>v${each.magic}</td><td>${each.codec}</td>
       <td>${each.producer_id < 0 ? "" : `${each.producer_id}, epoch ${each.producer_epoch}${each.base_sequence < 0 ? "" : `, sequence ${each.base_sequence}`}`}</td>
-      <td>${each.is_control ? "end of transaction" : each.is_transactional ? "transactional" : ""}</td><td>${each.is_indexed ? "has an entry" : ""}</td>
+      <td>${each.is_control ? `end of transaction: ${each.control_type.toLowerCase()}` : each.is_transactional ? "transactional" : ""}</td><td>${each.is_indexed ? "has an entry" : ""}</td>
     </tr>`)}</tbody>
   </table></div>`;
 }

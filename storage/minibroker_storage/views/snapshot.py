@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
 
-from minibroker_protocol.records import BatchHeader
+from minibroker_protocol.records import BatchHeader, RecordBatch
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_V2, MIN_MESSAGE_LENGTH
-from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name
+from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name, control_type
 from minibroker_protocol.steps import Steps
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.index_file import IndexFile
@@ -98,6 +98,7 @@ class BatchView:
         segment: the base offset of its segment; `position` is in that one's file.
         base_offset: of a compressed message of v0 or v1, that of the last one in it.
         records: None where only the compressed bytes have the number.
+        control_type: "COMMIT" or "ABORT" of a transaction's marker, or another name; None for a batch of records.
         is_indexed: the offset index has an entry for it.
     """
 
@@ -118,6 +119,7 @@ class BatchView:
     last_sequence: int
     is_transactional: bool
     is_control: bool
+    control_type: str | None
     records: int | None
     is_indexed: bool
 
@@ -326,6 +328,7 @@ def first_slot(index: IndexFile, reaches: Callable[[int], bool]) -> int:
 
 def batch_view(segment: LogSegment, position: int, header: BatchHeader, indexed: _Indexed) -> BatchView:
     """The view of a batch by its header."""
+    is_control = header.magic == MAGIC_V2 and header.is_control
     return BatchView(
         segment=segment.base_offset,
         position=position,
@@ -343,10 +346,16 @@ def batch_view(segment: LogSegment, position: int, header: BatchHeader, indexed:
         base_sequence=header.base_sequence,
         last_sequence=header.last_sequence,
         is_transactional=header.magic == MAGIC_V2 and header.is_transactional,
-        is_control=header.magic == MAGIC_V2 and header.is_control,
+        is_control=is_control,
+        control_type=_control_type(segment, position) if is_control else None,
         records=header.record_count if header.record_count >= 0 else None,
         is_indexed=indexed.has(position),
     )
+
+
+def _control_type(segment: LogSegment, position: int) -> str:
+    record = next(iter(RecordBatch(segment.batch_at(position))), None)
+    return control_type(None if record is None else record.key)[0]
 
 
 def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES) -> bytes | None:
