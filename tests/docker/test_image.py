@@ -16,6 +16,8 @@ from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
+LARGEST = 70_000_000
+"""The bytes of the image, compressed."""
 UNCHECKED_HASH = 0b01
 """The flags of a compiled module that is used without a look at its source (PEP 552)."""
 
@@ -148,6 +150,10 @@ def test_the_dockerfile_is_what_hadolint_wants() -> None:
         [str(hadolint), str(DOCKER / "Dockerfile")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (linted.returncode, linted.stdout) == (0, "")
+
+
+def test_the_image_is_as_small_as_it_promises(image: Image) -> None:
+    assert (image.rootfs.parent / "minibroker.tar").stat().st_size < LARGEST
 
 
 def test_no_module_of_the_image_is_compiled_again_at_a_start(image: Image) -> None:
