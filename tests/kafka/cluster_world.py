@@ -42,6 +42,8 @@ _INVALID_REQUEST: Final = re.compile(f"{re.escape(ErrorCode.INVALID_REQUEST.mean
 """The sentence of the error itself, ours and Kafka's."""
 _UNEXPECTED: Final = re.compile(r"Unexpected (broker id, e|node id. E)xpected \d+, but received -?\d+")
 """Of a broker with loggers Kafka says twice what it has expected."""
+_NEWER_OF_TOPICS: Final = "errors.deadletterqueue.group.enable"
+"""The key of topics that Kafka 3.9 does not have."""
 _ORDERED: Final = {"replicas", "replica_nodes", "broker_ids"}
 """Lists whose first item is the preferred leader; nobody promises an order of others."""
 _ZERO_ID: Final = bytes(16)
@@ -194,7 +196,11 @@ class ClusterWorld:
             dropped = {*_NOT_COMPARED, *_OF_THE_QUORUM.get(type(value), ())}
             return {each: self._field(each, content) for each, content in fields.items() if each not in dropped}
         if isinstance(value, list | tuple):
-            items = [self._plain(each, name) for each in cast("Iterable[Any]", value)]
+            items = [
+                self._plain(each, name)
+                for each in cast("Iterable[Any]", value)
+                if getattr(each, "name", None) != _NEWER_OF_TOPICS
+            ]
             return items if name in _ORDERED else sorted(items, key=repr)
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(cast("memoryview", value))
