@@ -67,7 +67,7 @@ def test_the_addresses_of_a_lesson_are_those_of_the_lab(browser: Browser, lab: B
     main = window.open("/lessons/7").get_by_role("main")
     expect(main).to_contain_text(f"connects to {lab.bootstrap_servers}")
     expect(main).to_contain_text(f"curl -sS {lab.page_url}/control/faults")
-    main.get_by_role("link", name="Do").click()
+    main.get_by_role("link", name="Install a fault").click()
     expect(window.page.locator("#field-disconnect")).to_have_value("after")
     window.close()
 
