@@ -87,7 +87,7 @@ def produce(
 ) -> list[RecordMetadata]:
     """Append messages, in their order; returns where each of them is.
 
-    A topic that there is not is created, as a client would have it. Records are stored in `message_format`, whatever
+    The topic is created if it does not exist, as for a client. Records are stored in `message_format`, whatever
     the topic's configuration says: v0 and v1 as brokers of their time did. `OperationError`; `OSError` from the disk.
     """
     magic = magic_of(message_format, codec)

@@ -59,13 +59,19 @@ def run(command: Sequence[str], folder: Path) -> str:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_goes_from_the_dependency_to_its_use_in_files_that_are_run(page: str) -> None:
     found = [block for block in blocks(page) if block.language in CODE | {"xml"}]
-    assert [block.heading for block in found if not block.text.startswith("// ")] in (
-        [],
-        ["Dependency"],
-        ["Dependency", "Dependency", "Run"],  # a project file, which has the dependency
-    )
+    others = [block for block in found if not block.text.startswith("// ")]
+    assert {block.heading for block in others} <= {"Dependency", "Run"}
+    assert [block.language for block in others if block.heading == "Run"] in ([], ["xml"])  # a project file
     headings = re.findall(r"^## (.*)$", (ROOT / page).read_text(), re.MULTILINE)
     assert headings == ["Dependency", "Start", "Use", "Run"]
+
+
+def test_the_pages_install_the_broker_alike() -> None:
+    pages = [page for page in PAGES if page != "docs/test-spring.md"]  # which has the dependency of JUnit's page
+    (commands,) = {code(page, "Dependency", "sh")[0] for page in pages}
+    (install,) = re.findall(r"bin/pip install '(.*)'", commands)
+    assert install == f"{CHECKOUT}[control]"
+    assert re.search(r"^MINIBROKER_COMMAND=\S+/bin/minibroker$", commands.replace("export ", ""), re.MULTILINE)
 
 
 def test_go(tmp_path: Path) -> None:
@@ -77,7 +83,7 @@ def test_go(tmp_path: Path) -> None:
     def build(made: Path) -> None:
         for path in pins:
             shutil.copy(path, tmp_path)
-        (edit,) = code("docs/test-go.md", "Dependency", "sh")
+        _, edit = code("docs/test-go.md", "Dependency", "sh")
         for command in ([*edit.replace(CHECKOUT, str(ROOT)).split()], [go, "mod", "download"]):
             if failure := toolchains.run(command, tmp_path):
                 toolchains.missing(failure)
@@ -106,7 +112,7 @@ def node_folder(page: str, folder: Path) -> Path:
     """Write the files of a page beside the packages. The folder of the packages."""
     write_files(page, folder)
     packages = programs.node_packages() / "node_modules"
-    (install,) = code(page, "Dependency", "sh")
+    _, install = code(page, "Dependency", "sh")
     assert install.split()[-1] == f"{CHECKOUT}/clients/node"  # which `node_packages` packs
     (folder / "package.json").write_text('{"private": true}')
     (folder / "node_modules").symlink_to(packages)
@@ -133,7 +139,7 @@ def test_rust(tmp_path: Path) -> None:
     for folder in (package, ROOT / "clients/rust"):  # the next commands stay offline
         if failure := toolchains.run([cargo, "fetch"], folder, variables):
             toolchains.missing(failure)
-    (add,) = code("docs/test-rust.md", "Dependency", "sh")
+    _, add = code("docs/test-rust.md", "Dependency", "sh")
     words = [cargo, *add.replace(CHECKOUT, str(ROOT)).split()[1:], "--offline"]
     failure = toolchains.run(words, package, variables)
     assert failure is None, failure
@@ -154,7 +160,7 @@ def run_java(page: str, folder: Path) -> str:
 
 
 def test_the_dependency_is_the_artifact_of_the_checkout() -> None:
-    (install,) = code("docs/test-junit.md", "Dependency", "sh")
+    _, install = code("docs/test-junit.md", "Dependency", "sh")
     assert (ROOT / install.split()[3].removeprefix(f"{CHECKOUT}/") / "pom.xml").exists()
     (dependency,) = code("docs/test-junit.md", "Dependency", "xml")
     pom = (ROOT / "clients/java/pom.xml").read_text()

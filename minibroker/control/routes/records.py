@@ -187,7 +187,7 @@ Format = Annotated[
 
 @router.post("/topics/{topic}/records", openapi_extra=calls("produce"))
 async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> Places:
-    """Append records without a client. A topic that there is not is created, as a client would have it."""
+    """Append records without a client. The topic is created if it does not exist, as for a client."""
     messages = [
         Message(
             payload_of(each.value, "value"),

@@ -18,9 +18,7 @@ class NewTopic(Body):
     """A topic to be made."""
 
     name: str | None = Field(default=None, description="Its name; or give a prefix.")
-    prefix: str | None = Field(
-        default=None, description="Random digits are put behind it, so that nobody has heard of the topic."
-    )
+    prefix: str | None = Field(default=None, description="Random digits are put behind it, which makes an unused name.")
     partitions: int | None = Field(default=None, description="Without a number it has the broker's default.")
     replication_factor: int | None = Field(
         default=None, description="The same. A broker that is alone takes any and makes it 1."
@@ -68,7 +66,7 @@ async def list_topics(
 
 @router.post("/topics", status_code=201, openapi_extra=calls("create_topic", "fresh_topic"))
 async def create_topic(new: NewTopic, on_broker: OnBroker) -> Topic:
-    """Create a topic: one with a name, or one that nobody has heard of."""
+    """Create a topic: with a name, or with an unused name."""
     if (new.name is None) is (new.prefix is None):
         raise OperationError("a topic needs either a name or a prefix")
 
