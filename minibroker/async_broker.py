@@ -1,21 +1,26 @@
 """The broker on the caller's event loop; `Broker` runs one of these on a thread of its own."""
 
 import asyncio
+import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Protocol, Self, Unpack
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self, Unpack
 
 from minibroker.checked_options import CheckedOptions
+from minibroker.cluster.topics import Topic
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.core import Core
 from minibroker.errors import NOT_RUNNING, NotRunningError, is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topic_spec import TopicSpec
+from minibroker.operations.wording import counted
 from minibroker.options import BrokerOptions, by_name
 from minibroker.server.server import Server
 from minibroker.services import Services
 from minibroker.support import temporary
 from minibroker.support.addresses import reachable
-from minibroker.topic_admin import TopicError, TopicPlan, create_topics, plan_topic
+from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, create_topics, plan_topic
+
+_logger: Final = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     # Most brokers have neither.
@@ -195,7 +200,14 @@ class AsyncBroker(AsyncOperations):
 
     def _make_topics(self, services: Services) -> None:
         core = services.core
-        create_topics(core, [_plan(core, spec) for spec in self._options.topics if core.topics.get(spec.name) is None])
+        plans: list[TopicPlan] = []
+        for spec in self._options.topics:
+            topic = core.topics.get(spec.name)
+            if topic is None:
+                plans.append(_plan(core, spec))
+            else:
+                _warn_if_another(topic, spec)
+        create_topics(core, plans)
         if self._options.seeds is not None:
             from minibroker.operations.seeding.seeds import load_seeds  # noqa: PLC0415 - most brokers have none
 
@@ -243,6 +255,19 @@ class AsyncBroker(AsyncOperations):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def _warn_if_another(topic: Topic, spec: TopicSpec) -> None:
+    """Log how an existing topic differs from the one in the options, since it stays as it is."""
+    differs = [
+        f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
+        for key, value in spec.configs.items()
+        if topic.config.overrides.get(key) != str(value)
+    ]
+    if spec.partitions not in (DEFAULT, len(topic.partitions)):
+        differs.insert(0, f"it has {counted(len(topic.partitions), 'partition')}, not {spec.partitions}")
+    if differs:
+        _logger.warning("topic %r exists already, and stays as it is: %s", spec.name, "; ".join(differs))
 
 
 def _plan(core: Core, spec: TopicSpec) -> TopicPlan:

@@ -212,7 +212,7 @@ def _where(broker: "Broker", options: argparse.Namespace) -> str:
     if options.control:
         where += f" control={broker.control_url}"
     if options.page:
-        where += f" page={broker.page_url}"
+        where += f" page={broker.page_url}{lesson_path(options)}"
     if len(broker.twin.listener_names) > 1:
         where += f" listeners={_listeners(broker)}"
     return where

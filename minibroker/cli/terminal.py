@@ -14,7 +14,9 @@ def check_terminal() -> None:
     if find_spec("textual") is None:
         from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
 
-        raise ValueError(f"--terminal: the package textual is missing: {pip_install('lab')}")
+        raise ValueError(
+            f"--terminal: the package textual of the extra minibroker[lab] is missing: {pip_install('lab')}"
+        )
 
 
 async def show(url: str, token: str | None, stop: asyncio.Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import threading
@@ -54,11 +55,12 @@ class ControlPlane:
         token: that requests have to have; None for none.
 
     Attributes:
-        purpose: the reason for which it listens, in messages.
+        purpose, option: the reason for which it listens, and the option with its address, in messages.
         is_adopted: whether another plane serves its address: then `start` does nothing.
     """
 
     purpose = "control"
+    option = "--control"
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         host, port = address
@@ -70,7 +72,8 @@ class ControlPlane:
             self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-            raise OSError(error.errno, f"cannot listen on {host}:{port} for {self.purpose}: {reason}") from error
+            hint = f". Port 0 picks a free one: {self.option} {host}:0" if error.errno == errno.EADDRINUSE else ""
+            raise OSError(error.errno, f"cannot listen on {host}:{port} for {self.purpose}: {reason}{hint}") from error
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: _Server | None = None

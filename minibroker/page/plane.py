@@ -21,6 +21,7 @@ class PagePlane(ControlPlane):
     """The page: it listens from the beginning, and serves from `start` to `stop`."""
 
     purpose = "the page"
+    option = "--page"
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)

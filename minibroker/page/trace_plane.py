@@ -22,6 +22,7 @@ class TracePlane(ControlPlane):
     """The page: it listens from the beginning, and serves from `serve` to `stop`."""
 
     purpose = "the page"
+    option = "--page"
 
     def __init__(self, address: tuple[str, int], token: str | None) -> None:
         super().__init__(address, token)

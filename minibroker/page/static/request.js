@@ -35,7 +35,7 @@ export function RequestView({ number: asked, query }) {
       <${Fact} name="Broker">${data.broker}<//>
       ${Object.keys(data.replaced).length > 0 && html`<${Fact} name="Addresses that the client sees">${Object.entries(data.replaced).map(([theirs, ours]) => `${ours} for ${theirs}`).join(", ")}<//>`}
       <${Fact} name="Came">${dayAndTime(data.time)}<//>
-      <${Fact} name="Took">${data.duration_ms === null ? (data.state === "waiting" ? "no response yet" : "-") : duration(data.duration_ms)}<//>
+      <${Fact} name="Took">${data.duration_ms === null ? (data.state === "waiting" ? "no response yet" : "no response") : duration(data.duration_ms)}<//>
     </dl>
     <${Records} sets=${sets} />
     ${data.versions.length > 1 && html`<${Versions} data=${data} chosen=${query.get("as")} />`}

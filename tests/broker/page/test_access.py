@@ -139,7 +139,10 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -
         check=False,
     )
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"minibroker: page: the package fastapi is missing: {pip_install('lab')}\n"
+    assert (
+        result.stderr
+        == f"minibroker: page: the package fastapi of the extra minibroker[lab] is missing: {pip_install('lab')}\n"
+    )
 
 
 def test_serve_tells_where_the_page_is(broker_process: Callable[..., BrokerProcess]) -> None:

@@ -73,6 +73,16 @@ def test_the_lines_of_curl_are_accepted(lesson: Lesson, lab: Broker) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_topic_that_differs_from_its_option_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for topic in ("orders", "orders", "orders:4:segment.bytes=10000"):
+        assert not caplog.messages
+        with Broker(topics=[topic], data_dir=tmp_path):
+            pass
+    (message,) = caplog.messages
+    assert message.startswith("topic 'orders' exists already, and stays as it is: it has 1 partition, not 4; ")
+    assert message.endswith("segment.bytes is not set, not 10000")
+
+
 def test_a_lesson_shows_a_client_to_begin_with(page: Control) -> None:
     clients = page.get("/data/lessons/1")["clients"]
     assert list(clients) == ["Python", "Java", "Go", "JavaScript"]
