@@ -19,7 +19,7 @@ from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.support.patterns import api_matcher, matcher
 from minibroker.support.slices import drain
-from minibroker.support.suggestions import suggestion
+from minibroker.support.suggestions import suggestion, suggestion_by_end
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import WireType
 from minibroker_protocol.schema import fields_of
@@ -428,5 +428,8 @@ def error_code(error: object) -> ErrorCode:
             return ErrorCode(error)
     except (KeyError, ValueError):
         pass
-    hint = suggestion(error.upper(), (each.name for each in ErrorCode)) if isinstance(error, str) else ""
+    hint = ""
+    if isinstance(error, str):
+        names = [each.name for each in ErrorCode]
+        hint = suggestion(error.upper(), names) or suggestion_by_end(error.upper(), names)
     raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors{hint}")

@@ -1,6 +1,9 @@
 """Suggestions for unknown names."""
 
 from collections.abc import Iterable
+from typing import Final
+
+_MOST: Final = 3  # names that one suggestion has by their ends
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -11,6 +14,23 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     longer = [each for each in names if name and each.startswith(name)]
     found = get_close_matches(name, names, n=1, cutoff=0.75) or (longer if len(longer) == 1 else [])
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def suggestion_by_end(name: str, known: Iterable[str]) -> str:
+    """`; did you mean NAME or NAME?` with the known names whose last words are most like `name`; empty for over three.
+
+    Words are parted by `_`: TIMEOUT is like the end of REQUEST_TIMED_OUT.
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - see above
+
+    ends: dict[str, list[str]] = {}
+    for each in known:
+        words = each.split("_")
+        for first in range(1, len(words)):
+            ends.setdefault("".join(words[first:]), []).append(each)
+    alike = get_close_matches(name.replace("_", ""), ends, n=_MOST, cutoff=0.85)
+    found = [each for end in alike for each in ends[end]]
+    return f"; did you mean {' or '.join(found)}?" if 0 < len(found) <= _MOST else ""
 
 
 def misspelling(name: str, known: Iterable[str]) -> str | None:

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from minibroker import Broker
+from minibroker.inspection.journal import error_code
 from minibroker.support.advice import tell_creation
 from minibroker.support.suggestions import misspelling
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -45,3 +46,17 @@ def test_a_topic_that_a_client_has_created_by_its_name_is_logged(caplog: pytest.
         ("minibroker.support.advice", "created topic 'ordres', which a client has asked for (did you mean 'orders'?)"),
         ("minibroker", "created topic 'users', which a client has asked for"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        ("TIMEOUT", "; did you mean INVALID_SESSION_TIMEOUT or INVALID_TRANSACTION_TIMEOUT or REQUEST_TIMED_OUT?"),
+        ("QUOTA_EXCEEDED", "; did you mean THROTTLING_QUOTA_EXCEEDED?"),
+        ("FAILED", ""),  # too many names end so
+    ],
+)
+def test_the_end_of_an_error_is_answered_with_the_names_that_have_it(error: str, hint: str) -> None:
+    with pytest.raises(ValueError, match="neither the name nor the number") as refused:
+        error_code(error)
+    assert str(refused.value).endswith(f"of Kafka's errors{hint}")
