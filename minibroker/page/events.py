@@ -58,6 +58,11 @@ class Events:
         core.hooks.log_shortened.subscribe(self._log_shortened)
         core.hooks.records_deleted.subscribe(self._records_deleted)
 
+    @property
+    def last(self) -> int:
+        """The number of the newest one; 0 before the first one."""
+        return self._count
+
     def all(self) -> list[BrokerEvent]:
         """All that are kept."""
         return list(self._kept)

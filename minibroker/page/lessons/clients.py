@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.page.lessons.deliveries import read_twice
 from minibroker.page.lessons.lesson import Goal
+from minibroker.page.lessons.look import request_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,21 +19,25 @@ def _shared(look: Look) -> str | None:
     for each in look.readings("JoinGroup"):
         if each.response is not None and not each.errors and len(each.response.members) > 1:
             count, generation = len(each.response.members), each.response.generation_id
-            return f"Group {each.request.group_id!r} has {count} members in generation {generation}."
+            group = f"group {each.request.group_id!r}"
+            return f"{request_link(each.exchange)}: {group} has {count} members in generation {generation}."
     return None
 
 
 def _interrupted(look: Look) -> str | None:
     for each in look.readings("Heartbeat"):
         if "REBALANCE_IN_PROGRESS" in each.errors:
-            return f"Heartbeat {each.exchange.number} got REBALANCE_IN_PROGRESS, so its member joined again."
+            return f"{request_link(each.exchange, 'Heartbeat')} got REBALANCE_IN_PROGRESS, so its member joined again."
     return None
 
 
 def _new_protocol(look: Look) -> str | None:
     for each in look.readings("ConsumerGroupHeartbeat"):
         if each.response is not None and not each.errors and each.response.member_epoch > 0:
-            return f"A member of {each.request.group_id!r} has reached epoch {each.response.member_epoch}."
+            return (
+                f"{request_link(each.exchange)}: a member of {each.request.group_id!r} "
+                f"has reached epoch {each.response.member_epoch}."
+            )
     return None
 
 
@@ -74,19 +79,20 @@ def _found(each: Reading) -> set[int]:
 
 
 def _stored(look: Look) -> str | None:
+    commits = {each.request.group_id: each.exchange for each in look.readings("OffsetCommit") if not each.errors}
     for group in look.facts.groups:
+        commit = commits.get(group.group_id)
         for offset in group.offsets:
-            if offset.committed is not None and offset.topic == "orders":
-                return f"{group.group_id!r} goes on at offset {offset.committed} of orders-{offset.partition}."
+            if commit is not None and offset.committed is not None and offset.topic == "orders":
+                return f"{request_link(commit)}: {group.group_id!r} goes on at offset {offset.committed}."
     return None
 
 
 def _resumed(look: Look) -> str | None:
     for each in look.readings("OffsetFetch"):
         for fetch in _fetches_from(look, _found(each), each.exchange.number):
-            return (
-                f"OffsetFetch {each.exchange.number} returned the offset that Fetch {fetch.exchange.number} began with."
-            )
+            asked, began = request_link(each.exchange, "OffsetFetch"), request_link(fetch.exchange, "Fetch")
+            return f"{asked} returned the offset that {began} began with."
     return None
 
 
@@ -104,8 +110,9 @@ def _repeated(look: Look) -> str | None:
         return None
     first, second = found
     return (
-        f"Responses {first.got.number} and {second.got.number} to two consumers both begin with offset "
-        f"{first.got.offset}, which nobody in {first.asked.group!r} had committed in between."
+        f"{request_link(first.got.exchange, 'Response')} and {request_link(second.got.exchange, 'Response')} "
+        f"to two consumers both begin with offset {first.got.offset}, "
+        f"which nobody in {first.asked.group!r} had committed in between."
     )
 
 
@@ -134,8 +141,8 @@ OFFSETS: Final = (
 
 def _moved(look: Look) -> str | None:
     for each in look.logs("orders"):
-        if each.leader_epoch > 0:
-            return f"orders-{each.partition} is in leader epoch {each.leader_epoch}."
+        if each.leader_epoch > each.mark.leader_epoch:
+            return f"{each.link()} is in leader epoch {each.leader_epoch}."
     return None
 
 
@@ -143,7 +150,7 @@ def _refused(look: Look) -> str | None:
     for api in ("Produce", "Fetch"):
         for each in look.readings(api):
             if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(each.errors):
-                return f"Request {each.exchange.number}, {api}, got {each.errors[0]}: the client asked the old leader."
+                return f"{request_link(each.exchange)}, {api}, got {each.errors[0]}: the client asked the old leader."
     return None
 
 
@@ -151,14 +158,14 @@ def _went_on(look: Look) -> str | None:
     for each in look.logs("orders"):
         epochs = {batch.leader_epoch for batch in each.batches}
         if len(epochs) > 1:
-            return f"orders-{each.partition} has records of the leader epochs {', '.join(map(str, sorted(epochs)))}."
+            return f"{each.link()} has records of the leader epochs {', '.join(map(str, sorted(epochs)))}."
     return None
 
 
 def _recovered(look: Look) -> str | None:
     for each in look.logs("orders") if look.facts.was_killed else ():
         end = each.log.log_end_offset
-        return f"The last run was killed, and orders-{each.partition} has its records up to offset {end - 1} again."
+        return f"The last run was killed, and {each.link()} has its records up to offset {end - 1} again."
     return None
 
 

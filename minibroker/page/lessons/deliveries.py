@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from minibroker.page.lessons.look import Look
+    from minibroker.trace.exchange import Exchange
 
 _TOPIC = "orders"
 _NO_OFFSET = -1
@@ -27,8 +28,7 @@ class _Asked(NamedTuple):
 class _Got(NamedTuple):
     """A response that has carried records, from `offset` on."""
 
-    number: int
-    client: str
+    exchange: Exchange
     client_id: str | None
     partition: int
     offset: int
@@ -49,11 +49,11 @@ def read_twice(look: Look) -> tuple[Begun, Begun] | None:
         is_repeated = (
             where == (second.asked.group, second.asked.partition)
             and first.got.offset == second.got.offset
-            and first.got.client != second.got.client
+            and first.got.exchange.client != second.got.exchange.client
         )
         if is_repeated and not any(
             (group, partition) == where
-            and first.asked.number < number < second.got.number
+            and first.asked.number < number < second.got.exchange.number
             and offset > first.got.offset
             for number, group, partition, offset in commits
         ):
@@ -72,8 +72,8 @@ def _begun(look: Look) -> Iterator[Begun]:
         following[where] = asked.number
         for each in got:
             if (
-                asked.number < each.number
-                and (end is None or each.number < end)
+                asked.number < each.exchange.number
+                and (end is None or each.exchange.number < end)
                 and (each.client_id, each.partition) == (asked.client_id, asked.partition)
             ):
                 if asked.offset in {_NO_OFFSET, each.offset}:
@@ -111,7 +111,7 @@ def _got(look: Look) -> Iterator[_Got]:
         for part in _partitions(look, each.response.responses) if each.response is not None else ():
             offset = places.get((client, part.partition_index))
             if offset is not None and part.records is not None and part.records.size:
-                yield _Got(each.exchange.number, client, each.client_id, part.partition_index, offset)
+                yield _Got(each.exchange, each.client_id, part.partition_index, offset)
 
 
 def _partitions(look: Look, topics: Any) -> Iterator[Any]:

@@ -11,16 +11,17 @@ from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
 
+    from minibroker.cluster.partition import Partition
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.views.groups import GroupView
     from minibroker.operations.views.transactions import TransactionPage
     from minibroker.page.events import BrokerEvent
-    from minibroker.page.source import Source
+    from minibroker.page.recorder import Recorder
     from minibroker.services import Services
     from minibroker.trace.exchange import Exchange
-    from minibroker.trace.reading import Reading
+    from minibroker.trace.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node
     from minibroker_storage.views.snapshot import BatchView, LogView
 
@@ -30,19 +31,55 @@ _MOST_BATCHES: Final = 500
 _INTERNAL: Final = "__"
 
 
+class LogMark(NamedTuple):
+    """Where a log was when a lesson began again: its end, and the epoch of its leader."""
+
+    end: int = 0
+    leader_epoch: int = 0
+
+
+_BEGINNING: Final = LogMark()
+
+
 class LogFacts(NamedTuple):
-    """A partition of the learner's: its log, its first batches, and the epoch of its leader.
+    """A partition of the learner's: its log, and the epoch of its leader.
 
     Attributes:
+        key: the id of the topic, and the partition.
+        batches: the first ones; those behind the mark, when the lesson has begun again.
         first_dirty_offset: the cleaner has compacted all below it; None before the first cleaning.
+        earlier: the first ones before the mark.
     """
 
+    key: str
     topic: str
     partition: int
     log: LogView
     batches: tuple[BatchView, ...]
     leader_epoch: int
     first_dirty_offset: int | None
+    mark: LogMark
+    earlier: tuple[BatchView, ...]
+
+    @property
+    def first_offset(self) -> int:
+        """Of those that count."""
+        return max(self.log.log_start_offset, self.mark.end)
+
+    def link(self, offset: int | None = None) -> str:
+        """A link to the log, at an offset."""
+        query = "" if offset is None else f"?offset={offset}"
+        return f"[{self.topic}-{self.partition}](/logs/{self.topic}/{self.partition}{query})"
+
+
+class Behind(NamedTuple):
+    """The numbers of the last request and the last event that do not count, since a lesson has begun again."""
+
+    request: int = 0
+    event: int = 0
+
+
+_ALL: Final = Behind()
 
 
 class Facts(NamedTuple):
@@ -58,15 +95,16 @@ class Facts(NamedTuple):
     was_killed: bool
 
 
-async def facts_of(broker: AsyncOperations) -> Facts:
-    """Collect the facts. On the broker's loop."""
+async def facts_of(broker: AsyncOperations, marks: Mapping[str, LogMark]) -> Facts:
+    """Collect the facts behind the marks of logs, by their keys. On the broker's loop."""
     services = broker.services
     found: list[LogFacts] = []
     for topic in list(services.core.topics):
         if topic.name.startswith(_INTERNAL):
             continue
         for partition in topic.partitions[: _MOST_PARTITIONS - len(found)]:
-            facts = await _log_facts(services, topic.name, partition.index, partition.leader_epoch)
+            key = f"{topic.id.hex()}-{partition.index}"
+            facts = await _log_facts(services, topic.name, partition, key, marks.get(key, _BEGINNING))
             found += [facts] if facts else []
     page = await groups.group_page(services)
     members = [await groups.group_view(services, each.group_id) for each in page.groups[:_MOST_PARTITIONS]]
@@ -74,53 +112,81 @@ async def facts_of(broker: AsyncOperations) -> Facts:
     return Facts(tuple(found), tuple(members), listed, services.core.logs.was_killed)
 
 
-async def _log_facts(services: Services, topic: str, index: int, epoch: int) -> LogFacts | None:
+async def _log_facts(services: Services, topic: str, partition: Partition, key: str, mark: LogMark) -> LogFacts | None:
+    index = partition.index
     try:
         log = await logs.log_view(services, topic, index)
-        page = await logs.batches(services, topic, index, log.log_start_offset, most=_MOST_BATCHES)
+        if log.log_end_offset < mark.end:  # a snapshot was restored
+            mark = _BEGINNING
+        first = max(log.log_start_offset, mark.end)
+        page = await logs.batches(services, topic, index, first, most=_MOST_BATCHES)
+        earlier: tuple[BatchView, ...] = ()
+        if first > log.log_start_offset:
+            earlier = (await logs.batches(services, topic, index, log.log_start_offset, most=_MOST_BATCHES)).batches
     except (NotFoundError, OperationError):  # it was deleted meanwhile
         return None
-    return LogFacts(topic, index, log, page.batches, epoch, services.core.logs.first_dirty_offset((topic, index)))
+    dirty = services.core.logs.first_dirty_offset((topic, index))
+    batches = tuple(each for each in page.batches if each.base_offset >= mark.end)
+    return LogFacts(key, topic, index, log, batches, partition.leader_epoch, dirty, mark, earlier)
+
+
+class Seen(NamedTuple):
+    """The newest 2,000 requests, the oldest first, the events besides them, and the topics by their ids."""
+
+    readings: list[Reading]
+    events: list[BrokerEvent]
+    topics: KnownTopics
+
+
+def seen_by(recorder: Recorder) -> Seen:
+    """All that a lesson looks at besides facts."""
+    kept = recorder.between(recorder.last - MOST_REQUESTS + 1, recorder.last)
+    return Seen([recorder.rows.reading(each) for each in kept], recorder.events.all(), recorder.rows.topics)
 
 
 class Look:
     """A broker as a goal sees it.
 
+    Args:
+        behind: what does not count.
+
     Attributes:
         facts: the state of the broker.
-        events: what has happened to its logs and leaders.
+        events: what happened besides requests.
     """
 
-    def __init__(self, source: Source, facts: Facts, events: Sequence[BrokerEvent]) -> None:
+    def __init__(self, seen: Seen, facts: Facts, behind: Behind = _ALL) -> None:
         self.facts = facts
-        self.events = events
-        self._source = source
-        self._readings: list[Reading] | None = None
+        self.events = [each for each in seen.events if each.number > behind.event]
+        self._readings = [each for each in seen.readings if each.exchange.number > behind.request]
+        self._topics = seen.topics
 
     def readings(self, api: str) -> Iterator[Reading]:
         """The requests of one API that can be decoded, the oldest first."""
         return (each for each in self.all_readings(api) if each.request is not None)
 
     def all_readings(self, api: str) -> Iterator[Reading]:
-        """The requests of one API, also those in versions that nobody knows; of the newest 2,000 requests."""
-        if self._readings is None:
-            source = self._source
-            kept = source.between(max(source.first, source.last - MOST_REQUESTS + 1), source.last)
-            self._readings = [source.rows.reading(each) for each in kept]
+        """The requests of one API, also those in versions that nobody knows."""
         return (each for each in self._readings if each.api == api)
 
     def name_of(self, topic_id: bytes) -> str | None:
         """The name of a topic; None for an id that is not known."""
-        topic = self._source.rows.topics.with_id(topic_id)
+        topic = self._topics.with_id(topic_id)
         return None if topic is None else str(topic.name)
 
     def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
         """The places of the records of a Produce or Fetch in their logs, in the order of its fields."""
-        return record_sets(exchange, self._source.rows.topics)
+        return record_sets(exchange, self._topics)
 
     def logs(self, topic: str | None = None) -> Iterator[LogFacts]:
-        """The logs of a topic that are not empty."""
-        return (each for each in self.facts.logs if each.log.log_end_offset and topic in (None, each.topic))
+        """The logs of a topic that have records which count."""
+        found = (each for each in self.facts.logs if topic in (None, each.topic))
+        return (each for each in found if each.log.log_end_offset > each.mark.end)
+
+
+def request_link(exchange: Exchange, name: str = "Request") -> str:
+    """A link to a request: "Request 7"."""
+    return f"[{name} {exchange.number}](/requests/{exchange.number})"
 
 
 def fields(exchange: Exchange) -> Node:

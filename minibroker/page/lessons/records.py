@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import counted
 from minibroker.page.lessons.lesson import Goal
-from minibroker.page.lessons.look import fields, values
+from minibroker.page.lessons.look import fields, request_link, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,9 @@ _NO_PRODUCER: Final = -1
 
 def _segmented(look: Look) -> str | None:
     for each in look.logs("orders"):
-        if each.log.segment_count >= _SEGMENTS:
-            return (
-                f"orders-{each.partition} has {each.log.segment_count} segments; each is named after its first offset."
-            )
+        segments = {batch.segment for batch in each.batches}
+        if len(segments) >= _SEGMENTS:
+            return f"{each.link()} has {len(segments)} segments; each is named after its first offset."
     return None
 
 
@@ -35,7 +34,7 @@ def _by_time(look: Look) -> str | None:
         found = [part.offset for topic in each.response.topics for part in topic.partitions] if each.response else []
         for timestamp, offset in zip(asked, found, strict=False):
             if timestamp >= 0 <= offset:
-                return f"Request {each.exchange.number}: the first record since {timestamp} ms is at offset {offset}."
+                return f"{request_link(each.exchange)}: the first record since {timestamp} ms is at offset {offset}."
     return None
 
 
@@ -43,10 +42,12 @@ def _inside(look: Look) -> str | None:
     for each in look.readings("Fetch"):
         for part in (part for topic in each.request.topics for part in topic.partitions):
             for log in look.logs("orders"):
-                batch = _around(log.batches, part.fetch_offset) if log.partition == part.partition else None
+                batch = (
+                    _around(log.earlier + log.batches, part.fetch_offset) if log.partition == part.partition else None
+                )
                 if batch is not None:
                     return (
-                        f"Request {each.exchange.number} asked for offset {part.fetch_offset}. The response begins "
+                        f"{request_link(each.exchange)} asked for offset {part.fetch_offset}. The response begins "
                         f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
                     )
     return None
@@ -93,9 +94,8 @@ def _numbered(look: Look) -> str | None:
     for each in look.logs("orders"):
         for batch in each.batches:
             if batch.producer_id != _NO_PRODUCER and not batch.is_control:
-                return (
-                    f"Producer {batch.producer_id} wrote sequence {batch.base_sequence} at offset {batch.base_offset}."
-                )
+                place = each.link(batch.base_offset)
+                return f"{place}: producer {batch.producer_id} wrote sequence {batch.base_sequence} at this offset."
     return None
 
 
@@ -104,13 +104,13 @@ def _kept_once(look: Look) -> str | None:
     duplicates = _duplicates(look)
     for (producer, epoch, sequence), count in counts.items():
         kept = [
-            batch
+            (each.link(batch.base_offset), batch.base_offset)
             for each in look.logs("orders")
             for batch in each.batches
             if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (producer, epoch, sequence)
         ]
-        if count > 1 == len(kept) and kept[0].base_offset in duplicates:
-            return f"Sequence {sequence} of producer {producer} came {count} times, and is in the log once."
+        if count > 1 == len(kept) and kept[0][1] in duplicates:
+            return f"Sequence {sequence} of producer {producer} came {count} times, and {kept[0][0]} has it once."
     return None
 
 
@@ -130,14 +130,15 @@ def _duplicates(look: Look) -> set[int]:
 
 def _kept_twice(look: Look) -> str | None:
     counts = Counter(crc for (producer, _, _), crc in _sent(look) if producer == _NO_PRODUCER)
-    sizes = Counter(
-        (each.partition, batch.size, batch.max_timestamp)
+    kept = Counter(
+        (each.link(), batch.size, batch.max_timestamp)
         for each in look.logs("orders")
         for batch in each.batches
         if batch.producer_id == _NO_PRODUCER
     )
-    if any(count > 1 for count in counts.values()) and any(count > 1 for count in sizes.values()):
-        return "The same batch came twice, and is in the log twice: nothing tells the broker that it is the same."
+    twice = [place for (place, _, _), count in kept.items() if count > 1]
+    if twice and any(count > 1 for count in counts.values()):
+        return f"The same batch came twice, and {twice[0]} has it twice: nothing tells the broker that it is the same."
     return None
 
 
@@ -167,7 +168,8 @@ def _committed(look: Look) -> str | None:
     markers = sum(batch.control_type == "COMMIT" for each in look.logs("orders") for batch in each.batches)
     for each in look.readings("EndTxn"):
         if each.request.committed and each.response is not None and not each.errors and markers:
-            return f"{each.request.transactional_id!r} has committed; the log has {counted(markers, 'commit marker')}."
+            committed = f"{request_link(each.exchange)} of {each.request.transactional_id!r} committed"
+            return f"{committed}; the log has {counted(markers, 'commit marker')}."
     return None
 
 
@@ -179,8 +181,9 @@ def _skipped(look: Look) -> str | None:
             if part.aborted_transactions:
                 first = part.aborted_transactions[0]
                 return (
-                    f"Response {each.exchange.number} names the aborted transaction of producer {first.producer_id} "
-                    f"from offset {first.first_offset} on, and your consumer skipped exactly its records."
+                    f"{request_link(each.exchange, 'Response')} names the aborted transaction of producer "
+                    f"{first.producer_id} from offset {first.first_offset} on, "
+                    "and your consumer skipped exactly its records."
                 )
     return None
 
@@ -189,7 +192,7 @@ def _fenced(look: Look) -> str | None:
     for api in ("AddPartitionsToTxn", "Produce", "EndTxn", "InitProducerId"):
         for each in look.readings(api):
             if _FENCED & set(each.errors):
-                return f"Request {each.exchange.number}, {api}, got {each.errors[0]}."
+                return f"{request_link(each.exchange)}, {api}, got {each.errors[0]}."
     return None
 
 
@@ -219,31 +222,36 @@ TRANSACTIONS: Final = (
 def _expired(look: Look) -> str | None:
     for each in look.events:
         if (each.kind, each.topic) == ("retention", "orders") and each.facts["after"]["start"] > 0:
-            return each.text
+            place = f"[orders-{each.partition}](/logs/orders/{each.partition})"
+            return f"{place} begins at offset {each.facts['after']['start']} now. {each.text}"
     return None
 
 
 def _compacted(look: Look) -> str | None:
     for each in look.logs("prices"):
         records = sum(batch.records or 0 for batch in each.batches)
-        if records < each.log.log_end_offset - each.log.log_start_offset:
-            return f"prices-{each.partition} has {records} records left of {each.log.log_end_offset} offsets."
+        offsets = each.log.log_end_offset - each.first_offset
+        if records < offsets:
+            return f"{each.link()} has {records} records left of {offsets} offsets."
     return None
 
 
 def _tombstone(look: Look) -> str | None:
-    cleaned = {each.partition: each.first_dirty_offset or 0 for each in look.logs("prices")}
-    if not any(cleaned.values()):
+    cleaned = {each.partition: each for each in look.logs("prices") if each.first_dirty_offset}
+    if not cleaned:
         return None
     written: set[bytes] = set()
     for key, has_value, partition, offset in _priced(look):
         if has_value:
             written.add(key)
-        elif key in written and offset < cleaned.get(partition, 0):
-            return (
-                f"The tombstone of the key {key.decode(errors='replace')!r} is at offset {offset}, "
-                f"and the cleaner has compacted the log up to offset {cleaned[partition] - 1}."
-            )
+        elif key in written and partition in cleaned:
+            log = cleaned[partition]
+            end = log.first_dirty_offset or 0
+            if offset < end:
+                return (
+                    f"The tombstone of the key {key.decode(errors='replace')!r} is at offset {offset} of {log.link()}, "
+                    f"and the cleaner has compacted the log up to offset {end - 1}."
+                )
     return None
 
 

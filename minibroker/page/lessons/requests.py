@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from minibroker.page.lessons.lesson import Goal
+from minibroker.page.lessons.look import request_link
 
 if TYPE_CHECKING:
     from minibroker.page.lessons.look import Look
@@ -17,21 +18,22 @@ def _negotiated(look: Look) -> str | None:
     for each in look.readings("ApiVersions"):
         if each.client_id != "by-hand" and each.response is not None:
             count = len(each.response.api_keys)
-            return f"{each.client_id!r} asked with version {each.exchange.version} and learned of {count} APIs."
+            asked = f"{request_link(each.exchange)} is that of {each.client_id!r}"
+            return f"{asked}: it asked with version {each.exchange.version} and learned of {count} APIs."
     return None
 
 
 def _by_hand(look: Look) -> str | None:
     for each in look.readings("ApiVersions"):
         if each.client_id == "by-hand" and each.exchange.version == 0 and not each.errors:
-            return f"Request {each.exchange.number} is yours: {each.exchange.bytes_in} bytes."
+            return f"{request_link(each.exchange)} is yours: {each.exchange.bytes_in} bytes."
     return None
 
 
 def _unsupported(look: Look) -> str | None:
     for each in look.all_readings("ApiVersions"):
         if "UNSUPPORTED_VERSION" in each.errors:
-            return f"You asked with version {each.exchange.version}, and the response came in version 0."
+            return f"{request_link(each.exchange)} asked with version {each.exchange.version}. The response is in 0."
     return None
 
 
@@ -61,7 +63,7 @@ def _lingered(look: Look) -> str | None:
     for each in look.logs("orders"):
         for batch in each.batches:
             if (batch.records or 0) >= _MANY:
-                return f"The batch at offset {batch.base_offset} has {batch.records} records in {batch.size} bytes."
+                return f"{each.link(batch.base_offset)} has a batch of {batch.records} records in {batch.size} bytes."
     return None
 
 
@@ -69,14 +71,16 @@ def _compressed(look: Look) -> str | None:
     for each in look.logs("orders"):
         for batch in each.batches:
             if batch.codec != "none" and (batch.records or 0) >= _MANY:
-                return f"{batch.records} records take {batch.size} bytes with {batch.codec}."
+                return (
+                    f"{each.link(batch.base_offset)}: {batch.records} records in {batch.size} bytes with {batch.codec}."
+                )
     return None
 
 
 def _unacknowledged(look: Look) -> str | None:
     for each in look.readings("Produce"):
         if each.request.acks == 0:
-            return f"Request {each.exchange.number} has no response: the client cannot know whether it was written."
+            return f"{request_link(each.exchange)} has no response: the client cannot know whether it was written."
     return None
 
 
@@ -107,14 +111,14 @@ def _waited(look: Look) -> str | None:
         exchange = each.exchange
         if exchange.ended_ms is not None and exchange.ended_ms - exchange.began_ms >= _LONG_MS:
             waited = round(exchange.ended_ms - exchange.began_ms)
-            return f"Request {exchange.number} waited for {waited} ms; it may wait for {each.request.max_wait_ms}."
+            return f"{request_link(exchange)} waited for {waited} ms; it may wait for {each.request.max_wait_ms}."
     return None
 
 
 def _in_session(look: Look) -> str | None:
     for each in look.readings("Fetch"):
         if each.request.session_epoch > 0 and not each.request.topics:
-            return f"Request {each.exchange.number} names no partition: session {each.request.session_id} has them."
+            return f"{request_link(each.exchange)} names no partition: session {each.request.session_id} has them."
     return None
 
 
@@ -125,7 +129,7 @@ def _woken(look: Look) -> str | None:
             continue
         waited = exchange.ended_ms - exchange.began_ms
         if 20 < waited < each.request.max_wait_ms - 20 and each.response is not None and each.response.responses:  # noqa: PLR2004 - ms that a busy machine takes
-            return f"Request {exchange.number} was answered after {waited:.0f} of {each.request.max_wait_ms} ms."
+            return f"{request_link(exchange)} was answered after {waited:.0f} of {each.request.max_wait_ms} ms."
     return None
 
 

@@ -1,15 +1,16 @@
 """The lessons: their texts, their goals, and which of them are reached."""
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 
 from minibroker.control.remote import OnBroker
 from minibroker.errors import NotFoundError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.page.lessons.catalogue import LESSONS
 from minibroker.page.lessons.lesson import Lesson
-from minibroker.page.lessons.look import Facts, Look, facts_of
+from minibroker.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_by
 from minibroker.page.lessons.progress import Progress
 from minibroker.page.lessons.texts import text_of
 from minibroker.page.recorder import Recorder
@@ -17,13 +18,22 @@ from minibroker.page.recorder import Recorder
 router = APIRouter(prefix="/lessons")
 
 Number = Annotated[int, Path(ge=1)]
+
+
+def _recorder(request: Request) -> Recorder:
+    recorder: Recorder = request.app.state.recorder
+    return recorder
+
+
+OnRecorder = Annotated[Recorder, Depends(_recorder)]
 Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 
 
 @router.get("")
-async def list_lessons(request: Request, on_broker: OnBroker) -> dict[str, Any]:
+async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
     """All lessons, with the number of their goals and of those that are reached."""
     progress = await _progress(request, on_broker)
+    await _update(progress, LESSONS, on_broker, recorder)
     return {
         "lessons": [
             {
@@ -54,26 +64,42 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 
 @router.get("/{number}/reached")
-async def reached(request: Request, number: Number, on_broker: OnBroker) -> dict[str, Any]:
+async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
     """Look at the broker, and name the goals that are reached, each with a sentence on what shows it."""
     lesson = _lesson(number)
     progress = await _progress(request, on_broker)
-    recorder: Recorder = request.app.state.recorder
-    if len(progress.of(lesson)) < len(lesson.goals):
-
-        async def work(broker: AsyncOperations) -> Facts:
-            return await facts_of(broker)
-
-        facts = await on_broker(work)
-        recorder.catch_up()
-        progress.update(lesson, Look(recorder, facts, recorder.events.all()))
+    await _update(progress, [lesson], on_broker, recorder)
     return {"reached": progress.of(lesson)}
 
 
 @router.delete("/{number}/reached", status_code=204)
-async def begin_again(request: Request, number: Number, on_broker: OnBroker) -> None:
-    """Forget the goals of a lesson. Requests that are still in the list count again."""
-    (await _progress(request, on_broker)).forget(_lesson(number))
+async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
+    """Forget the goals of a lesson. Only what comes from now on counts."""
+    lesson, progress = _lesson(number), await _progress(request, on_broker)
+    facts = await _facts(on_broker, {})
+    recorder.catch_up()
+    progress.begin_again(lesson, Behind(recorder.last, recorder.events.last), facts)
+
+
+async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
+    """Look at the goals that are not reached yet. Lessons with the same marks share their facts."""
+    found: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
+    for lesson in (each for each in lessons if not progress.is_complete(each)):
+        marks = progress.marks_of(lesson)
+        facts = next((facts for _, others, facts in found if others == marks), None)
+        found.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))
+    if found:
+        recorder.catch_up()
+        seen = seen_by(recorder)
+        for lesson, _, facts in found:
+            progress.update(lesson, seen, facts)
+
+
+async def _facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
+    async def work(broker: AsyncOperations) -> Facts:
+        return await facts_of(broker, marks)
+
+    return await on_broker(work)
 
 
 def _lesson(number: int) -> Lesson:

@@ -72,11 +72,15 @@ function GoalItem({ goal, sentence }) {
   const [isOpen, setOpen] = useState(false);
   return html`<li>
     <p><span class=${`badge ${sentence ? "ok" : ""}`}>${sentence ? "reached" : "open"}</span> <${Inline} text=${goal.task} /></p>
-    ${sentence ? html`<p class="muted">${sentence}</p>` : html`<p><button type="button" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => setOpen(!isOpen)}>Hint</button></p>${isOpen && html`<p class="muted"><${Inline} text=${goal.hint} /></p>`}`}
+    ${sentence ? html`<p class="muted"><${Inline} text=${sentence} /></p>` : html`<p><button type="button" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => setOpen(!isOpen)}>Hint</button></p>${isOpen && html`<p class="muted"><${Inline} text=${goal.hint} /></p>`}`}
   </li>`;
 }
 
-/** Text in which backquotes mark code. */
+/** Text in which backquotes mark code, and [text](/path) links. */
 function Inline({ text }) {
-  return text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+  return text.split(/(`[^`]*`|\[[^\]]*\]\(\/[^)]*\))/).map((part) => {
+    const link = /^\[(.*)\]\((.*)\)$/.exec(part);
+    if (link) return html`<a href=${link[2]}>${link[1]}</a>`;
+    return part.startsWith("`") ? html`<code>${part.slice(1, -1)}</code>` : part;
+  });
 }

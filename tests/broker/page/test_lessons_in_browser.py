@@ -39,6 +39,7 @@ def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, s
     expect(goals).to_contain_text("It sends ApiVersions before anything else.")
     run(answer_to(FIRST, "python"), lab)
     expect(goals.get_by_role("status")).to_have_text("All goals are reached.")
+    expect(goals.get_by_role("link", name="Request")).to_have_count(len(FIRST.goals))
     if scheme == "light":
         window.picture("lab-lesson")
     window.check_accessibility()
