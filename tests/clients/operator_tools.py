@@ -44,8 +44,8 @@ _VARIABLE_COLUMNS: Final = {
     "LastFetchTimestamp",
     "LastCaughtUpTimestamp",
 }
-_NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)")
-"""Of logging, and the lines of stack traces."""
+_NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)|errors\.deadletterqueue\.group\.enable=")
+"""Of logging, the lines of stack traces, and the key of topics that Kafka 3.9 does not have."""
 _BEFORE_EXIT: Final = "IllegalStateException: "
 """The oracle puts it before all that a tool has printed which ends with an exit."""
 _KEPT: Final = ("GROUP", "TransactionalId", "Topic", "Error: ")
