@@ -153,7 +153,7 @@ def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
 
 def test_a_directory_of_kafka_is_served_and_goes_back(move: Move) -> None:
     """Topics that were made in between are set aside, and one that was deleted comes back without its records."""
-    (command,) = code(PAGE, "The other way round", "sh")
+    (command,) = code(PAGE, "Serve Kafka's directory", "sh")
     assert command == "minibroker serve --data-dir /var/lib/kafka\n"
     with running(move.kafka) as bootstrap:
         create(bootstrap, "kept", 2)
