@@ -294,9 +294,9 @@ def test_what_a_deletion_left_behind_is_removed_at_the_start(data_dir: Path) -> 
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
-        ("[]", "no topics file of version 1"),
-        ("null", "no topics file of version 1"),
-        ('{"version": 2}', "no topics file of version 1"),
+        ("[]", "is not a topics file of version 1"),
+        ("null", "is not a topics file of version 1"),
+        ('{"version": 2}', "is not a topics file of version 1"),
         ('{"version": 1}', "is damaged: KeyError"),
         ('{"version": 1, "next_producer_id": "y", "topics": {}}', "is damaged: ValueError"),
         ('{"version": 1, "next_producer_id": 0, "topics": []}', "is damaged: AttributeError"),
