@@ -169,6 +169,15 @@ def test_a_broker_that_ends_in_the_middle_is_told_as_such() -> None:
     assert {result.outcome for result in results[at + 1 :]} == {"skipped"}
 
 
+_HEARING_SIGINT = """
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""A program that becomes another one, which hears SIGINT: a shell lets its background jobs ignore it."""
+
+
 @pytest.mark.parametrize(
     ("number", "status", "last"),
     [(signal.SIGKILL, -signal.SIGKILL, ""), (signal.SIGINT, 128 + signal.SIGINT, "stopped after ")],
@@ -185,8 +194,8 @@ def test_a_grader_that_is_ended_leaves_the_results_that_it_has(
         return True
 
     with _broker(answer) as (host, port):
-        command = [sys.executable, "-m", "minibroker", "grade", f"{host}:{port}", "--only", "flexible"]
-        command += ["--json", str(tmp_path / "json"), "--junit", str(tmp_path / "xml")]
+        command = [sys.executable, "-c", _HEARING_SIGINT, sys.executable, "-m", "minibroker", "grade", f"{host}:{port}"]
+        command += ["--only", "flexible", "--json", str(tmp_path / "json"), "--junit", str(tmp_path / "xml")]
         grader = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert is_waiting.wait(_PATIENCE_S)
         grader.send_signal(number)
