@@ -16,6 +16,8 @@ from minibroker_tools.output import flush, out
 _MEBIBYTE: Final = 1024 * 1024
 _POLL_S: Final = 0.1
 _PATIENCE_MS: Final = 10_000
+_LEAST_MS: Final = 5_000
+"""The least time for a request: a short wait for records is no reason to give up a slow broker."""
 _GROUPS: Final = 100_000
 _MORE: Final = ", rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 _IGNORED: Final = ("fetch-size", "socket-buffer-size", "threads", "num-fetch-threads", "date-format")
@@ -63,7 +65,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     group = values.text("group") or f"perf-consumer-{random.randrange(_GROUPS)}"  # noqa: S311 - it guards nothing
     properties["group.id"] = group
     properties["auto.offset.reset"] = "latest" if values.has("from-latest") else "earliest"
-    patience = max(values.number("timeout", _PATIENCE_MS), 1) / 1000
+    patience = max(values.number("timeout", _PATIENCE_MS), _LEAST_MS) / 1000
     with Cluster(Settings(values.text("bootstrap-server") or "", properties), timeout=patience) as cluster:
         figures = _read(Consumer(cluster, topic, matches, properties), values)
     if not detailed:
