@@ -180,9 +180,10 @@ def _hint(response: ProduceResponse, call: Call) -> None:
     """Name the leader to producers that have asked another broker (KIP-951)."""
     if call.api_version < _FIRST_WITH_LEADERS:
         return
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     nodes: dict[int, NodeEndpoint] = {}
     for topic_response in response.responses:
-        topic = call.core.topics.get(topic_response.name)
+        topic = topics.with_id(topic_response.topic_id) if by_id else topics.get(topic_response.name)
         for outcome in topic_response.partition_responses:
             partition = topic.partition(outcome.index) if topic is not None else None
             if partition is None or outcome.error_code != _NOT_LEADER:

@@ -6,6 +6,7 @@ import pytest
 
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
+from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
@@ -108,6 +109,15 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
     )
     (endpoint,) = response.node_endpoints
     assert (endpoint.node_id, endpoint.host, endpoint.port) == (3, ADVERTISED[0], 9999)
+
+
+def test_a_producer_that_repeats_its_mistake_gets_the_same_answer(cluster: Harness) -> None:
+    cluster.core.cluster.move_leader("t", 0, 3)
+    session = at(cluster, 1).session(repeats=Repeats())
+    for version in (12, 13):
+        first, *again = [cluster.send(produce_request(batch(b"a")), version, session) for _ in range(4)]
+        assert first.responses[0].partition_responses[0].current_leader.leader_id == 3
+        assert again == [first] * 3
 
 
 def test_a_consumer_that_asks_the_wrong_node_learns_of_the_right_one_since_version_16(cluster: Harness) -> None:

@@ -135,10 +135,16 @@ class BothWays(RuleBasedStateMachine):
     def produce(self, topic: str, index: int, version: int, acks: int, records: list[bytes]) -> None:
         self.send(*(self.produced(topic, index, version, acks, each) for each in records))
 
-    @rule(topic=st.sampled_from(TOPICS), times=st.integers(2, 5), records=st.sampled_from(RECORDS))
-    def produce_again(self, topic: str, times: int, records: bytes) -> None:
+    @rule(
+        topic=st.sampled_from(TOPICS),
+        index=st.sampled_from([0, 0, 1]),
+        version=st.sampled_from([9, 9, 13]),
+        times=st.integers(2, 5),
+        records=st.sampled_from(RECORDS),
+    )
+    def produce_again(self, topic: str, index: int, version: int, times: int, records: bytes) -> None:
         for _ in range(times):
-            self.send(*[self.produced(topic, 0, 9, -1, records)] * 2)
+            self.send(*[self.produced(topic, index, version, -1, records)] * 2)
 
     @rule(request=st.sampled_from(others()), times=st.integers(2, 5))
     def ask(self, request: tuple[Any, int], times: int) -> None:
