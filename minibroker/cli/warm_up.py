@@ -65,8 +65,8 @@ _SHARED: Final = (
     "minibroker.coordinators.groups.coordinator",
     "minibroker.coordinators.transactions.transaction",
     "minibroker.coordinators.transactions.coordinator",
-    "minibroker.requests.config_resources",
-    "minibroker.requests.config_changes",
+    "minibroker.requests.configs.resources",
+    "minibroker.requests.configs.changes",
 )
 """Modules that several handlers share, each behind those that it needs: no step takes long."""
 _APIS: Final = (

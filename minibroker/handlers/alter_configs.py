@@ -8,8 +8,8 @@ INVALID_REQUEST.
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.config_changes import Changes, Resource, answered, outcomes
-from minibroker.requests.config_resources import Change
+from minibroker.requests.configs.changes import Changes, Resource, answered, outcomes
+from minibroker.requests.configs.resources import Change
 from minibroker.requests.declarations import config_resources_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler

@@ -18,8 +18,8 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ALTERABLE, key_of
 from minibroker.config.values import ConfigValues
 from minibroker.requests.call import Call
-from minibroker.requests.config_changes import Resource, refusal
-from minibroker.requests.config_resources import ResourceError, check_node
+from minibroker.requests.configs.changes import Resource, refusal
+from minibroker.requests.configs.resources import ResourceError, check_node
 from minibroker.requests.declarations import Refusal, config_resources_at
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import Operation

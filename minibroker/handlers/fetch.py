@@ -30,7 +30,7 @@ from minibroker.clock import Timer
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchKey, FetchSessionError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, Target, topics_at
-from minibroker.requests.fetch_reader import (
+from minibroker.requests.fetch.reader import (
     FIRST_WITH_IDS,
     FIRST_WITH_V2,
     READ_AT_ONCE,

@@ -10,7 +10,7 @@ where Kafka has UNKNOWN_SERVER_ERROR for most.
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.config_changes import Changes, Resource, answered, outcomes
+from minibroker.requests.configs.changes import Changes, Resource, answered, outcomes
 from minibroker.requests.declarations import config_resources_at
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import asked_by_handler

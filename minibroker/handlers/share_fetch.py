@@ -30,7 +30,7 @@ from minibroker.requests.declarations import Target, topics_at
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share.acknowledging import acknowledge, member_of, right_error
-from minibroker.requests.share.fetch_reader import ShareReader, failed
+from minibroker.requests.share.reader import ShareReader, failed
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Steps, Work, drain
 from minibroker_protocol.error_codes import ErrorCode

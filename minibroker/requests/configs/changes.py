@@ -11,7 +11,7 @@ from minibroker.cluster.broker_loggers import ROOT
 from minibroker.config import ConfigType
 from minibroker.config.resources import ConfigResourceType
 from minibroker.requests.call import Call
-from minibroker.requests.config_resources import (
+from minibroker.requests.configs.resources import (
     CONFIG_RESOURCES,
     Change,
     ConfigResource,

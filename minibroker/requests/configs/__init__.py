@@ -1,0 +1,1 @@
+"""Configurations that clients read and alter."""

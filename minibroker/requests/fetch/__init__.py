@@ -1,0 +1,1 @@
+"""Fetch requests: the log reads of a session or of a whole request."""
