@@ -15,8 +15,8 @@ from minibroker.support.properties import PropertiesError, parse_properties
 
 if TYPE_CHECKING:
     from minibroker.page.trace_plane import TracePlane
+    from minibroker.trace.line_writer import Output
     from minibroker.trace.reading import Reading
-    from minibroker.trace.recorder import Output
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 _PROTOCOLS: Final = {"PLAINTEXT": False, "SASL_PLAINTEXT": False, "SSL": True, "SASL_SSL": True}
@@ -119,8 +119,8 @@ async def _run(
     page: "TracePlane | None",
 ) -> int:
     from minibroker.clock import SystemClock  # noqa: PLC0415 - other commands need none of these
+    from minibroker.trace.line_writer import LineWriter, Output  # noqa: PLC0415 - the same
     from minibroker.trace.proxy import Proxy  # noqa: PLC0415 - the same
-    from minibroker.trace.recorder import Output, Recorder  # noqa: PLC0415 - the same
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -132,8 +132,8 @@ async def _run(
         output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
     line, left_out = _forms(json=options.json is not None)
     clock = SystemClock(loop)
-    recorder = Recorder(clock, output, line, left_out, _complain)
-    proxy = Proxy(to, listen, context, recorder if page is None else page.watch(clock, recorder))
+    writer = LineWriter(clock, output, line, left_out, _complain)
+    proxy = Proxy(to, listen, context, writer if page is None else page.watch(clock, writer))
     try:
         await proxy.start()
         where = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
@@ -147,7 +147,7 @@ async def _run(
         await stop.wait()
     finally:
         proxy.close()
-        recorder.close()
+        writer.close()
         if page is not None:
             await page.stop()
     return 0

@@ -32,7 +32,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     """The application. Any address that is no file and no data is the page, which looks at the address itself."""
     app = _empty()
     app.state.remote = remote
-    app.state.recorder = recorder
+    app.state.source = recorder
     app.state.searches = Searches(recorder)
     app.state.time_line = TimeLine(recorder, recorder.events)
     app.state.fetch_savings = FetchSavings(recorder)
@@ -46,7 +46,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
 def make_trace_page(source: Source, facts: Mapping[str, Any]) -> FastAPI:
     """The application of `minibroker trace`. `facts` are those of the proxy, for the bar above all views."""
     app = _empty()
-    app.state.recorder = source
+    app.state.source = source
     app.state.remote = None
     app.state.time_line = TimeLine(source, None)
     app.state.facts = {"version": __version__, **facts}

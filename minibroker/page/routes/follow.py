@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 
 from minibroker.control.remote import OnBroker
 from minibroker.page.follow.story import story
-from minibroker.page.recorder import Recorder
+from minibroker.page.routes import OnRecorder
 
 router = APIRouter(prefix="/follow")
 
@@ -15,10 +15,10 @@ router = APIRouter(prefix="/follow")
 async def follow(
     request: Request,
     on_broker: OnBroker,
+    recorder: OnRecorder,
     topic: Annotated[str, Path()],
     partition: Annotated[int, Path(ge=0)],
     offset: Annotated[int, Path(ge=0)],
 ) -> dict[str, Any]:
     """The stages of a record's life, as far as logs and recorded requests show it."""
-    recorder: Recorder = request.app.state.recorder
     return await story(on_broker, recorder, request.app.state.searches, topic, partition, offset)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 
 from minibroker.control.remote import OnBroker
 from minibroker.errors import NotFoundError
@@ -14,18 +14,13 @@ from minibroker.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_
 from minibroker.page.lessons.progress import Progress
 from minibroker.page.lessons.texts import text_of
 from minibroker.page.recorder import Recorder
+from minibroker.page.routes import OnRecorder
 
 router = APIRouter(prefix="/lessons")
 
 Number = Annotated[int, Path(ge=1)]
 
 
-def _recorder(request: Request) -> Recorder:
-    recorder: Recorder = request.app.state.recorder
-    return recorder
-
-
-OnRecorder = Annotated[Recorder, Depends(_recorder)]
 Answers = Annotated[bool, Query(description="With the answer for teachers.")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 
 from minibroker.cluster.partition import Partition
 from minibroker.control.remote import OnBroker
@@ -12,7 +12,7 @@ from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.views.slicing import in_slices
 from minibroker.page.detail import record_set_json
-from minibroker.page.recorder import Recorder
+from minibroker.page.routes import OnRecorder
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
 from minibroker_storage.views import look_ups, snapshot
@@ -88,9 +88,8 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
 
 
 @router.get("/{topic}/{index}/history")
-async def history(request: Request, topic: Topic, index: Number) -> dict[str, Any]:
+async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
     """The newest compactions, retentions and DeleteRecords of the log, each with its outline before and after."""
-    recorder: Recorder = request.app.state.recorder
     found = [each for each in recorder.events.of(topic, index) if "before" in each.facts]
     return {"count": len(found), "changes": [each._asdict() for each in found[-_MOST_CHANGES:]]}
 

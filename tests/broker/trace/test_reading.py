@@ -15,9 +15,9 @@ from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.endpoints import endpoint
 from minibroker.routing.routes import ROUTES, Route
 from minibroker.trace.exchange import Exchange, Kind
+from minibroker.trace.line_writer import MOST_WAITING, LineWriter, Output
 from minibroker.trace.lines import json_of, line_of
 from minibroker.trace.reading import MOST_SHOWN, KnownTopics, read
-from minibroker.trace.recorder import MOST_WAITING, Output, Recorder
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
@@ -60,7 +60,8 @@ def raw(api_key: int, version: int, body: bytes = b"") -> bytes:
 
 def response_frame(response: Any, version: int) -> bytes:
     out = bytearray(struct.pack(">i", 1))
-    if version in schema_of(type(response)).flexible and not type(response).__name__.startswith("ApiVersions"):
+    message = response.__class__
+    if version in schema_of(message).flexible and not message.__name__.startswith("ApiVersions"):
         out.append(0)
     encode(response, version, out, [])
     return bytes(out)
@@ -238,42 +239,42 @@ def test_an_output_that_fails_is_told_of_once() -> None:
     assert [each.errno for each in failures] == [28]
 
 
-def test_the_recorder_shows_what_came_when_the_time_has_come() -> None:
+def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
     clock, file = ManualClock(), io.StringIO()
     output = Output(file, Mock())
-    recorder = Recorder(clock, output, lambda reading: f"{reading.exchange.number}\n", str, Mock())
+    writer = LineWriter(clock, output, lambda reading: f"{reading.exchange.number}\n", str, Mock())
     beat = framed(frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3))
     exchange = Exchange(Kind.REQUEST, "c", "b")
-    recorder.begin(exchange, beat)
+    writer.begin(exchange, beat)
     clock.advance(3)
-    recorder.end(exchange, b"\0\0\0\0")
+    writer.end(exchange, b"\0\0\0\0")
     assert exchange.ended_ms is not None
     assert exchange.ended_ms - exchange.began_ms == 3
     clock.advance(20)
     for _ in range(MOST_WAITING + 5):  # more than may wait are shown at once
         other = Exchange(Kind.REQUEST, "c", "b")
-        recorder.begin(other, b"")
-        recorder.end(other, b"")
+        writer.begin(other, b"")
+        writer.end(other, b"")
     assert exchange.kept_bytes
-    recorder.close()
+    writer.close()
     assert file.getvalue().split() == [str(number + 1) for number in range(MOST_WAITING + 6)]
 
 
 def test_frames_beyond_the_limit_are_cut_to_their_head() -> None:
-    recorder = Recorder(ManualClock(), Output(io.StringIO(), Mock()), line_of, str, Mock())
+    writer = LineWriter(ManualClock(), Output(io.StringIO(), Mock()), line_of, str, Mock())
     exchanges = [Exchange(Kind.REQUEST, "c", "b") for _ in range(40)]
     frame = bytes(1 << 22)
     for exchange in exchanges:
-        recorder.begin(exchange, frame)
+        writer.begin(exchange, frame)
     assert {len(each.request) for each in exchanges} == {1 << 22, 1024}
     assert sum(len(each.request) for each in exchanges) <= (1 << 26) + 40 * 1024
 
 
 def test_complaints_are_told_once() -> None:
     complaints: list[str] = []
-    recorder = Recorder(ManualClock(), None, line_of, str, complaints.append)
+    writer = LineWriter(ManualClock(), None, line_of, str, complaints.append)
     for text in ("a", "b", "a"):
-        recorder.complain(text)
+        writer.complain(text)
     assert complaints == ["a", "b"]
 
 

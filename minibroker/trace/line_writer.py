@@ -1,4 +1,4 @@
-"""The recorder: exchanges that are over wait here until they are decoded, shown and written.
+"""The writer of lines: exchanges that are over wait here until they are decoded, shown and written.
 
 None of that is done while a request passes. Every 20 ms the exchanges that have come are decoded for 2 ms at a time,
 and a thread writes their lines, so that a slow terminal holds up nothing. Memory has limits: 64 MiB of frames (those
@@ -66,7 +66,7 @@ class Output:
                 self._waiting -= len(text)
 
 
-class Recorder:
+class LineWriter:
     """The sink of all conversations; without an output it keeps nothing.
 
     Args:
