@@ -18,8 +18,6 @@ from typing import Final
 from minibroker.clock import Clock, Timer
 from minibroker.config.keys import LONG_MAX
 
-Steps = Iterator[None]
-
 _SLICE_S: Final = 0.003
 _SHORTEST_MS: Final = 10
 """A shorter period is lengthened to this: a chore that never rests would keep an idle broker busy."""
@@ -29,7 +27,7 @@ _logger = logging.getLogger(__name__)
 class _Chore:
     __slots__ = ("name", "period_ms", "work")
 
-    def __init__(self, name: str, period_ms: int, work: Callable[[], Steps]) -> None:
+    def __init__(self, name: str, period_ms: int, work: Callable[[], Iterator[None]]) -> None:
         self.name = name
         self.period_ms = period_ms
         self.work = work
@@ -47,7 +45,9 @@ class Chores:
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
-    def every(self, name: str, period_ms: int, work: Callable[[], Steps], *, first_ms: int | None = None) -> None:
+    def every(
+        self, name: str, period_ms: int, work: Callable[[], Iterator[None]], *, first_ms: int | None = None
+    ) -> None:
         """Do `work` after `first_ms`, or after a period if that is shorter, and again whenever a period has passed.
 
         A period of Java's largest long is never. A chore takes the place of the one with its name.
@@ -66,7 +66,7 @@ class Chores:
     def _begin(self, chore: _Chore) -> None:
         self.run(chore.work(), partial(self._rest, chore, chore.period_ms))
 
-    def run(self, steps: Steps, then: Callable[[], None]) -> None:
+    def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
         """Take all `steps`, the first ones at once, then call `then`. An error is logged and ends them."""
         if self._stopped:
             return

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from minibroker.clock import Clock
 from minibroker.cluster.partition import Partition
 from minibroker.config import BrokerConfig
-from minibroker.logs.chores import Chores, Steps
+from minibroker.logs.chores import Chores
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.steps import Steps
 from minibroker_storage.cleaner import (
     Cleanable,
     CleaningAbortedError,
@@ -106,13 +107,13 @@ class LogCleaner:
         self._asked_for.update(partitions)
         self._waiting.append(then)
 
-    def clean_all_due(self) -> Steps:
+    def clean_all_due(self) -> Steps[None]:
         """Look for logs that are due, also those that failed before, and clean them until none is left."""
         if self._current is None:
             self._failed.clear()
             yield from self._clean_filthiest()
 
-    def _clean_filthiest(self) -> Steps:
+    def _clean_filthiest(self) -> Steps[None]:
         best: tuple[tuple[bool, float], Partition, Log] | None = None
         now_ms = self._clock.now_ms()
         for partition, log in self._opened():
@@ -178,7 +179,7 @@ class LogCleaner:
             self._current = _Cleaning(partition, log, _nothing)
             self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
 
-    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps:
+    def _swap(self, partition: Partition, log: Log, result: CleaningResult) -> Steps[None]:
         before = shape_of(log)
         try:
             offset = yield from finish_cleaning_in_steps(log, result)

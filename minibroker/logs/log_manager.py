@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from minibroker.cluster.topics import Topics
     from minibroker.config import BrokerConfig
     from minibroker.logs.chores import Chores
-    from minibroker.logs.chores import Steps as Pieces
     from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
     from minibroker.support.background import Background
@@ -114,7 +113,7 @@ class LogManager:
         if self._config.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
 
-    def _every(self, key: str, name: str, work: Callable[[], Pieces]) -> None:
+    def _every(self, key: str, name: str, work: Callable[[], Steps[None]]) -> None:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
@@ -340,7 +339,7 @@ class LogManager:
             elif log is not None:
                 yield partition, log
 
-    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Pieces:
+    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Steps[None]:
         """Do something to every open log, one log a step; one that fails is passed over."""
         for partition, log in self._opened():
             self._try(subject, act, partition, log)
@@ -359,7 +358,7 @@ class LogManager:
         self._complaints.discard(complaint)
         return True
 
-    def _open_all(self) -> Pieces:
+    def _open_all(self) -> Steps[None]:
         """Open every log that holds data, one a step, unless that has been done. Logs that came later are empty."""
         if self._all_open:
             return
@@ -387,7 +386,7 @@ class LogManager:
 
     # Retention
 
-    def _retention(self) -> Pieces:
+    def _retention(self) -> Steps[None]:
         yield from self._open_all()
         yield from self._for_each(_RETENTION, self._retain)
 
@@ -415,7 +414,7 @@ class LogManager:
 
     # Flushing and checkpoints
 
-    def _flushing(self) -> Pieces:
+    def _flushing(self) -> Steps[None]:
         """Force to disk what was not for `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         before, self._flushed_at = self._flushed_at, {}
@@ -427,7 +426,7 @@ class LogManager:
             self._flushed_at[log] = flushed_at
             yield
 
-    def _recovery_point_checkpoint(self) -> Pieces:
+    def _recovery_point_checkpoint(self) -> Steps[None]:
         """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
         rolled: list[Log] = []
         for _, log in self._opened():
@@ -446,18 +445,18 @@ class LogManager:
         else:
             note()
 
-    def _start_offset_checkpoint(self) -> Pieces:
+    def _start_offset_checkpoint(self) -> Steps[None]:
         yield from self._checkpoints.note()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
         yield
 
     # The rest
 
-    def _producer_id_expiration(self) -> Pieces:
+    def _producer_id_expiration(self) -> Steps[None]:
         now_ms = self._clock.now_ms()
         return self._for_each("producer ids", lambda _, log: log.producers.remove_expired(now_ms))
 
-    def _cleaning(self) -> Pieces:
+    def _cleaning(self) -> Steps[None]:
         """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
         if self._cleaner is not None or any(topic.is_compacted for topic in self._topics):
             yield from self._open_all()

@@ -8,8 +8,8 @@ from minibroker_storage import purge
 from minibroker_storage.data_directory.publication import (
     NEW,
     UNFINISHED,
+    Publication,
     PublicationError,
-    Steps,
     finish,
     publish,
     staging_name,
@@ -26,7 +26,7 @@ NEXT = {
     "c-0/1.log": "new",
     "points": "2",
 }
-STEPS = Steps(
+PUBLICATION = Publication(
     set_aside=["b-0"],
     directories=["b-0", "c-0"],
     files=["a-0/2.index", "a-0/leader-epoch-checkpoint", "a-0/2.log", "points"],
@@ -60,7 +60,7 @@ def ready(tmp_path: Path) -> tuple[Path, str]:
 
 def test_all_steps_are_carried_out(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
-    publish(str(data_dir), staging, STEPS)
+    publish(str(data_dir), staging, PUBLICATION)
     assert found(data_dir) == NEXT
     assert sorted(path.name for path in data_dir.iterdir()) == ["a-0", "b-0", "c-0", "points"]
     assert not finish(str(data_dir))
@@ -69,7 +69,7 @@ def test_all_steps_are_carried_out(tmp_path: Path) -> None:
 def test_after_a_kill_at_any_moment_all_is_old_or_all_is_new(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
     with Moments(data_dir, tmp_path / "copies") as moments:
-        publish(str(data_dir), staging, STEPS)
+        publish(str(data_dir), staging, PUBLICATION)
     finished: list[bool] = []
     for moment in moments:
         finished.append(finish(str(moment)))
@@ -80,7 +80,7 @@ def test_after_a_kill_at_any_moment_all_is_old_or_all_is_new(tmp_path: Path) -> 
 def test_a_finish_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
     with Moments(data_dir, tmp_path / "copies") as moments:
-        publish(str(data_dir), staging, STEPS)
+        publish(str(data_dir), staging, PUBLICATION)
     begun = next(moment for moment in moments if (moment / UNFINISHED).exists())
     with Moments(begun, tmp_path / "again") as again:
         assert finish(str(begun))

@@ -7,7 +7,7 @@ when the disk has refused a marker.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -25,9 +25,7 @@ from minibroker.coordinators.transactions.transaction import (
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
 from minibroker.core import Core
-from minibroker.logs.chores import Steps
-from minibroker.support.slices import Steps as SlicedSteps
-from minibroker.support.slices import Work
+from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition
@@ -361,7 +359,7 @@ class TransactionCoordinator:
             if isinstance(completing, Work):
                 completing.then(lambda _: None, partial(self._completing_failed, transaction))
 
-    def _complete_in_slices(self, transaction: Transaction) -> SlicedSteps[None]:
+    def _complete_in_slices(self, transaction: Transaction) -> Steps[None]:
         known = self.store.get(transaction.transactional_id)
         left: list[TopicPartition] = []
         for each in transaction.partitions:
@@ -421,7 +419,7 @@ class TransactionCoordinator:
 
     # What time does
 
-    def _abort_timed_out(self) -> Steps:
+    def _abort_timed_out(self) -> Steps[None]:
         self.store.load_failed()  # nobody else asks for what a producer has left there that never comes back
         yield from self._take(lambda known, now_ms: known.is_timed_out(now_ms), self._abort)
 
@@ -429,7 +427,7 @@ class TransactionCoordinator:
         _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
         self._fence(transaction)
 
-    def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Iterator[None]:
+    def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Steps[None]:
         now_ms = self._core.clock.now_ms()
         for number, transaction in enumerate(self.store.all(), 1):
             if is_due(transaction, now_ms) and self.store.get(transaction.transactional_id) is transaction:
@@ -438,7 +436,7 @@ class TransactionCoordinator:
             elif not number % _STEP:
                 yield
 
-    def _remove_expired(self) -> Steps:
+    def _remove_expired(self) -> Steps[None]:
         now_ms = self._core.clock.now_ms()
         yield from self.store.remove(
             [

@@ -32,7 +32,7 @@ from minibroker_storage.data_directory.names import (
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
-from minibroker_storage.data_directory.publication import NEW, Steps
+from minibroker_storage.data_directory.publication import NEW, Publication
 from minibroker_storage.layout import LOG_SUFFIX
 
 _SCHEME: Final = "://"
@@ -182,7 +182,7 @@ def publish_locked(
     for name in staged:
         fsync_directory(f"{new}/{name}")
     fsync_directory(new)
-    publication.publish(target, staging, Steps(set_aside=gone, directories=added, files=files))
+    publication.publish(target, staging, Publication(set_aside=gone, directories=added, files=files))
 
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:

@@ -32,8 +32,8 @@ class PublicationError(StorageError, ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
-    """The steps of a publication, in this order. Names are relative to the data directory.
+class Publication:
+    """Directories that go, then directories and files that come. Names are relative to the data directory.
 
     `set_aside`: directories to take away. `directories`: new ones, none of which is there by then. `files`: new ones,
     each of which takes the place of one of that name; what others point to last.
@@ -49,14 +49,14 @@ def staging_name(data_dir: str) -> str:
     return delete_directory_name(f"{data_dir}/{STAGING_PREFIX[:-1]}")
 
 
-def publish(data_dir: str, staging: str, steps: Steps) -> None:
+def publish(data_dir: str, staging: str, publication: Publication) -> None:
     """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
 
     All or nothing, after `finish`. `staging` is gone afterwards. `OSError` before anything has
     happened, unless `UNFINISHED` is there by then.
     """
     finish(data_dir)
-    data = json.dumps({"version": _VERSION, **asdict(steps)}).encode()
+    data = json.dumps({"version": _VERSION, **asdict(publication)}).encode()
     write_atomically(f"{staging}/{STEPS}", data, sync=True)
     os.rename(staging, f"{data_dir}/{UNFINISHED}")
     fsync_directory(data_dir)
@@ -71,15 +71,15 @@ def finish(data_dir: str) -> bool:
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
         return False
-    steps = _read_steps(unfinished)
-    _set_aside(data_dir, unfinished, steps)
-    for name in steps.directories:
+    publication = _read(unfinished)
+    _set_aside(data_dir, unfinished, publication)
+    for name in publication.directories:
         if os.path.exists(f"{unfinished}/{NEW}/{name}"):
             os.rename(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
-    for name in steps.files:
+    for name in publication.files:
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
-    for directory in sorted({os.path.dirname(name) for name in steps.files} | {""}):
+    for directory in sorted({os.path.dirname(name) for name in publication.files} | {""}):
         fsync_directory(f"{data_dir}/{directory}")
     done = staging_name(data_dir)
     os.rename(unfinished, done)
@@ -89,20 +89,20 @@ def finish(data_dir: str) -> bool:
     return True
 
 
-def _read_steps(unfinished: str) -> Steps:
+def _read(unfinished: str) -> Publication:
     try:
         found = json.loads(read_file(f"{unfinished}/{STEPS}"))
         if found.pop("version") != _VERSION:
             raise PublicationError(f"{unfinished}: of a newer version; finish it with that one")
-        return Steps(**found)
+        return Publication(**found)
     except (ValueError, TypeError, KeyError, AttributeError, FileNotFoundError) as error:
         raise PublicationError(f"{unfinished}: {STEPS} cannot be read: {error}") from None
 
 
-def _set_aside(data_dir: str, unfinished: str, steps: Steps) -> None:
-    if steps.set_aside:
+def _set_aside(data_dir: str, unfinished: str, publication: Publication) -> None:
+    if publication.set_aside:
         os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
-    for name in steps.set_aside:
+    for name in publication.set_aside:
         # What is there under the name, once the old one is away, is the new one.
         if not os.path.exists(f"{unfinished}/{_OLD}/{name}"):
             with contextlib.suppress(FileNotFoundError):
