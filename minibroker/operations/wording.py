@@ -9,9 +9,9 @@ _SHOWN = 10
 _LONGEST_SPAN = timedelta.max.days * 86_400
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """`1 record`, `2 records`; `nouns` is a plural with another ending."""
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def span(seconds: float) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.page.lessons.deliveries import read_twice
-from minibroker.page.lessons.lesson import Goal
-from minibroker.page.lessons.look import request_link
+from minibroker.operations.wording import counted
+from minibroker.page.lessons.deliveries import begun, read_twice
+from minibroker.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker.page.lessons.look import last, listed, nothing_in, request_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,30 +16,37 @@ if TYPE_CHECKING:
     from minibroker.trace.reading import Reading
 
 
-def _shared(look: Look) -> str | None:
+def _shared(look: Look) -> Finding:
+    newest = "No JoinGroup has been answered."
     for each in look.readings("JoinGroup"):
-        if each.response is not None and not each.errors and len(each.response.members) > 1:
+        if each.response is not None and each.response.members:
             count, generation = len(each.response.members), each.response.generation_id
-            group = f"group {each.request.group_id!r}"
-            return f"{request_link(each.exchange)}: {group} has {count} members in generation {generation}."
-    return None
+            group = f"group {each.request.group_id!r} has {counted(count, 'member')} in generation {generation}"
+            newest = f"{request_link(each.exchange)}: {group}."
+            if count > 1:
+                return reached(newest)
+    return not_yet(newest)
 
 
-def _interrupted(look: Look) -> str | None:
+def _interrupted(look: Look) -> Finding:
+    count = 0
     for each in look.readings("Heartbeat"):
         if "REBALANCE_IN_PROGRESS" in each.errors:
-            return f"{request_link(each.exchange, 'Heartbeat')} got REBALANCE_IN_PROGRESS, so its member joined again."
-    return None
+            link = request_link(each.exchange, "Heartbeat")
+            return reached(f"{link} got REBALANCE_IN_PROGRESS, so its member joined again.")
+        count += 1
+    return not_yet(f"{counted(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
 
 
-def _new_protocol(look: Look) -> str | None:
+def _new_protocol(look: Look) -> Finding:
+    newest = "No ConsumerGroupHeartbeat has come."
     for each in look.readings("ConsumerGroupHeartbeat"):
+        link = request_link(each.exchange)
         if each.response is not None and not each.errors and each.response.member_epoch > 0:
-            return (
-                f"{request_link(each.exchange)}: a member of {each.request.group_id!r} "
-                f"has reached epoch {each.response.member_epoch}."
-            )
-    return None
+            member = f"a member of {each.request.group_id!r}"
+            return reached(f"{link}: {member} has reached epoch {each.response.member_epoch}.")
+        newest = f"{link}, the last ConsumerGroupHeartbeat, got {', '.join(each.errors) or 'no epoch yet'}."
+    return not_yet(newest)
 
 
 GROUPS: Final = (
@@ -78,22 +86,29 @@ def _found(each: Reading) -> set[int]:
     return {part.committed_offset for part in listed if part.committed_offset >= 0}
 
 
-def _stored(look: Look) -> str | None:
+def _stored(look: Look) -> Finding:
     commits = {each.request.group_id: each.exchange for each in look.readings("OffsetCommit") if not each.errors}
     for group in look.facts.groups:
         commit = commits.get(group.group_id)
         for offset in group.offsets:
             if commit is not None and offset.committed is not None and offset.topic == "orders":
-                return f"{request_link(commit)}: {group.group_id!r} goes on at offset {offset.committed}."
-    return None
+                return reached(f"{request_link(commit)}: {group.group_id!r} goes on at offset {offset.committed}.")
+    newest = last(look.readings("OffsetCommit"))
+    if newest is None:
+        return not_yet("No OffsetCommit has come.")
+    got = f"got {newest.errors[0]}" if newest.errors else "names no offset of `orders`"
+    return not_yet(f"{request_link(newest.exchange)}, the last OffsetCommit, {got}.")
 
 
-def _resumed(look: Look) -> str | None:
+def _resumed(look: Look) -> Finding:
+    newest = "No OffsetFetch has come."
     for each in look.readings("OffsetFetch"):
-        for fetch in _fetches_from(look, _found(each), each.exchange.number):
-            asked, began = request_link(each.exchange, "OffsetFetch"), request_link(fetch.exchange, "Fetch")
-            return f"{asked} returned the offset that {began} began with."
-    return None
+        asked, found = request_link(each.exchange, "OffsetFetch"), _found(each)
+        for fetch in _fetches_from(look, found, each.exchange.number):
+            return reached(f"{asked} returned the offset that {request_link(fetch.exchange, 'Fetch')} began with.")
+        offset = f"returned the offset {listed(found)}" if found else "found no committed offset"
+        newest = f"{asked} {offset}, and no Fetch has gone on from a committed one."
+    return not_yet(newest)
 
 
 def _fetches_from(look: Look, offsets: set[int], behind: int) -> Iterator[Reading]:
@@ -104,12 +119,16 @@ def _fetches_from(look: Look, offsets: set[int], behind: int) -> Iterator[Readin
                 yield each
 
 
-def _repeated(look: Look) -> str | None:
+def _repeated(look: Look) -> Finding:
     found = read_twice(look)
     if found is None:
-        return None
+        offsets = [each.got.offset for each in begun(look)]
+        if not offsets:
+            return not_yet("No consumer of a group has got records.")
+        began = f"{counted(len(offsets), 'consumer')} of a group got records, from offset {listed(offsets)} on"
+        return not_yet(f"{began}: none twice without a commit in between.")
     first, second = found
-    return (
+    return reached(
         f"{request_link(first.got.exchange, 'Response')} and {request_link(second.got.exchange, 'Response')} "
         f"to two consumers both begin with offset {first.got.offset}, "
         f"which nobody in {first.asked.group!r} had committed in between."
@@ -139,34 +158,42 @@ OFFSETS: Final = (
 )
 
 
-def _moved(look: Look) -> str | None:
+def _moved(look: Look) -> Finding:
     for each in look.logs("orders"):
         if each.leader_epoch > each.mark.leader_epoch:
-            return f"{each.link()} is in leader epoch {each.leader_epoch}."
-    return None
+            return reached(f"{each.link()} is in leader epoch {each.leader_epoch}.")
+    for each in look.logs("orders"):
+        return not_yet(f"{each.link()} has records, and is still in leader epoch {each.leader_epoch}.")
+    return not_yet(nothing_in("orders"))
 
 
-def _refused(look: Look) -> str | None:
-    for api in ("Produce", "Fetch"):
-        for each in look.readings(api):
-            if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(each.errors):
-                return f"{request_link(each.exchange)}, {api}, got {each.errors[0]}: the client asked the old leader."
-    return None
+def _refused(look: Look) -> Finding:
+    count = 0
+    for each in look.all_readings("Produce", "Fetch"):
+        if {"NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"} & set(each.errors):
+            link = request_link(each.exchange)
+            return reached(f"{link}, {each.api}, got {each.errors[0]}: the client asked the old leader.")
+        count += 1
+    return not_yet(f"{counted(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
 
 
-def _went_on(look: Look) -> str | None:
+def _went_on(look: Look) -> Finding:
+    newest = nothing_in("orders")
     for each in look.logs("orders"):
         epochs = {batch.leader_epoch for batch in each.batches}
         if len(epochs) > 1:
-            return f"{each.link()} has records of the leader epochs {', '.join(map(str, sorted(epochs)))}."
-    return None
+            return reached(f"{each.link()} has records of the leader epochs {listed(epochs)}.")
+        newest = f"{each.link()} has records of leader epoch {listed(epochs)} alone, and is in {each.leader_epoch}."
+    return not_yet(newest)
 
 
-def _recovered(look: Look) -> str | None:
-    for each in look.logs("orders") if look.facts.was_killed else ():
+def _recovered(look: Look) -> Finding:
+    if not look.facts.was_killed:
+        return not_yet("No run before this one was killed.")
+    for each in look.logs("orders"):
         end = each.log.log_end_offset
-        return f"The last run was killed, and {each.link()} has its records up to offset {end - 1} again."
-    return None
+        return reached(f"The last run was killed, and {each.link()} has its records up to offset {end - 1} again.")
+    return not_yet(f"The last run was killed. {nothing_in('orders')}")
 
 
 FAILURE: Final = (

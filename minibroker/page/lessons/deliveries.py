@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from minibroker.page.lessons.look import Look
     from minibroker.trace.exchange import Exchange
 
-_TOPIC = "orders"
 _NO_OFFSET = -1
 
 
@@ -44,7 +43,7 @@ class Begun(NamedTuple):
 def read_twice(look: Look) -> tuple[Begun, Begun] | None:
     """Two consumers of a group that began with the same record, and nobody has committed it in between."""
     commits = list(_commits(look))
-    for first, second in combinations(_begun(look), 2):
+    for first, second in combinations(begun(look), 2):
         where = first.asked.group, first.asked.partition
         is_repeated = (
             where == (second.asked.group, second.asked.partition)
@@ -61,7 +60,7 @@ def read_twice(look: Look) -> tuple[Begun, Begun] | None:
     return None
 
 
-def _begun(look: Look) -> Iterator[Begun]:
+def begun(look: Look) -> Iterator[Begun]:
     """The consumers of groups: each asks for the offset, and gets records from there on before the next one asks."""
     got = list(_got(look))
     following: dict[tuple[str, int], int] = {}
@@ -89,7 +88,7 @@ def _asked(look: Look) -> Iterator[_Asked]:
         groups = getattr(each.response, "groups", None) or ()
         listed = [(group.group_id, group.topics) for group in groups] or [(each.request.group_id, each.response.topics)]
         for group, topics in listed:
-            for part in _partitions(look, topics):
+            for part in look.partitions(topics):
                 yield _Asked(each.exchange.number, each.client_id, group, part.partition_index, part.committed_offset)
 
 
@@ -97,7 +96,7 @@ def _commits(look: Look) -> Iterator[tuple[int, str, int, int]]:
     """(number of the request, group, partition, offset)."""
     for each in look.readings("OffsetCommit"):
         if each.response is not None and not each.errors:
-            for part in _partitions(look, each.request.topics):
+            for part in look.partitions(each.request.topics):
                 yield each.exchange.number, each.request.group_id, part.partition_index, part.committed_offset
 
 
@@ -106,17 +105,9 @@ def _got(look: Look) -> Iterator[_Got]:
     places: dict[tuple[str, int], int] = {}
     for each in look.readings("Fetch"):
         client = each.exchange.client
-        for part in _partitions(look, each.request.topics):
+        for part in look.partitions(each.request.topics):
             places[client, part.partition] = part.fetch_offset
-        for part in _partitions(look, each.response.responses) if each.response is not None else ():
+        for part in look.partitions(each.response.responses) if each.response is not None else ():
             offset = places.get((client, part.partition_index))
             if offset is not None and part.records is not None and part.records.size:
                 yield _Got(each.exchange, each.client_id, part.partition_index, offset)
-
-
-def _partitions(look: Look, topics: Any) -> Iterator[Any]:
-    """The partitions of `orders`, which newer versions name by its id."""
-    for topic in topics or ():
-        name = getattr(topic, "name", "") or getattr(topic, "topic", "") or look.name_of(topic.topic_id)
-        if name == _TOPIC:
-            yield from topic.partitions

@@ -10,6 +10,27 @@ if TYPE_CHECKING:
     from minibroker.page.lessons.look import Look
 
 
+class Finding(NamedTuple):
+    """The result of one look for a goal.
+
+    Attributes:
+        sentence: what shows that the goal is reached, or else what is there so far.
+    """
+
+    is_reached: bool
+    sentence: str
+
+
+def reached(sentence: str) -> Finding:
+    """The goal is reached, as the sentence shows."""
+    return Finding(is_reached=True, sentence=sentence)
+
+
+def not_yet(sentence: str) -> Finding:
+    """The goal is open. The sentence says what is there so far."""
+    return Finding(is_reached=False, sentence=sentence)
+
+
 class Goal(NamedTuple):
     """One thing that the learner brings about.
 
@@ -17,13 +38,13 @@ class Goal(NamedTuple):
         name: of the goal within its lesson, as the progress file has it.
         task: the sentence that asks for it.
         hint: help for a learner who is stuck.
-        reached: a sentence on what shows that it is reached; None as long as nothing does.
+        look_for: decides whether it is reached.
     """
 
     name: str
     task: str
     hint: str
-    reached: Callable[[Look], str | None]
+    look_for: Callable[[Look], Finding]
 
 
 class Lesson(NamedTuple):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views import groups, logs, transactions
@@ -11,7 +12,7 @@ from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from minibroker.cluster.partition import Partition
     from minibroker.operations.asynchronous import AsyncOperations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from minibroker.trace.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node
     from minibroker_storage.views.snapshot import BatchView, LogView
+
+T = TypeVar("T")
 
 MOST_REQUESTS: Final = 2_000
 _MOST_PARTITIONS: Final = 20
@@ -165,14 +168,19 @@ class Look:
         """The requests of one API that can be decoded, the oldest first."""
         return (each for each in self.all_readings(api) if each.request is not None)
 
-    def all_readings(self, api: str) -> Iterator[Reading]:
-        """The requests of one API, also those in versions that nobody knows."""
-        return (each for each in self._readings if each.api == api)
+    def all_readings(self, *apis: str) -> Iterator[Reading]:
+        """The requests of these APIs, also those in versions that nobody knows."""
+        return (each for each in self._readings if each.api in apis)
 
-    def name_of(self, topic_id: bytes) -> str | None:
-        """The name of a topic; None for an id that is not known."""
-        topic = self._topics.with_id(topic_id)
-        return None if topic is None else str(topic.name)
+    def partitions(self, topics: Any) -> Iterator[Any]:
+        """The partitions of `orders` in the topics of a message, which newer versions name by its id."""
+        for each in topics or ():
+            name = getattr(each, "name", "") or getattr(each, "topic", "")
+            if not name:
+                topic = self._topics.with_id(each.topic_id)
+                name = None if topic is None else topic.name
+            if name == "orders":
+                yield from each.partitions
 
     def record_sets(self, exchange: Exchange) -> list[dict[str, Any]]:
         """The places of the records of a Produce or Fetch in their logs, in the order of its fields."""
@@ -187,6 +195,22 @@ class Look:
 def request_link(exchange: Exchange, name: str = "Request") -> str:
     """A link to a request: "Request 7"."""
     return f"[{name} {exchange.number}](/requests/{exchange.number})"
+
+
+def last(found: Iterable[T]) -> T | None:
+    """The last one; None for none."""
+    kept = deque(found, maxlen=1)
+    return kept[0] if kept else None
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Numbers in order: "0, 3, 4"."""
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def nothing_in(topic: str) -> str:
+    """The sentence on a topic without records."""
+    return f"`{topic}` has no record yet."
 
 
 def fields(exchange: Exchange) -> Node:

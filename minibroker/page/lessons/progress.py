@@ -32,6 +32,7 @@ class Progress:
     def __init__(self, data_dir: str) -> None:
         self._path = Path(data_dir) / LESSONS_FILE
         self._reached: dict[str, str] = {}
+        self._so_far: dict[str, str] = {}
         self._marks: dict[int, dict[str, LogMark]] = {}
         self._behind: dict[int, Behind] = {}
         self._load()
@@ -52,8 +53,11 @@ class Progress:
 
     def of(self, lesson: Lesson) -> dict[str, str]:
         """The sentences of the goals of a lesson that are reached, by their names."""
-        found = {goal.name: self._reached.get(f"{lesson.number}/{goal.name}") for goal in lesson.goals}
-        return {name: sentence for name, sentence in found.items() if sentence is not None}
+        return _of(lesson, self._reached)
+
+    def so_far(self, lesson: Lesson) -> dict[str, str]:
+        """The sentences of the last look on the goals of a lesson that are open, by their names."""
+        return _of(lesson, self._so_far)
 
     def is_complete(self, lesson: Lesson) -> bool:
         """Whether all goals of a lesson are reached."""
@@ -70,8 +74,10 @@ class Progress:
         before = len(self._reached)
         for goal in lesson.goals:
             key = f"{lesson.number}/{goal.name}"
-            if key not in self._reached and (sentence := goal.reached(look)) is not None:
-                self._reached[key] = sentence
+            if key not in self._reached:
+                found = goal.look_for(look)
+                self._so_far.pop(key, None)
+                (self._reached if found.is_reached else self._so_far)[key] = found.sentence
         if len(self._reached) > before:
             self._save()
 
@@ -92,3 +98,9 @@ class Progress:
             write_atomically(str(self._path), json.dumps(found, indent=1).encode())
         except OSError as error:  # the lesson goes on without it
             _logger.warning("%s cannot be written: %s", self._path, error)
+
+
+def _of(lesson: Lesson, sentences: Mapping[str, str]) -> dict[str, str]:
+    """The sentences of a lesson by the names of its goals."""
+    keys = {goal.name: f"{lesson.number}/{goal.name}" for goal in lesson.goals}
+    return {name: sentences[key] for name, key in keys.items() if key in sentences}

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from minibroker.operations.wording import counted
-from minibroker.page.lessons.lesson import Goal
-from minibroker.page.lessons.look import fields, request_link, values
+from minibroker.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker.page.lessons.look import fields, last, nothing_in, request_link, values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,39 +18,53 @@ if TYPE_CHECKING:
 _SEGMENTS: Final = 3
 _FENCED: Final = {"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
 _NO_PRODUCER: Final = -1
+_READ_COMMITTED: Final = 1
 
 
-def _segmented(look: Look) -> str | None:
+def _segmented(look: Look) -> Finding:
+    most = 0
     for each in look.logs("orders"):
         segments = {batch.segment for batch in each.batches}
         if len(segments) >= _SEGMENTS:
-            return f"{each.link()} has {len(segments)} segments; each is named after its first offset."
-    return None
+            return reached(f"{each.link()} has {len(segments)} segments; each is named after its first offset.")
+        most = max(most, len(segments))
+    newest = last(look.readings("Produce"))
+    if newest is not None and newest.errors:
+        return not_yet(f"{request_link(newest.exchange)}, the last Produce, got {newest.errors[0]}.")
+    return not_yet(f"`orders` has {counted(most, 'segment')}." if most else nothing_in("orders"))
 
 
-def _by_time(look: Look) -> str | None:
+def _by_time(look: Look) -> Finding:
+    newest = "No ListOffsets has come."
     for each in look.readings("ListOffsets"):
-        asked = [part.timestamp for topic in each.request.topics for part in topic.partitions]
-        found = [part.offset for topic in each.response.topics for part in topic.partitions] if each.response else []
+        link = request_link(each.exchange)
+        asked = [part.timestamp for part in look.partitions(each.request.topics)]
+        found = [part.offset for part in look.partitions(each.response.topics)] if each.response else []
         for timestamp, offset in zip(asked, found, strict=False):
             if timestamp >= 0 <= offset:
-                return f"{request_link(each.exchange)}: the first record since {timestamp} ms is at offset {offset}."
-    return None
+                return reached(f"{link}: the first record since {timestamp} ms is at offset {offset}.")
+            newest = f"{link}, the last ListOffsets, asks for " + (
+                "a time after the last record." if timestamp >= 0 else "the start or the end, not for a time."
+            )
+    return not_yet(newest)
 
 
-def _inside(look: Look) -> str | None:
+def _inside(look: Look) -> Finding:
+    batches = {each.partition: each.earlier + each.batches for each in look.logs("orders")}
+    if not batches:
+        return not_yet(nothing_in("orders"))
+    newest = "No Fetch has come."
     for each in look.readings("Fetch"):
-        for part in (part for topic in each.request.topics for part in topic.partitions):
-            for log in look.logs("orders"):
-                batch = (
-                    _around(log.earlier + log.batches, part.fetch_offset) if log.partition == part.partition else None
+        for part in look.partitions(each.request.topics):
+            link = request_link(each.exchange)
+            batch = _around(batches.get(part.partition, ()), part.fetch_offset)
+            if batch is not None:
+                return reached(
+                    f"{link} asked for offset {part.fetch_offset}. The response begins "
+                    f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
                 )
-                if batch is not None:
-                    return (
-                        f"{request_link(each.exchange)} asked for offset {part.fetch_offset}. The response begins "
-                        f"with the batch of offsets {batch.base_offset} to {batch.last_offset}."
-                    )
-    return None
+            newest = f"{link} asked for offset {part.fetch_offset}, which is not inside a batch."
+    return not_yet(newest)
 
 
 def _around(batches: tuple[BatchView, ...], offset: int) -> BatchView | None:
@@ -90,18 +104,23 @@ def _sent(look: Look) -> Iterator[tuple[_Sent, int]]:
             yield (producer, epoch, sequence), crc
 
 
-def _numbered(look: Look) -> str | None:
+def _numbered(look: Look) -> Finding:
+    count = 0
     for each in look.logs("orders"):
         for batch in each.batches:
             if batch.producer_id != _NO_PRODUCER and not batch.is_control:
-                place = each.link(batch.base_offset)
-                return f"{place}: producer {batch.producer_id} wrote sequence {batch.base_sequence} at this offset."
-    return None
+                place, producer = each.link(batch.base_offset), f"producer {batch.producer_id}"
+                return reached(f"{place}: {producer} wrote sequence {batch.base_sequence} at this offset.")
+            count += 1
+    if not count:
+        return not_yet(nothing_in("orders"))
+    return not_yet(f"`orders` has {counted(count, 'batch', 'batches')}, and no producer id in any.")
 
 
-def _kept_once(look: Look) -> str | None:
+def _kept_once(look: Look) -> Finding:
     counts = Counter(sent for sent, _ in _sent(look) if sent[0] != _NO_PRODUCER)
     duplicates = _duplicates(look)
+    newest = _all_new(len(counts), "with")
     for (producer, epoch, sequence), count in counts.items():
         kept = [
             (each.link(batch.base_offset), batch.base_offset)
@@ -109,9 +128,12 @@ def _kept_once(look: Look) -> str | None:
             for batch in each.batches
             if (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (producer, epoch, sequence)
         ]
-        if count > 1 == len(kept) and kept[0][1] in duplicates:
-            return f"Sequence {sequence} of producer {producer} came {count} times, and {kept[0][0]} has it once."
-    return None
+        if count > 1:
+            came = f"Sequence {sequence} of producer {producer} came {count} times"
+            if len(kept) == 1 and kept[0][1] in duplicates:
+                return reached(f"{came}, and {kept[0][0]} has it once.")
+            newest = f"{came}, but the broker had not written it before the last time."
+    return not_yet(newest)
 
 
 def _duplicates(look: Look) -> set[int]:
@@ -128,7 +150,7 @@ def _duplicates(look: Look) -> set[int]:
     }
 
 
-def _kept_twice(look: Look) -> str | None:
+def _kept_twice(look: Look) -> Finding:
     counts = Counter(crc for (producer, _, _), crc in _sent(look) if producer == _NO_PRODUCER)
     kept = Counter(
         (each.link(), batch.size, batch.max_timestamp)
@@ -137,9 +159,20 @@ def _kept_twice(look: Look) -> str | None:
         if batch.producer_id == _NO_PRODUCER
     )
     twice = [place for (place, _, _), count in kept.items() if count > 1]
-    if twice and any(count > 1 for count in counts.values()):
-        return f"The same batch came twice, and {twice[0]} has it twice: nothing tells the broker that it is the same."
-    return None
+    if any(count > 1 for count in counts.values()):
+        if not twice:
+            return not_yet("A batch without a producer id came twice, and `orders` has it once.")
+        place = twice[0]
+        return reached(
+            f"The same batch came twice, and {place} has it twice: nothing tells the broker that it is the same."
+        )
+    return not_yet(_all_new(len(counts), "without"))
+
+
+def _all_new(count: int, kind: str) -> str:
+    if not count:
+        return f"No batch {kind} a producer id has come."
+    return f"{counted(count, 'batch has', 'batches have')} come {kind} a producer id, and none twice."
 
 
 IDEMPOTENCE: Final = (
@@ -164,36 +197,58 @@ IDEMPOTENCE: Final = (
 )
 
 
-def _committed(look: Look) -> str | None:
+def _committed(look: Look) -> Finding:
     markers = sum(batch.control_type == "COMMIT" for each in look.logs("orders") for batch in each.batches)
+    newest = "No EndTxn has come."
     for each in look.readings("EndTxn"):
+        link, producer = request_link(each.exchange), repr(each.request.transactional_id)
         if each.request.committed and each.response is not None and not each.errors and markers:
-            committed = f"{request_link(each.exchange)} of {each.request.transactional_id!r} committed"
-            return f"{committed}; the log has {counted(markers, 'commit marker')}."
-    return None
+            return reached(f"{link} of {producer} committed; the log has {counted(markers, 'commit marker')}.")
+        if each.errors:
+            newest = f"{link}, the last EndTxn, got {each.errors[0]}."
+        elif each.request.committed:
+            newest = f"{link} of {producer} committed, but not to `orders`."
+        else:
+            newest = f"{link} of {producer}, the last EndTxn, aborted."
+    return not_yet(newest)
 
 
-def _skipped(look: Look) -> str | None:
+def _skipped(look: Look) -> Finding:
+    levels: set[int] = set()
     for each in look.readings("Fetch"):
-        if each.request.isolation_level != 1 or each.response is None:
+        levels.add(each.request.isolation_level)
+        if each.request.isolation_level != _READ_COMMITTED or each.response is None:
             continue
-        for part in (part for topic in each.response.responses for part in topic.partitions):
+        for part in look.partitions(each.response.responses):
             if part.aborted_transactions:
                 first = part.aborted_transactions[0]
-                return (
+                return reached(
                     f"{request_link(each.exchange, 'Response')} names the aborted transaction of producer "
                     f"{first.producer_id} from offset {first.first_offset} on, "
                     "and your consumer skipped exactly its records."
                 )
-    return None
+    aborts = sum(batch.control_type == "ABORT" for each in look.logs("orders") for batch in each.batches)
+    in_log = f"`orders` has {counted(aborts, 'abort marker')}"
+    if not levels:
+        return not_yet(f"{in_log}, and no Fetch has come.")
+    if _READ_COMMITTED not in levels:
+        return not_yet(f"{in_log}, and all consumers have read uncommitted records, too.")
+    return not_yet(f"{in_log}, and no read_committed consumer has come to one.")
 
 
-def _fenced(look: Look) -> str | None:
+def _fenced(look: Look) -> Finding:
     for api in ("AddPartitionsToTxn", "Produce", "EndTxn", "InitProducerId"):
         for each in look.readings(api):
             if _FENCED & set(each.errors):
-                return f"{request_link(each.exchange)}, {api}, got {each.errors[0]}."
-    return None
+                return reached(f"{request_link(each.exchange)}, {api}, got {each.errors[0]}.")
+    newest = "No InitProducerId of a transactional producer has come."
+    for each in look.readings("InitProducerId"):
+        if each.request.transactional_id is not None and each.response is not None and not each.errors:
+            newest = (
+                f"{request_link(each.exchange)} gave {each.request.transactional_id!r} the epoch "
+                f"{each.response.producer_epoch}, and no producer of an older epoch has gone on."
+            )
+    return not_yet(newest)
 
 
 TRANSACTIONS: Final = (
@@ -219,40 +274,45 @@ TRANSACTIONS: Final = (
 )
 
 
-def _expired(look: Look) -> str | None:
+def _expired(look: Look) -> Finding:
     for each in look.events:
         if (each.kind, each.topic) == ("retention", "orders") and each.facts["after"]["start"] > 0:
             place = f"[orders-{each.partition}](/logs/orders/{each.partition})"
-            return f"{place} begins at offset {each.facts['after']['start']} now. {each.text}"
-    return None
+            return reached(f"{place} begins at offset {each.facts['after']['start']} now. {each.text}")
+    for log in look.logs("orders"):
+        start, end = log.log.log_start_offset, log.log.log_end_offset
+        return not_yet(f"Retention has deleted nothing of {log.link()}: it has the offsets {start} to {end - 1}.")
+    return not_yet(nothing_in("orders"))
 
 
-def _compacted(look: Look) -> str | None:
+def _compacted(look: Look) -> Finding:
     for each in look.logs("prices"):
         records = sum(batch.records or 0 for batch in each.batches)
         offsets = each.log.log_end_offset - each.first_offset
         if records < offsets:
-            return f"{each.link()} has {records} records left of {offsets} offsets."
-    return None
+            return reached(f"{each.link()} has {records} records left of {offsets} offsets.")
+        return not_yet(f"{each.link()} has {counted(records, 'record')} at {counted(offsets, 'offset')}: all are left.")
+    return not_yet(nothing_in("prices"))
 
 
-def _tombstone(look: Look) -> str | None:
-    cleaned = {each.partition: each for each in look.logs("prices") if each.first_dirty_offset}
-    if not cleaned:
-        return None
+def _tombstone(look: Look) -> Finding:
+    logs = {each.partition: each for each in look.logs("prices")}
     written: set[bytes] = set()
+    newest = "No tombstone has come to `prices`."
     for key, has_value, partition, offset in _priced(look):
+        name = repr(key.decode(errors="replace"))
         if has_value:
             written.add(key)
-        elif key in written and partition in cleaned:
-            log = cleaned[partition]
+        elif key not in written:
+            newest = f"The tombstone at offset {offset} has the key {name}, which had no value before."
+        elif partition in logs:
+            log = logs[partition]
+            tombstone = f"The tombstone of the key {name} is at offset {offset} of {log.link()}"
             end = log.first_dirty_offset or 0
             if offset < end:
-                return (
-                    f"The tombstone of the key {key.decode(errors='replace')!r} is at offset {offset} of {log.link()}, "
-                    f"and the cleaner has compacted the log up to offset {end - 1}."
-                )
-    return None
+                return reached(f"{tombstone}, and the cleaner has compacted the log up to offset {end - 1}.")
+            newest = f"{tombstone}, to which the cleaner has not come."
+    return not_yet(newest)
 
 
 def _priced(look: Look) -> Iterator[tuple[bytes, bool, int, int]]:

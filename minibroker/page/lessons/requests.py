@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from minibroker.page.lessons.lesson import Goal
-from minibroker.page.lessons.look import request_link
+from minibroker.operations.wording import counted
+from minibroker.page.lessons.lesson import Finding, Goal, not_yet, reached
+from minibroker.page.lessons.look import last, listed, nothing_in, request_link
 
 if TYPE_CHECKING:
     from minibroker.page.lessons.look import Look
@@ -14,27 +15,39 @@ _MANY: Final = 10
 _LONG_MS: Final = 500
 
 
-def _negotiated(look: Look) -> str | None:
+def _negotiated(look: Look) -> Finding:
     for each in look.readings("ApiVersions"):
         if each.client_id != "by-hand" and each.response is not None:
             count = len(each.response.api_keys)
             asked = f"{request_link(each.exchange)} is that of {each.client_id!r}"
-            return f"{asked}: it asked with version {each.exchange.version} and learned of {count} APIs."
-    return None
+            return reached(f"{asked}: it asked with version {each.exchange.version} and learned of {count} APIs.")
+    by_hand = last(look.all_readings("ApiVersions"))
+    return not_yet("No ApiVersions has come." if by_hand is None else "Only `by-hand` has asked for versions.")
 
 
-def _by_hand(look: Look) -> str | None:
+def _by_hand(look: Look) -> Finding:
     for each in look.readings("ApiVersions"):
         if each.client_id == "by-hand" and each.exchange.version == 0 and not each.errors:
-            return f"{request_link(each.exchange)} is yours: {each.exchange.bytes_in} bytes."
-    return None
+            return reached(f"{request_link(each.exchange)} is yours: {each.exchange.bytes_in} bytes.")
+    newest = max(look.all_readings("ApiVersions", "unreadable"), key=lambda each: each.exchange.number, default=None)
+    if newest is None:
+        return not_yet("No ApiVersions has come.")
+    link = request_link(newest.exchange)
+    if newest.api == "unreadable":
+        return not_yet(f"{link} is too short for a header.")
+    return not_yet(f"{link} has version {newest.exchange.version} and the client id {newest.client_id!r}.")
 
 
-def _unsupported(look: Look) -> str | None:
+def _unsupported(look: Look) -> Finding:
+    versions: set[int] = set()
     for each in look.all_readings("ApiVersions"):
         if "UNSUPPORTED_VERSION" in each.errors:
-            return f"{request_link(each.exchange)} asked with version {each.exchange.version}. The response is in 0."
-    return None
+            link, version = request_link(each.exchange), each.exchange.version
+            return reached(f"{link} asked with version {version}. The response is in 0.")
+        versions.add(each.exchange.version)
+    if not versions:
+        return not_yet("No ApiVersions has come.")
+    return not_yet(f"ApiVersions has come with version {listed(versions)}, which the broker has.")
 
 
 A_REQUEST_IS_BYTES: Final = (
@@ -59,29 +72,45 @@ A_REQUEST_IS_BYTES: Final = (
 )
 
 
-def _lingered(look: Look) -> str | None:
+def _lingered(look: Look) -> Finding:
+    largest = 0
     for each in look.logs("orders"):
         for batch in each.batches:
             if (batch.records or 0) >= _MANY:
-                return f"{each.link(batch.base_offset)} has a batch of {batch.records} records in {batch.size} bytes."
-    return None
+                place = each.link(batch.base_offset)
+                return reached(f"{place} has a batch of {batch.records} records in {batch.size} bytes.")
+            largest = max(largest, batch.records or 0)
+    if not largest:
+        return not_yet(nothing_in("orders"))
+    return not_yet(f"The largest batch in `orders` has {counted(largest, 'record')}.")
 
 
-def _compressed(look: Look) -> str | None:
-    for each in look.logs("orders"):
-        for batch in each.batches:
-            if batch.codec != "none" and (batch.records or 0) >= _MANY:
-                return (
-                    f"{each.link(batch.base_offset)}: {batch.records} records in {batch.size} bytes with {batch.codec}."
-                )
-    return None
+def _compressed(look: Look) -> Finding:
+    batches = [(each, batch) for each in look.logs("orders") for batch in each.batches]
+    compressed = [(each, batch) for each, batch in batches if batch.codec != "none"]
+    for each, batch in compressed:
+        if (batch.records or 0) >= _MANY:
+            place = each.link(batch.base_offset)
+            return reached(f"{place}: {batch.records} records in {batch.size} bytes with {batch.codec}.")
+    if not batches:
+        return not_yet(nothing_in("orders"))
+    share = f"`orders` has {counted(len(batches), 'batch', 'batches')}, {len(compressed) or 'none'} of them compressed"
+    if not compressed:
+        return not_yet(f"{share}.")
+    newest = compressed[-1][1]
+    return not_yet(f"{share}; the last of those has {counted(newest.records or 0, 'record')} with {newest.codec}.")
 
 
-def _unacknowledged(look: Look) -> str | None:
+def _unacknowledged(look: Look) -> Finding:
+    newest = None
     for each in look.readings("Produce"):
         if each.request.acks == 0:
-            return f"{request_link(each.exchange)} has no response: the client cannot know whether it was written."
-    return None
+            link = request_link(each.exchange)
+            return reached(f"{link} has no response: the client cannot know whether it was written.")
+        newest = each
+    if newest is None:
+        return not_yet("No Produce has come.")
+    return not_yet(f"{request_link(newest.exchange)}, the last Produce, has acks={newest.request.acks}.")
 
 
 PRODUCING: Final = (
@@ -106,31 +135,54 @@ PRODUCING: Final = (
 )
 
 
-def _waited(look: Look) -> str | None:
+def _waited(look: Look) -> Finding:
+    longest = None
     for each in look.readings("Fetch"):
         exchange = each.exchange
-        if exchange.ended_ms is not None and exchange.ended_ms - exchange.began_ms >= _LONG_MS:
-            waited = round(exchange.ended_ms - exchange.began_ms)
-            return f"{request_link(exchange)} waited for {waited} ms; it may wait for {each.request.max_wait_ms}."
-    return None
-
-
-def _in_session(look: Look) -> str | None:
-    for each in look.readings("Fetch"):
-        if each.request.session_epoch > 0 and not each.request.topics:
-            return f"{request_link(each.exchange)} names no partition: session {each.request.session_id} has them."
-    return None
-
-
-def _woken(look: Look) -> str | None:
-    for each in look.readings("Fetch"):
-        exchange = each.exchange
-        if exchange.ended_ms is None or each.request.max_wait_ms < _LONG_MS:
+        if exchange.ended_ms is None:
             continue
         waited = exchange.ended_ms - exchange.began_ms
-        if 20 < waited < each.request.max_wait_ms - 20 and each.response is not None and each.response.responses:  # noqa: PLR2004 - ms that a busy machine takes
-            return f"{request_link(exchange)} was answered after {waited:.0f} of {each.request.max_wait_ms} ms."
-    return None
+        if waited >= _LONG_MS:
+            link, most = request_link(exchange), each.request.max_wait_ms
+            return reached(f"{link} waited for {waited:.0f} ms; it may wait for {most}.")
+        longest = max(longest or 0, waited)
+    if longest is None:
+        return not_yet("No Fetch has been answered.")
+    return not_yet(f"The longest Fetch took {longest:.0f} ms.")
+
+
+def _in_session(look: Look) -> Finding:
+    newest = None
+    for each in look.readings("Fetch"):
+        if each.request.session_epoch > 0 and not each.request.topics:
+            link = request_link(each.exchange)
+            return reached(f"{link} names no partition: session {each.request.session_id} has them.")
+        newest = each
+    if newest is None:
+        return not_yet("No Fetch has come.")
+    link, client = request_link(newest.exchange), newest.client_id
+    if newest.request.session_epoch < 0:
+        return not_yet(f"{link}, the last Fetch, is that of {client!r} and wants no session.")
+    count = sum(len(topic.partitions) for topic in newest.request.topics)
+    return not_yet(f"{link}, the last Fetch, is that of {client!r} and names {counted(count, 'partition')}.")
+
+
+def _woken(look: Look) -> Finding:
+    newest = None
+    for each in look.readings("Fetch"):
+        exchange = each.exchange
+        if exchange.ended_ms is None:
+            continue
+        newest = each
+        waited, most = exchange.ended_ms - exchange.began_ms, each.request.max_wait_ms
+        if most < _LONG_MS:
+            continue
+        if 20 < waited < most - 20 and each.response is not None and each.response.responses:  # noqa: PLR2004 - ms that a busy machine takes
+            return reached(f"{request_link(exchange)} was answered after {waited:.0f} of {most} ms.")
+    if newest is None:
+        return not_yet("No Fetch has been answered.")
+    link, waited = request_link(newest.exchange), (newest.exchange.ended_ms or 0) - newest.exchange.began_ms
+    return not_yet(f"{link}, the last Fetch, was answered after {waited:.0f} of {newest.request.max_wait_ms} ms.")
 
 
 FETCHING: Final = (

@@ -60,11 +60,11 @@ async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
 
 @router.get("/{number}/reached")
 async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
-    """Look at the broker, and name the goals that are reached, each with a sentence on what shows it."""
+    """Look at the broker. Each goal has a sentence: what shows that it is reached, or what was seen so far."""
     lesson = _lesson(number)
     progress = await _progress(request, on_broker)
     await _update(progress, [lesson], on_broker, recorder)
-    return {"reached": progress.of(lesson)}
+    return {"reached": progress.of(lesson), "so_far": progress.so_far(lesson)}
 
 
 @router.delete("/{number}/reached", status_code=204)

@@ -18,7 +18,7 @@ export function LessonView({ number, query }) {
   const lab = useData("/data/lab");
   const servers = lab.data?.bootstrap_servers.split(",")[0];
   const state = useData(`/data/lessons/${number}/reached`, 1000);
-  const reached = state.data?.reached ?? {};
+  const { reached = {}, so_far: soFar = {} } = state.data ?? {};
   const answers = query.get("answers") === "1" ? "?answers=1" : "";
   return html`<main id="main" class="page lessons" tabindex="-1">
     <p><a href=${`/lessons${answers}`}>All lessons</a></p>
@@ -27,7 +27,7 @@ export function LessonView({ number, query }) {
       <h1>${data.number}. ${data.title}</h1>
       <${Prose} source=${data.before} servers=${servers} />
       <details class="client"><summary>A client to begin with</summary><${Languages} sources=${data.clients} servers=${servers} /></details>
-      <${Goals} goals=${data.goals} reached=${reached} onAgain=${() => again(number, state.reload)} />
+      <${Goals} goals=${data.goals} reached=${reached} soFar=${soFar} onAgain=${() => again(number, state.reload)} />
       ${state.error && html`<${Notice} kind="error">${state.error}<//>`}
       <${Prose} source=${data.behind} servers=${servers} />
       ${answers && html`<section aria-labelledby="answer-title"><h2 id="answer-title">Answer</h2><${Languages} sources=${data.answers ?? {}} servers=${servers} /></section>`}
@@ -58,21 +58,21 @@ function Prose({ source, servers }) {
   return html`<div class="prose">${source.map(elementOf)}</div>`;
 }
 
-function Goals({ goals, reached, onAgain }) {
+function Goals({ goals, reached, soFar, onAgain }) {
   const done = goals.filter(({ name }) => name in reached).length;
   return html`<section class="goals" aria-labelledby="goals-title">
     <h2 id="goals-title">Goals</h2>
     <p role="status">${done === goals.length ? "All goals are reached." : `${done} of ${goals.length} goals are reached.`}</p>
-    <ol>${goals.map((goal) => html`<${GoalItem} key=${goal.name} goal=${goal} sentence=${reached[goal.name]} />`)}</ol>
+    <ol>${goals.map((goal) => html`<${GoalItem} key=${goal.name} goal=${goal} sentence=${reached[goal.name]} soFar=${soFar[goal.name]} />`)}</ol>
     ${done > 0 && html`<button type="button" onClick=${onAgain}>Begin again</button>`}
   </section>`;
 }
 
-function GoalItem({ goal, sentence }) {
+function GoalItem({ goal, sentence, soFar }) {
   const [isOpen, setOpen] = useState(false);
   return html`<li>
     <p><span class=${`badge ${sentence ? "ok" : ""}`}>${sentence ? "reached" : "open"}</span> <${Inline} text=${goal.task} /></p>
-    ${sentence ? html`<p class="muted"><${Inline} text=${sentence} /></p>` : html`<p><button type="button" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => setOpen(!isOpen)}>Hint</button></p>${isOpen && html`<p class="muted"><${Inline} text=${goal.hint} /></p>`}`}
+    ${sentence ? html`<p class="muted"><${Inline} text=${sentence} /></p>` : html`${soFar && html`<p class="muted">Seen so far: <${Inline} text=${soFar} /></p>`}<p><button type="button" aria-expanded=${isOpen ? "true" : "false"} onClick=${() => setOpen(!isOpen)}>Hint</button></p>${isOpen && html`<p class="muted"><${Inline} text=${goal.hint} /></p>`}`}
   </li>`;
 }
 

@@ -59,5 +59,16 @@ def server_of(broker: Broker) -> str:
 
 def reached(lesson: Lesson, broker: Broker) -> dict[str, str]:
     """The goals that are reached, each with the sentence that says what shows it."""
-    found: dict[str, str] = Control(broker.page_url).get(f"/data/lessons/{lesson.number}/reached")["reached"]
+    return _sentences(lesson, broker)["reached"]
+
+
+def so_far(lesson: Lesson, broker: Broker) -> dict[str, str]:
+    """The sentences on goals that are open."""
+    return _sentences(lesson, broker)["so_far"]
+
+
+def _sentences(lesson: Lesson, broker: Broker) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = Control(broker.page_url).get(f"/data/lessons/{lesson.number}/reached")
+    assert not found["reached"].keys() & found["so_far"].keys()
+    assert {*found["reached"], *found["so_far"]} == {goal.name for goal in lesson.goals}
     return found

@@ -35,6 +35,7 @@ def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, s
     page.get_by_role("link", name=FIRST.title).click()
     goals = page.get_by_role("region", name="Goals")
     expect(goals.get_by_role("status")).to_have_text("0 of 3 goals are reached.")
+    expect(goals.get_by_text("Seen so far: No ApiVersions has come.")).to_have_count(len(FIRST.goals))
     goals.get_by_role("button", name="Hint").first.press("Enter")
     expect(goals).to_contain_text("It sends ApiVersions before anything else.")
     run(answer_to(FIRST, "python"), lab)

@@ -1,0 +1,192 @@
+"""The sentence of a lesson on an open goal, from the same look that decides whether it is reached."""
+
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from minibroker import Broker
+from minibroker.page.lessons.catalogue import LESSONS
+from tests.broker.control.http import Control
+from tests.broker.page.lesson_answers import lab_for, server_of, so_far
+from tests.broker.page.test_lesson_goals import read, write
+from tests.patience import PATIENCE_S
+
+REQUESTS, PRODUCING, FINDING, FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, TRANSACTIONS, RETENTION, FAILURE = LESSONS
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with lab_for(request.param) as broker:
+        yield broker
+
+
+def with_lab(lesson: object) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("lab", [lesson], indirect=True, ids=[""])
+
+
+def plain(sentence: str) -> str:
+    """A sentence without the places of its links and the numbers of requests."""
+    text, *rest = sentence.split("[")
+    for part in rest:
+        name, _, tail = part.partition("](")
+        text += name.rstrip("0123456789").rstrip() if "Request" in name else name
+        text += tail.partition(")")[2]
+    return text
+
+
+@with_lab(REQUESTS)
+def test_of_versions(lab: Broker) -> None:
+    header = struct.pack(">hhih", 18, 3, 1, 7) + b"by-hand\0" + b"\2x\2y\0"
+    host, port = server_of(lab).split(":")
+    with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
+        connection.sendall(struct.pack(">i", len(header)) + header)
+        assert connection.recv(4)
+    assert {name: plain(sentence) for name, sentence in so_far(REQUESTS, lab).items()} == {
+        "negotiated": "Only `by-hand` has asked for versions.",
+        "by-hand": "Request has version 3 and the client id 'by-hand'.",
+        "unsupported": "ApiVersions has come with version 3, which the broker has.",
+    }
+
+
+@with_lab(PRODUCING)
+def test_of_batches(lab: Broker) -> None:
+    assert so_far(PRODUCING, lab)["compressed"] == "`orders` has no record yet."
+    write(lab, "orders", (None, "an order"))
+    for records in (2, 3):
+        settings = {"compression.type": "gzip", "linger.ms": 10_000}
+        producer = Producer({"bootstrap.servers": lab.bootstrap_servers, **settings})
+        for _ in range(records):
+            producer.produce("orders", b"an order" * 100)
+        assert producer.flush(PATIENCE_S) == 0
+    seen = so_far(PRODUCING, lab)
+    assert seen["lingered"] == "The largest batch in `orders` has 3 records."
+    share = "`orders` has 3 batches, 2 of them compressed"
+    assert seen["compressed"] == f"{share}; the last of those has 3 records with gzip."
+    assert plain(seen["unacknowledged"]) == "Request, the last Produce, has acks=-1."
+
+
+@with_lab(FINDING)
+def test_of_places_in_a_log(lab: Broker) -> None:
+    assert so_far(FINDING, lab)["by-time"] == "No ListOffsets has come."
+    write(lab, "orders", (None, "an order"))
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop"})
+    assert consumer.get_watermark_offsets(TopicPartition("orders", 0), PATIENCE_S) == (0, 1)
+    assert plain(so_far(FINDING, lab)["by-time"]) == (
+        "Request, the last ListOffsets, asks for the start or the end, not for a time."
+    )
+    consumer.offsets_for_times([TopicPartition("orders", 0, 2**42)], PATIENCE_S)
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    assert consumer.consume(1, PATIENCE_S)
+    consumer.close()
+    seen = so_far(FINDING, lab)
+    assert seen["segments"] == "`orders` has 1 segment."
+    assert plain(seen["by-time"]) == "Request, the last ListOffsets, asks for a time after the last record."
+    assert plain(seen["inside"]).startswith("Request asked for offset ")
+    write(lab, "orders", (None, "x" * 20_000))
+    assert plain(so_far(FINDING, lab)["segments"]) == "Request, the last Produce, got RECORD_LIST_TOO_LARGE."
+
+
+@with_lab(FETCHING)
+def test_of_fetches(lab: Broker) -> None:
+    assert so_far(FETCHING, lab)["waited"] == "No Fetch has been answered."
+    write(lab, "orders", (None, "an order"))
+    read(lab, 1, auto_commit=False)
+    seen = so_far(FETCHING, lab)
+    assert seen["waited"].startswith("The longest Fetch took ")
+    assert plain(seen["session"]) == "Request, the last Fetch, is that of 'rdkafka' and wants no session."
+    assert plain(seen["woken"]).endswith(" of 100 ms.")
+
+
+@with_lab(GROUPS)
+def test_of_members(lab: Broker) -> None:
+    assert so_far(GROUPS, lab)["shared"] == "No JoinGroup has been answered."
+    write(lab, "orders", (None, "an order"))
+    read(lab, 1, auto_commit=False)
+    seen = so_far(GROUPS, lab)
+    assert plain(seen["shared"]) == "Request: group 'shop' has 1 member in generation 1."
+    assert seen["interrupted"].endswith("and no REBALANCE_IN_PROGRESS in a response.")
+    assert seen["new-protocol"] == "No ConsumerGroupHeartbeat has come."
+
+
+@with_lab(OFFSETS)
+def test_of_commits(lab: Broker) -> None:
+    assert so_far(OFFSETS, lab)["repeated"] == "No consumer of a group has got records."
+    write(lab, "orders", (None, "an order"))
+    read(lab, 1, auto_commit=False)
+    seen = so_far(OFFSETS, lab)
+    assert seen["stored"] == "No OffsetCommit has come."
+    assert plain(seen["resumed"]).endswith("found no committed offset, and no Fetch has gone on from a committed one.")
+    assert seen["repeated"] == (
+        "1 consumer of a group got records, from offset 0 on: none twice without a commit in between."
+    )
+
+
+@with_lab(IDEMPOTENCE)
+def test_of_batches_that_came_twice(lab: Broker) -> None:
+    write(lab, "orders", (None, "an order"))
+    assert so_far(IDEMPOTENCE, lab) == {
+        "numbered": "`orders` has 1 batch, and no producer id in any.",
+        "once": "No batch with a producer id has come.",
+        "twice": "1 batch has come without a producer id, and none twice.",
+    }
+    Control(lab.page_url).post("/control/faults", {"api": "Produce", "disconnect": "before", "times": 1}, 201)
+    write(lab, "orders", (None, "paid"), **{"enable.idempotence": True, "retry.backoff.ms": 10})
+    once = so_far(IDEMPOTENCE, lab)["once"]
+    assert once.endswith("came 2 times, but the broker had not written it before the last time.")
+
+
+@with_lab(TRANSACTIONS)
+def test_of_transactions(lab: Broker) -> None:
+    assert so_far(TRANSACTIONS, lab)["skipped"] == "`orders` has 0 abort markers, and no Fetch has come."
+    producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "transactional.id": "shop"})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"an order")
+    assert producer.flush(PATIENCE_S) == 0
+    producer.abort_transaction(PATIENCE_S)
+    write(lab, "orders", (None, "an order"))
+    consumer = Consumer(
+        {"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop", "isolation.level": "read_uncommitted"}
+    )
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    assert len(consumer.consume(2, PATIENCE_S)) == 2
+    consumer.close()
+    seen = {name: plain(sentence) for name, sentence in so_far(TRANSACTIONS, lab).items()}
+    assert seen == {
+        "committed": "Request of 'shop', the last EndTxn, aborted.",
+        "skipped": "`orders` has 1 abort marker, and all consumers have read uncommitted records, too.",
+        "fenced": "Request gave 'shop' the epoch 0, and no producer of an older epoch has gone on.",
+    }
+
+
+@with_lab(RETENTION)
+def test_of_tombstones(lab: Broker) -> None:
+    assert so_far(RETENTION, lab)["tombstone"] == "No tombstone has come to `prices`."
+    write(lab, "orders", (None, "an order"))
+    write(lab, "prices", ("tea", None), ("tea", "3"))
+    seen = {name: plain(sentence) for name, sentence in so_far(RETENTION, lab).items()}
+    assert seen == {
+        "expired": "Retention has deleted nothing of orders-0: it has the offsets 0 to 0.",
+        "compacted": "prices-0 has 2 records at 2 offsets: all are left.",
+        "tombstone": "The tombstone at offset 0 has the key 'tea', which had no value before.",
+    }
+    write(lab, "prices", ("tea", None))
+    assert plain(so_far(RETENTION, lab)["tombstone"]) == (
+        "The tombstone of the key 'tea' is at offset 2 of prices-0, to which the cleaner has not come."
+    )
+
+
+@with_lab(FAILURE)
+def test_of_leaders(lab: Broker) -> None:
+    assert so_far(FAILURE, lab)["moved"] == "`orders` has no record yet."
+    write(lab, "orders", (None, "an order"))
+    seen = {name: plain(sentence) for name, sentence in so_far(FAILURE, lab).items()}
+    assert seen == {
+        "moved": "orders-0 has records, and is still in leader epoch 0.",
+        "refused": "1 Produce or Fetch request, and none to a broker that is not the leader.",
+        "went-on": "orders-0 has records of leader epoch 0 alone, and is in 0.",
+        "recovered": "No run before this one was killed.",
+    }
