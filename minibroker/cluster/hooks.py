@@ -1,7 +1,7 @@
 """Hooks: events of the lower floors that upper floors subscribe to."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Generic, ParamSpec
+from typing import TYPE_CHECKING, Generic, NamedTuple, ParamSpec
 
 from minibroker.support.slices import Steps
 
@@ -49,13 +49,27 @@ class SteppedHook(Generic[P]):
             yield from each(*args, **kwargs)
 
 
+class FaultHit(NamedTuple):
+    """A fault has hit a request.
+
+    Attributes:
+        client: "HOST:PORT" of the client; "?" if it is unknown.
+        fields: gives those of the fault.
+    """
+
+    api: str
+    client_id: str | None
+    client: str
+    correlation_id: int
+    fields: Callable[[], Mapping[str, object]]
+
+
 class Hooks:
     """The events of one broker.
 
     Attributes:
         config_changed: what resources of this type are configured with has changed.
-        fault_hit: a fault has hit a request; the arguments are the API, the client id, and a function that gives the
-            fault's fields.
+        fault_hit: see `FaultHit`.
         leader_moved: the partition has another leader, or none any more.
         log_cleaned: the log of a partition was compacted; the arguments are the partition, and the log as it was.
         log_shortened: retention has removed segments; the arguments are the partition, the log as it was, and the
@@ -80,7 +94,7 @@ class Hooks:
 
     def __init__(self) -> None:
         self.config_changed: Hook[[ConfigResourceType]] = Hook()
-        self.fault_hit: Hook[[str, str | None, Callable[[], Mapping[str, object]]]] = Hook()
+        self.fault_hit: Hook[[FaultHit]] = Hook()
         self.leader_moved: Hook[[Partition]] = Hook()
         self.log_cleaned: Hook[[Partition, LogShape]] = Hook()
         self.log_shortened: Hook[[Partition, LogShape, int]] = Hook()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from minibroker.cluster.hooks import FaultHit
 from minibroker.faults.delayed_by_fault import DelayedByFault
 from minibroker.faults.fault import Fault, RequestContext
 from minibroker.faults.observed import installed_faults
@@ -251,7 +252,9 @@ class RequestObserver:
         entry.fault = matched.fault or matched.all[0]
         for each in matched.all:
             each.fire(entry)
-        self._services.core.hooks.fault_hit(request.api, request.header.client_id, entry.fault.to_json)
+        client_id, correlation_id = request.header.client_id, request.header.correlation_id
+        client, fields = _address(line.ends[1]), entry.fault.to_json
+        self._services.core.hooks.fault_hit(FaultHit(request.api, client_id, client, correlation_id, fields))
         fault = matched.fault
         action = None if fault is None else fault.action
         lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from minibroker.inspection.message_json import SECRETS, is_password
+from minibroker.page.events import fault_words
 from minibroker.page.follow.links import record_sets
 from minibroker.page.rows import row_json
 from minibroker.trace.exchange import Kind
@@ -39,6 +40,8 @@ def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     shown["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
     shown["versions"] = list(versions)
+    fault = rows.fault_of(exchange)
+    shown["fault"] = None if fault is None else fault_words(fault)
     shown["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
     shown["response"] = None
     shown["replaced"] = exchange.replaced or {}

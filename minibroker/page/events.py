@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from minibroker_storage.log_shape import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from minibroker.cluster.hooks import FaultHit
     from minibroker.cluster.partition import Partition
     from minibroker.core import Core
+    from minibroker.trace.exchange import Exchange
     from minibroker_storage.log_shape import LogShape
 
 MOST: Final = 5_000
@@ -48,6 +50,7 @@ class Events:
         self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
         self._count = 0
         self._core: Core | None = None
+        self._faults: dict[tuple[str, int], BrokerEvent] = {}  # by client and correlation id, oldest first
 
     def watch(self, core: Core) -> None:
         """Take note of a broker's events from now on."""
@@ -71,16 +74,29 @@ class Events:
         """Those of one partition."""
         return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
 
+    def fault_of(self, exchange: Exchange) -> dict[str, Any] | None:
+        """The fields of the fault that has hit a request; None for none."""
+        found = self._faults.get((exchange.client, exchange.correlation_id))
+        if found is None or exchange.time_ms > found.time_ms:  # a client may use its correlation ids again
+            return None
+        fault: dict[str, Any] = found.facts["fault"]
+        return fault
+
     def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
         assert self._core is not None
         self._count += 1
         name, index = ("", -1) if partition is None else partition.key
         self._kept.append(BrokerEvent(self._count, self._core.clock.now_ms(), kind, name, index, text, facts))
 
-    def _fault_hit(self, api: str, client_id: str | None, fields: Callable[[], Mapping[str, object]]) -> None:
-        fault = fields()
-        words = ", ".join(f"{name}={value}" for name, value in fault.items() if value is not None)
-        self._add("fault", None, f"A fault has hit {api} of {client_id or 'a client without an id'}: {words}.")
+    def _fault_hit(self, hit: FaultHit) -> None:
+        fault = dict(hit.fields())
+        client = hit.client_id or "a client without an id"
+        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_words(fault)}.", fault=fault)
+        place = hit.client, hit.correlation_id
+        self._faults.pop(place, None)
+        self._faults[place] = self._kept[-1]
+        if len(self._faults) > MOST:
+            self._faults.pop(next(iter(self._faults)))
 
     def _leader_moved(self, partition: Partition) -> None:
         leader = None if partition.leader is None else partition.leader.id
@@ -108,6 +124,11 @@ class Events:
         if start > before.start:
             text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
             self._add("deletion", partition, text, **_outlines(partition, before))
+
+
+def fault_words(fault: Mapping[str, object]) -> str:
+    """The fields of a fault: "api=Produce, disconnect=after"."""
+    return ", ".join(f"{name}={value}" for name, value in fault.items())
 
 
 def _outlines(partition: Partition, before: LogShape) -> dict[str, Any]:

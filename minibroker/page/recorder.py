@@ -62,8 +62,8 @@ class Recorder:
         self._fresh = 1  # numbers from here on are new to subscribers
         self._subscribers: set[Subscription] = set()
         self._is_over = False
-        self.rows = Rows()
         self.events = Events()
+        self.rows = Rows(self.events)
         self.first = 1
         self.last = 0
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from minibroker.page.events import fault_words
 from minibroker.trace.exchange import Kind
 from minibroker.trace.lines import about_of, outcome_of
 from minibroker.trace.reading import KnownTopics, name_of, read
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from minibroker.core import Core
+    from minibroker.page.events import Events
     from minibroker.trace.exchange import Exchange
     from minibroker.trace.reading import Reading
 
@@ -91,12 +95,16 @@ def filter_of(api: str, text: str, *, only_errors: bool) -> Filter:
 class Rows:
     """Makes rows, and keeps those of exchanges that are over.
 
+    Args:
+        events: know which faults have hit which requests; None for none.
+
     Attributes:
         apis: the names of the APIs of all requests.
         topics: the names of topics by their ids.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events | None = None) -> None:
+        self._events = events
         self.apis: set[str] = set()
         self._keys: set[int] = set()
         self.topics = Topics()
@@ -128,6 +136,10 @@ class Rows:
         """An exchange decoded."""
         return read(exchange, self.topics)
 
+    def fault_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
+        """The fields of the fault that has hit a request; None for none."""
+        return None if self._events is None else self._events.fault_of(exchange)
+
     def forget(self, number: int) -> None:
         """An exchange has changed, or has gone."""
         self._made.pop(number, None)
@@ -136,6 +148,8 @@ class Rows:
         reading = self.reading(exchange)
         duration = None if exchange.ended_ms is None else round(exchange.ended_ms - exchange.began_ms, 3)
         outcome, state = _outcome(exchange, reading)
+        if exchange.failure is not None and (fault := self.fault_of(exchange)) is not None:
+            outcome = f"{outcome} (fault: {fault_words(fault)})"
         return Row(
             exchange.number,
             exchange.time_ms,

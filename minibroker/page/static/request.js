@@ -30,6 +30,7 @@ export function RequestView({ number: asked, query }) {
     ${data.purpose && html`<p class="purpose"><${Rich} text=${data.purpose} /></p>`}
     <dl class="facts">
       <${Fact} name="Outcome"><span class=${`badge ${data.state}`}>${data.outcome}</span><//>
+      ${data.fault && html`<${Fact} name="Hit by a fault"><code>${data.fault}</code><//>`}
       ${data.about && html`<${Fact} name="About">${data.about}<//>`}
       <${Fact} name="Client">${data.client_id ?? "no client id"} <span class="muted">${data.client}</span><//>
       <${Fact} name="Broker">${data.broker}<//>

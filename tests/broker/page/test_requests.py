@@ -142,8 +142,27 @@ def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: C
             row = next(stream)
             assert (row["state"], row["outcome"], row["duration_ms"]) == ("waiting", "waiting", None)
         row = next(stream)
-    assert (row["state"], row["outcome"]) == ("none", "the connection closed")
-    assert page.get(f"/data/requests/{row['number']}")["response"] is None
+    fault = "api=ApiVersions, client_id=lost, black_hole=True"
+    assert (row["state"], row["outcome"]) == ("none", f"the connection closed (fault: {fault})")
+    detail = page.get(f"/data/requests/{row['number']}")
+    assert (detail["response"], detail["fault"]) == (None, fault)
+
+
+def test_a_fault_is_named_where_its_request_is_shown(shown: Broker, page: Control) -> None:
+    with shown.fault(api="ApiVersions", disconnect="after", times=1):
+        with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+            client.sendall(api_versions(6))
+            assert client.recv(1) == b""
+        exchange(shown, api_versions(6), api_versions(7))
+    lost, *answered = last_rows(page, 3)
+    fault = "api=ApiVersions, times=1, disconnect=after"
+    assert lost["outcome"] == f"the connection closed (fault: {fault})"
+    assert [page.get(f"/data/requests/{each['number']}")["fault"] for each in (lost, *answered)] == [fault, None, None]
+    with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR"):
+        exchange(shown, api_versions(8))
+    (row,) = last_rows(page, 1)
+    assert row["outcome"] == "UNKNOWN_SERVER_ERROR"
+    assert page.get(f"/data/requests/{row['number']}")["fault"] == "api=ApiVersions, error=UNKNOWN_SERVER_ERROR"
 
 
 @contextmanager
