@@ -38,7 +38,7 @@ _SHARED: Final = (
     "minibroker_protocol.records.log_validator",
     "minibroker.coordinators.coordinator_log",
     "minibroker.support.shares",
-    "minibroker.coordinators.groups.consumer.assignors.uniform_mixed",
+    "minibroker.coordinators.groups.assignors.uniform_mixed",
     "minibroker_protocol.coordinator_records.consumer_protocol",
     "minibroker_protocol.coordinator_records.consumer_groups",
     "minibroker.coordinators.groups.consumer.member",

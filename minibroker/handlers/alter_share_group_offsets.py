@@ -6,7 +6,7 @@ another kind, UNSUPPORTED_VERSION while the feature share.version is off.
 
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import on_each, on_group

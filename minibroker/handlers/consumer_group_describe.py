@@ -8,10 +8,10 @@ not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` 
 from typing import Final
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups

@@ -10,9 +10,10 @@ INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocol
 from functools import partial
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.coordinator import Answer, ConsumerGroups, GroupRefusedError, Heartbeat
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, Heartbeat
 from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, LEAVING
-from minibroker.coordinators.groups.consumer.partitions import partitions_of
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.partitions import partitions_of
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
 from minibroker.requests.same_request import SameRequest

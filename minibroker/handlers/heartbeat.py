@@ -7,7 +7,7 @@ from typing import Final
 
 from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_group
 from minibroker.requests.same_request import SameRequest

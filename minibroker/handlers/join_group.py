@@ -18,9 +18,10 @@ from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.classic.members import Member, Protocol, Reply
 from minibroker.coordinators.groups.classic.responses import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
 from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError, new_member_id
+from minibroker.coordinators.groups.consumer.coordinator import new_member_id
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.coordinator import GroupCoordinator
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call

@@ -7,7 +7,7 @@ for a group with a topic that the client may not describe. UNSUPPORTED_VERSION w
 from typing import Final
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.requests.call import Call

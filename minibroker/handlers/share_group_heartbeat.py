@@ -8,7 +8,7 @@ while the feature share.version is off.
 
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import JOINING, LEAVING, ShareHeartbeat
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe

@@ -7,7 +7,7 @@ for a group with a topic that the client may not describe. UNSUPPORTED_VERSION w
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.member import StreamsMember

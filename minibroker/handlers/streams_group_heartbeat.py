@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.cluster.topics import topic_name_error
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.streams.coordinator import JOINING, LEAVING, StreamsAnswer, StreamsHeartbeat
 from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode

@@ -13,7 +13,7 @@ from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.classic.members import Reply
 from minibroker.coordinators.groups.classic.responses import sync_error, synced
 from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import Operation, ResourceType

@@ -6,8 +6,8 @@ from typing import Final
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.partitions import Partitions
 from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupState
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks

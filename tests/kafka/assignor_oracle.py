@@ -4,8 +4,8 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.assignors import GroupSpec
-from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.coordinators.groups.assignors import GroupSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from tests.kafka.line_oracle import LineOracle
 
 _SOURCE: Final = Path(__file__).with_name("AssignorOracle.java")

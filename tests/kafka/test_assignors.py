@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from minibroker.coordinators.groups.consumer.assignors import GroupSpec, named
-from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.assignors import GroupSpec, named
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.support.slices import drain
 from tests.kafka.assignor_oracle import AssignorOracle
 from tests.kafka.fixtures import or_skip

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from minibroker.coordinators.groups.consumer.partitions import Partitions
-from minibroker.coordinators.groups.share.simple import assign_simply
+from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.support.slices import drain
 from tests.kafka import jars
 from tests.kafka.assignor_oracle import AssignorOracle

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from minibroker.clock import Clock
 from minibroker.coordinators.groups.classic.group import Group
-from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset, GroupOffsets
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,

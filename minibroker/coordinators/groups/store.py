@@ -13,12 +13,12 @@ from minibroker.cluster.node import Node
 from minibroker.config.keys import LONG_MAX
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
-from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.expiry import expired_offsets
 from minibroker.coordinators.groups.forgetting import Choice, find, group_keys, prepare
 from minibroker.coordinators.groups.group_records import group_record, offset_record
 from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup, restored
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.replay import Replay
 from minibroker.coordinators.groups.share.changes import state_partitions

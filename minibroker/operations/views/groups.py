@@ -7,8 +7,9 @@ from typing import Final
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group
 from minibroker.coordinators.groups.classic.members import Member, Reply
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import ConsumerMember, MemberState
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.modern.member_state import MemberState
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks

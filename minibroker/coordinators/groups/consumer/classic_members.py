@@ -10,10 +10,12 @@ from dataclasses import replace
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.classic.members import Protocol
 from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, subscription_in, with_ids
-from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, GroupRefusedError
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import ConsumerMember, MemberState
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.member_state import MemberState
+from minibroker.coordinators.groups.modern.sessions import MemberTimers
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError

@@ -1,7 +1,7 @@
 """Translation between the classic protocol and the consumer protocol, for classic members."""
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

@@ -9,19 +9,21 @@ from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from minibroker.coordinators.groups.assignors import named
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.assignors import named
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
-from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, ConsumerMember, MemberState
+from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, ConsumerMember
 from minibroker.coordinators.groups.consumer.migration import Migration
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, is_subset
 from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
-from minibroker.coordinators.groups.consumer.sessions import MemberSessions
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.member_state import MemberState
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, is_subset
+from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
@@ -35,15 +37,6 @@ if TYPE_CHECKING:
 
 _NOT_SAID: Final = -1
 _logger = logging.getLogger(__name__)
-
-
-class GroupRefusedError(Exception):
-    """A request that is refused: Kafka's code, and a sentence for people."""
-
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        super().__init__(message or code.name)
-        self.code = code
-        self.message = message
 
 
 class Heartbeat(NamedTuple):
@@ -69,14 +62,6 @@ class Heartbeat(NamedTuple):
     client_id: str
     client_host: str
     may_describe: Callable[[str], bool] | None = None
-
-
-class Answer(NamedTuple):
-    """The response to a member; `assignment` is None if it has not changed."""
-
-    member_id: str
-    epoch: int
-    assignment: Partitions | None
 
 
 class ConsumerGroups:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.modern.sessions import MemberTimers
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker_protocol.coordinator_records import consumer_groups as records
 from minibroker_protocol.error_codes import ErrorCode
@@ -31,13 +32,6 @@ class ConsumerGroupState(Enum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
-
-
-class TopicMetadata(NamedTuple):
-    """A topic as it was when the group looked."""
-
-    topic_id: bytes
-    partitions: int
 
 
 class ConsumerGroup:

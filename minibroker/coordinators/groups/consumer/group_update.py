@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Final
 
 from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.assignors import Assignor
 from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.assignors import Assignor
-from minibroker.coordinators.groups.consumer.changes import Change
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
-from minibroker.coordinators.groups.consumer.known_topics import known_topics
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import JOINING, ConsumerMember
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.consumer.reconciliation import reconcile
 from minibroker.coordinators.groups.consumer.subscriptions import MayMatch, resolve
 from minibroker.coordinators.groups.consumer.targets import Target, Targets, Wish
+from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
 from minibroker.support.slices import Work
 
 _NEVER: Final = 0

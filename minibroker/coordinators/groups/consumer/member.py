@@ -4,10 +4,10 @@ A member speaks the consumer protocol, or the classic one while its group goes f
 """
 
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import Final, Self
 
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.modern.member_state import MemberState
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
 from minibroker_protocol.coordinator_records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -21,23 +21,6 @@ LEAVING: Final = -1
 """The member epoch of who leaves for good."""
 AWAY: Final = -2
 """The member epoch of a static member that leaves and means to come back."""
-
-
-class MemberState(IntEnum):
-    """The state of a member on its way to its target; the numbers are those of the records."""
-
-    STABLE = 0
-    UNREVOKED_PARTITIONS = 1
-    UNRELEASED_PARTITIONS = 2
-    UNKNOWN = 127
-
-    @classmethod
-    def of(cls, number: int) -> "MemberState":
-        """The state of a record; one of a later Kafka is UNKNOWN."""
-        return cls(number) if number in _STATES else cls.UNKNOWN
-
-
-_STATES: Final = frozenset(int(each) for each in MemberState)
 
 
 def _nothing() -> Partitions:

@@ -13,11 +13,11 @@ from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.members import Member, Protocol
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.changes import Change
 from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol

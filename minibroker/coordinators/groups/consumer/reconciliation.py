@@ -6,8 +6,9 @@ has what is free of it. The rest it gets when the members that had it have given
 
 from collections.abc import Callable
 
-from minibroker.coordinators.groups.consumer.member import ConsumerMember, MemberState
-from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.modern.member_state import MemberState
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 
 
 class UnknownStateError(Exception):

@@ -9,14 +9,15 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from minibroker.coordinators.groups.assignors import Assignor, GroupSpec
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
 from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.assignors import Assignor, GroupSpec
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
-from minibroker.coordinators.groups.consumer.assignors.pace import Pace
-from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, TopicMetadata
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.support.slices import Slices, Steps, Work
 from minibroker_protocol.error_codes import ErrorCode

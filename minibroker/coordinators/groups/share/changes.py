@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.changes import Change, member_tombstones
-from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.modern.changes import Change, member_tombstones
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.share.state_partitions import StatePartitions
 from minibroker_protocol.coordinator_records import share_groups as records

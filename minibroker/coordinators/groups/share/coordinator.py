@@ -11,12 +11,11 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.coordinators.groups.consumer.changes import Change
-from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRefusedError
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
-from minibroker.coordinators.groups.consumer.known_topics import known_topics
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.coordinators.groups.consumer.sessions import MemberSessions
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.sessions import MemberSessions
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
 from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.group import ShareGroup, hash_of, topics_of_all
 from minibroker.coordinators.groups.share.member import ShareMember

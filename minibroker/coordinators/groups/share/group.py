@@ -9,9 +9,9 @@ from enum import Enum
 from typing import Any, Final
 
 from minibroker.clock import Clock
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.modern.sessions import MemberTimers
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.share.state_partitions import StatePartitions

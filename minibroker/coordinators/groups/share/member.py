@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from minibroker.coordinators.groups.consumer.member import MemberState
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions, partitions_of
+from minibroker.coordinators.groups.modern.member_state import MemberState
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
 from minibroker_protocol.coordinator_records.share_groups import (
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataValue,

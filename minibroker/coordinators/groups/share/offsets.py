@@ -7,8 +7,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.groups.consumer.changes import Change
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
 from minibroker.coordinators.groups.share.group import ShareGroup

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from minibroker.coordinators.groups.awaited_targets import AwaitedTargets
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
-from minibroker.coordinators.groups.consumer.assignors.pace import Pace
-from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
-from minibroker.coordinators.groups.share.simple import assign_simply
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.support.slices import Slices, Steps, Work
 

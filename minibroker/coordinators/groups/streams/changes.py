@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.changes import Change, member_tombstones
+from minibroker.coordinators.groups.modern.changes import Change, member_tombstones
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
 from minibroker_protocol.coordinator_records import streams_groups as records

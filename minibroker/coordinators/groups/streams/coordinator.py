@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.coordinators.groups.classic.group import Group
-from minibroker.coordinators.groups.consumer.changes import Change
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
-from minibroker.coordinators.groups.consumer.known_topics import known_topics
-from minibroker.coordinators.groups.consumer.sessions import MemberSessions
 from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.coordinators.groups.modern.sessions import MemberSessions
+from minibroker.coordinators.groups.modern.topics import known_topics
 from minibroker.coordinators.groups.share.group import hash_of
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams import changes as records

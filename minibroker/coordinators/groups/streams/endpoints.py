@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import ConfiguredSubtopology
 from minibroker.coordinators.groups.streams.member import StreamsMember

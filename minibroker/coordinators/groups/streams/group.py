@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
 
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
-from minibroker.coordinators.groups.consumer.sessions import MemberTimers
 from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.modern.sessions import MemberTimers
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTopology
 from minibroker.coordinators.groups.streams.member import StreamsMember

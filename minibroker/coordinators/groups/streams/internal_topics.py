@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash, table_size
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash, table_size
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams.topology import Topology, source_topics
 from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
 

@@ -1,6 +1,6 @@
 """An instance of a streams application while tasks are assigned (Kafka's `ProcessState`)."""
 
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.streams.java_queue import JavaQueue
 
 Task = tuple[str, int]

@@ -8,8 +8,8 @@ two equal ones is chosen depends on the order of Java's tables and queues.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash, table_size
-from minibroker.coordinators.groups.consumer.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash, table_size
+from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.streams.java_queue import JavaQueue
 from minibroker.coordinators.groups.streams.process import Process, Task
 from minibroker.coordinators.groups.streams.tasks import Tasks

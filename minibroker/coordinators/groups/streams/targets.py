@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from minibroker.coordinators.groups.awaited_targets import AwaitedTargets
-from minibroker.coordinators.groups.consumer.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.group import StreamsGroup

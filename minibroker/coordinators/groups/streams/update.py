@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.coordinators.groups.consumer.changes import Change
-from minibroker.coordinators.groups.consumer.coordinator import GroupRefusedError
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from minibroker.coordinators.groups.consumer.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareGroups, ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker_protocol.error_codes import ErrorCode

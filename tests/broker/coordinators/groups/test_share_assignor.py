@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from minibroker.coordinators.groups.consumer.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.consumer.partitions import NOTHING, Partitions
-from minibroker.coordinators.groups.share.simple import assign_simply
+from minibroker.coordinators.groups.assignors.simple import assign_simply
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.support.slices import drain
 
 ONE, TWO = b"1" * 16, b"2" * 16

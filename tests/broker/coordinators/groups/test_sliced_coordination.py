@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.coordinators.groups.consumer.assignors import pace
+from minibroker.coordinators.groups.assignors import pace
 from minibroker.routing.outcomes import Answer
 from minibroker.support.regular_expressions import expression
 from minibroker.support.slices import drain

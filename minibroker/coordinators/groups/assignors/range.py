@@ -4,9 +4,9 @@ Static members come first, by their instance ids, then the others by their membe
 not count.
 """
 
-from minibroker.coordinators.groups.consumer.assignors.pace import Pace
-from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.support.shares import Shares, rank
 from minibroker.support.slices import Steps
 

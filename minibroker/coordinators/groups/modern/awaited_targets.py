@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from minibroker.coordinators.groups.consumer.changes import Change
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams.group import StreamsGroup

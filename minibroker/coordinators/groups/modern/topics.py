@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.group import TopicMetadata
+
+
+class TopicMetadata(NamedTuple):
+    """A topic as it was when the group looked."""
+
+    topic_id: bytes
+    partitions: int
 
 
 def known_topics(

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from minibroker.config.broker import ASSIGNORS
-from minibroker.coordinators.groups.consumer.assignors.range import assign_ranges
-from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.consumer.assignors.uniform import assign_uniformly
-from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.assignors.range import assign_ranges
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.assignors.uniform import assign_uniformly
+from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.support.slices import Steps
 
 Assignor = Callable[[GroupSpec], Steps[dict[str, Partitions]]]

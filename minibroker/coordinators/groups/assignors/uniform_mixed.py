@@ -11,7 +11,7 @@ with a move that would help is kept in mind, and the others are looked at only w
 import heapq
 from itertools import groupby
 
-from minibroker.coordinators.groups.consumer.assignors.java_order import (
+from minibroker.coordinators.groups.assignors.java_order import (
     TopicPartition,
     bucket,
     hash_order,
@@ -20,9 +20,9 @@ from minibroker.coordinators.groups.consumer.assignors.java_order import (
     table_size,
     uuid_hash,
 )
-from minibroker.coordinators.groups.consumer.assignors.pace import Pace
-from minibroker.coordinators.groups.consumer.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.consumer.partitions import Partitions, frozen
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from minibroker.coordinators.groups.consumer.partitions import Partitions
+from minibroker.coordinators.groups.modern.partitions import Partitions
 
 
 class MemberSpec(NamedTuple):

@@ -1,0 +1,1 @@
+"""The parts that consumer, share and streams groups have in common: Kafka calls these groups modern."""
