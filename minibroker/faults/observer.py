@@ -205,7 +205,7 @@ class RequestObserver:
 
     def is_plain(self, request: Any, way: ShortWay) -> bool:
         """See `Observer`."""
-        return names_itself(way.endpoint, request, way.call.api_version)
+        return names_itself(way.endpoint, request, way.call)
 
     def _now(self) -> Moment:
         clock = self._services.core.clock

@@ -171,12 +171,14 @@ def request_of_note(note: Noted) -> Any:
     return note.known.request, RecordsSummary(appended.records_size, 1, records_in(note.head))
 
 
-def names_itself(endpoint: Endpoint, request: Any, version: int) -> bool:
+def names_itself(endpoint: Endpoint, request: Any, call: Call) -> bool:
     """Whether a request names all its targets itself, by their names, whatever else the broker knows."""
     names = endpoint.names
     if names.implied is not None and not any(getattr(request, each.topics) for each in names.topics):
         return False
-    return not (_has_topic_ids(endpoint.request, version) and _uses_topic_ids(names, request))
+    if names.implied is not None and names.implied(request, call):  # a fetch session has more than its request names
+        return False
+    return not (_has_topic_ids(endpoint.request, call.api_version) and _uses_topic_ids(names, request))
 
 
 def _uses_topic_ids(names: Names, request: Any) -> bool:

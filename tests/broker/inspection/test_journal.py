@@ -342,6 +342,24 @@ def test_a_repeated_fetch_is_noted_beside_its_answer(tapped: Tapped, journal: Jo
     assert entries[0].to_json()["request"] == entries[1].to_json()["request"]
 
 
+def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tapped, journal: Journal) -> None:
+    tapped.create("u")
+    session = tapped.session(repeats=Repeats())
+    take = compose(tapped.services, None, Line())
+
+    def fetched(epoch: int, session_id: int, topic: str) -> Any:
+        request = fetch_request((topic, 0, 0), max_wait_ms=0, session_id=session_id, session_epoch=epoch)
+        outcome = take(memoryview(bytearray(frame_of(request, 12))), session)
+        assert isinstance(outcome, Answer)
+        return outcome.response
+
+    session_id = fetched(0, 0, "t").session_id
+    for epoch in range(1, 5):  # the last ones take the short way
+        fetched(epoch, session_id, "u")
+    _, *entries = journal.entries(api="Fetch")
+    assert [set(each.targets) for each in entries] == [{Target("t", 0), Target("u", 0)}] * 4
+
+
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
     frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MOST_BYTES
     compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
