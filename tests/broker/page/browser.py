@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
 from tests.clients.toolchains import missing
 from tests.patience import PATIENCE_S
@@ -40,6 +40,9 @@ def launched() -> Iterator[Browser]:
 class Window:
     """A window that collects what goes wrong in it.
 
+    A browser has one, since to load the lab in a new one takes about a second of CPU more. Each test loads it anew.
+    A test that changes more than an address closes the page, or its context, and the next test has another.
+
     Attributes:
         page: Playwright's page.
         troubles: errors of scripts, of the console, and of files that could not be loaded.
@@ -49,14 +52,13 @@ class Window:
         self, browser: Browser, url: str, *, scheme: str = "light", width: int = 1280, height: int = 720
     ) -> None:
         self.url = url
-        self.page: Page = browser.new_page(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if scheme == "dark" else "light",
-            reduced_motion="reduce",
-        )
+        context = next(iter(browser.contexts), None) or browser.new_context(reduced_motion="reduce")
+        self.page: Page = next(iter(context.pages), None) or context.new_page()
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         self.page.set_default_timeout(PATIENCE_S * 1000)
         self.troubles: list[str] = []
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("pageerror", self._catch)
         self.page.on("console", self._hear)
 
     def open(self, path: str) -> Page:
@@ -80,9 +82,15 @@ class Window:
         assert not lines, "\n".join(lines)
 
     def close(self) -> None:
-        """AssertionError if anything has gone wrong."""
-        self.page.close()
+        """Leave the lab for an empty page. AssertionError if anything has gone wrong."""
+        self.page.goto("about:blank")
+        self.page.remove_listener("pageerror", self._catch)
+        self.page.remove_listener("console", self._hear)
+        self.page.context.clear_permissions()
         assert not self.troubles, self.troubles
+
+    def _catch(self, error: Error) -> None:
+        self.troubles.append(str(error))
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:

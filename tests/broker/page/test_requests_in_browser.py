@@ -198,6 +198,7 @@ def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, bu
     expect(page.get_by_role("status")).to_contain_text("requests")
     assert len(streams) == 2
     window.close()
+    page.context.close()  # its clock stays installed
 
 
 def test_the_same_request_in_another_version_stands_above(browser: Browser, busy: Broker) -> None:
