@@ -23,6 +23,7 @@ consumer.subscribe(["orders"])
 message = consumer.poll({PATIENCE_S})
 assert message.error() is None, message.error()
 print("consumed", message.value().decode())
+consumer.close()  # or the next member of the group waits for the end of its session
 """
 
 
