@@ -1,7 +1,7 @@
 """Requests of members of share groups, as scripts for `ShareWorld`: some written by hand, others random."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final
 
 from tests.kafka.share_group_world import Acks, Place, ShareWorld
@@ -195,9 +195,7 @@ def _fetch(world: ShareWorld, chance: random.Random, number: int) -> None:
     in_session = world.session_epochs.get(member, 0) > 0
     acks: Acks = {}
     if in_session and place == before and chance.random() < 0.4:
-        acks = {
-            each: ranges for each, ranges in _acks(world, chance, member, (ACCEPT, REJECT)).items() if each == place
-        }
+        acks = _acks(world, chance, member, (ACCEPT, REJECT), {place})
     world.reads[member] = place
     world.fetch(
         member, place, acks=acks, forgotten=[before] if in_session and before is not None and before != place else (),
@@ -216,26 +214,29 @@ def _wrong_fetch(world: ShareWorld, chance: random.Random, number: int) -> None:
 def _acknowledge(world: ShareWorld, chance: random.Random, number: int) -> None:
     del number
     member = chance.choice(_MEMBERS)
-    world.acknowledge(member, _acks(world, chance, member, (ACCEPT, RELEASE, REJECT)))
+    world.acknowledge(member, _acks(world, chance, member, (ACCEPT, RELEASE, REJECT), _PLACES))
 
 
-def _acks(world: ShareWorld, chance: random.Random, member: str, kinds: tuple[int, ...]) -> Acks:
-    """Acknowledgements of what a member has acquired, or has had once."""
+def _acks(
+    world: ShareWorld, chance: random.Random, member: str, kinds: tuple[int, ...], places: Container[Place]
+) -> Acks:
+    """Acknowledgements of what a member has acquired, or has had once, in some partitions."""
     held = world.acquired.get(member, [])
     found: dict[Place, list[tuple[int, int, list[int]]]] = {}
     for _ in range(chance.randint(1, 3)):
         if not held:
             break
         at = chance.randrange(len(held))
-        place, first, last = held[at] if chance.random() < 0.2 else held.pop(at)
-        if place in found:
+        place, first, end = held[at]
+        if place in found or place not in places:
             continue
-        if chance.random() < 0.3:
-            last = chance.randint(first, last)
+        last = chance.randint(first, end) if chance.random() < 0.3 else end
         types = [chance.choice((*kinds, *kinds, GAP, RENEW))]
         if chance.random() < 0.3:
             types = [chance.choice(kinds) for _ in range(first, last + 1)]
         found[place] = [(first, last, types)]
+        if RENEW not in types and chance.random() < 0.8:  # else it comes once more, though it is done with
+            held[at : at + 1] = [(place, last + 1, end)] if last < end else []
     return found
 
 
@@ -250,12 +251,21 @@ def _come_or_go(world: ShareWorld, chance: random.Random, number: int) -> None:
 
 
 def _hang_up(world: ShareWorld, chance: random.Random, number: int) -> None:
-    """Close a session, and the connection, of a member that holds nothing: Kafka releases that in its own time."""
-    del number
+    """Close a session, and the connection, of a member that holds nothing: Kafka releases that in its own time.
+
+    When it was the last session of the group, Kafka loads the states again. Its answers are empty until it has them.
+    """
     member = chance.choice(_MEMBERS)
-    if not world.acquired.get(member):
+    if world.acquired.get(member):
+        return
+    world.fetch(member, epoch=-1)
+    world.hang_up(member)
+    for place in _PLACES:
+        world.produce(place, b"%d" % number)
+        world.fetch(member, place, epoch=0, wait=True, max_records=1, share_acquire_mode=1)
+        acquired = world.acquired.pop(member)
+        world.acknowledge(member, {place: [(first, last, [ACCEPT]) for _, first, last in acquired]})
         world.fetch(member, epoch=-1)
-        world.hang_up(member)
 
 
 def _look(world: ShareWorld, chance: random.Random, number: int) -> None:
