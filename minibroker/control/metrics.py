@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UnknownMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
@@ -47,6 +47,7 @@ class Scrape:
     lag: _Labelled = field(default_factory=_Labelled)
     group_types: _Labelled = field(default_factory=_Labelled)
     in_flight: _Labelled = field(default_factory=_Labelled)
+    buried: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
     fired: _Labelled = field(default_factory=_Labelled)
     requests: int | None = None
 
@@ -81,6 +82,11 @@ _COUNTED_BY_BROKER: Final = {
 _SHARE_SESSIONS: Final = {
     "kafka_server_sharesessioncache_sharesessionscount": "Sessions of members of share groups",
     "kafka_server_sharesessioncache_sharepartitionscount": "Partitions of those sessions",
+}
+_BURIED: Final = {
+    "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_count": "Records written to a group's dead-letter queue",
+    "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests": "Their batches, once for each attempt",
+    "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests": "Batches of them that were given up",
 }
 _LOGS: Final = {
     "kafka_log_log_size": "Bytes of a partition's segments",
@@ -217,6 +223,9 @@ def _count_shares(services: Services, found: Scrape) -> Steps[None]:
         if topic is not None:
             found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
         yield
+    for group_id, buried in () if manager is None else manager.buried.items():
+        for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
+            found.buried.setdefault(name, {})[group_id,] = number
 
 
 class _Numbers(Collector):
@@ -248,6 +257,10 @@ class _Numbers(Collector):
         name = "kafka_server_sharepartitionmetrics_inflightmessagecount"
         labels = ["group", "topic", "partition"]
         yield _filled(GaugeMetricFamily(name, "Offsets in flight in a share group", labels=labels), found.in_flight)
+        for name, help_text in _BURIED.items():
+            # The exporter makes a Count of what has no PerSec in its name, and no counter.
+            kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
+            yield _filled(kind(name, help_text, labels=["group"]), found.buried.get(name, {}))
         name = "kafka_server_group_coordinator_metrics_group_count"
         yield _filled(GaugeMetricFamily(name, "Groups by their type", labels=["protocol"]), found.group_types)
         fired = CounterMetricFamily(
@@ -262,7 +275,7 @@ class _Numbers(Collector):
 
 def _filled(family: Metric, numbers: _Labelled) -> Metric:
     """A family with a sample for each of the numbers."""
-    assert isinstance(family, GaugeMetricFamily | CounterMetricFamily)
+    assert isinstance(family, GaugeMetricFamily | CounterMetricFamily | UnknownMetricFamily)
     for labels, number in numbers.items():
         family.add_metric(labels, number)
     return family

@@ -6,6 +6,7 @@ all the same.
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -63,11 +64,27 @@ class _NotYetError(Exception):
 _REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, TopicError, EncodeError, *MAPPED)
 
 
+@dataclass(slots=True)
+class Buried:
+    """The numbers of a group's queue since the start (Kafka's `ShareGroupMetrics`).
+
+    Attributes:
+        records: those that were written.
+        batches: those that were tried, once for each attempt.
+        failures: batches that were given up.
+    """
+
+    records: int = 0
+    batches: int = 0
+    failures: int = 0
+
+
 class Burial:
     """Some records of a share-partition on their way to its group's queue.
 
     Args:
         dead: in the order of their offsets.
+        buried: counts them.
         is_needed: whether the share-partition is still in use; another leader begins again.
         done: is called when the records are written, or cannot be.
     """
@@ -77,11 +94,13 @@ class Burial:
         core: Core,
         key: SharePartitionKey,
         dead: Sequence[DeadRecords],
+        buried: Buried,
         is_needed: Callable[[], bool],
         done: Callable[[], None],
     ) -> None:
         self._core = core
         self._key = key
+        self._buried = buried
         self._rows = [(offset, each) for each in dead for offset in range(each.first, each.last + 1)]
         self._written = 0
         self._attempts = 0
@@ -167,6 +186,16 @@ class Burial:
         name = f"{topic.name}-{place.index}"
         if place.leader is None:
             raise _NotYetError(f"nobody leads {name}")
+        self._buried.batches += 1
+        try:
+            self._put(place, name, records)
+        except Exception:
+            self._buried.failures += 1
+            raise
+        self._buried.records += len(records)
+
+    def _put(self, place: Partition, name: str, records: Sequence[NewRecord]) -> None:
+        topic = place.topic
         if place.is_under_min_isr:
             raise _RefusedError(f"too few replicas of {name} are in sync")
         log, now_ms = place.log, self._core.clock.now_ms()
@@ -273,10 +302,11 @@ def _is_plain(batch: Batch) -> bool:
 def burial_of(
     core: Core,
     key: SharePartitionKey,
+    buried: Buried,
     is_needed: Callable[[], bool],
     done: Callable[[Sequence[DeadRecords]], None],
     dead: Sequence[DeadRecords],
 ) -> None:
     """Bury records after what goes on now; an acknowledgement need not wait for that."""
     in_order = sorted(dead)
-    core.call_soon(Burial(core, key, in_order, is_needed, partial(done, in_order)).begin)
+    core.call_soon(Burial(core, key, in_order, buried, is_needed, partial(done, in_order)).begin)

@@ -8,7 +8,7 @@ from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
-from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, burial_of
+from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of
 from minibroker.coordinators.share_partitions.dead_records import DeadRecords
 from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
@@ -49,9 +49,14 @@ class _InUse(NamedTuple):
 
 
 class SharePartitions:
-    """All of them. A share-partition is loaded with the first fetch, and given up with the last member's connection."""
+    """All of them. A share-partition is loaded with the first fetch, and given up with the last member's connection.
+
+    Attributes:
+        buried: group id -> the numbers of its dead-letter queue, if anything has gone there.
+    """
 
     def __init__(self, core: Core, states: ShareCoordinator) -> None:
+        self.buried: dict[str, Buried] = {}
         self._core = core
         self._states = states
         self._in_use: dict[SharePartitionKey, _InUse] = {}
@@ -147,7 +152,8 @@ class SharePartitions:
 
     def _bury(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
         share_partition = self._in_use[key].share_partition
-        burial_of(self._core, key, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead)
+        buried = self.buried.setdefault(key.group_id, Buried())
+        burial_of(self._core, key, buried, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead)
 
     def _first_offset(self, group_id: str, place: Partition) -> Steps[int]:
         """The offset to begin at in a partition that a group has not read before. StorageError, OSError."""

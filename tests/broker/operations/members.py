@@ -88,15 +88,18 @@ def polled(consumer: ShareConsumer, count: int) -> list[Message]:
     return found
 
 
-def from_the_start(broker: Broker) -> None:
-    """Have the share group "g" begin with the first records."""
-    group_from_the_start(broker.bootstrap_servers, "g")
+def from_the_start(broker: Broker, **configs: str) -> None:
+    """Have the share group "g" begin with the first records; `configs` as of `group_from_the_start`."""
+    group_from_the_start(broker.bootstrap_servers, "g", **configs)
 
 
-def group_from_the_start(bootstrap: str, group: str) -> None:
-    """Have a share group begin with the first records."""
+def group_from_the_start(bootstrap: str, group: str, **configs: str) -> None:
+    """Have a share group begin with the first records; `configs` is more of its configuration, with `_` for `.`."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+    entries = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in {"share_auto_offset_reset": "earliest", **configs}.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
     (altered,) = admin.incremental_alter_configs([resource]).values()
     altered.result(PATIENCE_S)

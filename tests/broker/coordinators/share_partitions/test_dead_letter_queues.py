@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.config.resources import ConfigResourceType
+from minibroker.coordinators.share_partitions.dead_letter_queues import Buried
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.topic_admin import create_topics, plan_topic
@@ -200,6 +201,19 @@ def test_without_a_leader_the_queue_is_tried_again_for_some_time(
         pass_time(harness, 1000)
     assert "nobody leads dlq.q-0" in caplog.text
     assert states(harness) == []
+
+
+def test_what_goes_to_queues_is_counted_by_their_groups(harness: Harness) -> None:
+    configure(harness, errors_deadletterqueue_topic_name=QUEUE)
+    make_queue(harness)
+    begin(harness)
+    harness.produce(batch(b"a", b"b", b"c"))
+    member = ShareMember(harness)
+    member.one(T0)
+    assert member.acknowledged([(0, 1, REJECT)]) == 0
+    topic_of(harness, QUEUE).partitions[0].is_under_min_isr = True
+    assert member.acknowledged([(2, 2, REJECT)]) == 0
+    assert harness.services.share_partitions.buried == {"g": Buried(records=2, batches=2, failures=1)}
 
 
 def test_what_a_lost_leader_left_is_buried_by_the_next_one(harness: Harness) -> None:
