@@ -11,7 +11,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from tests.broker.operations.members import group_from_the_start
 from tests.clients.broker_process import BrokerProcess
@@ -19,6 +27,7 @@ from tests.patience import PATIENCE_S
 
 _TOPIC: Final = "jobs"
 _GROUP: Final = "g"
+_QUEUE: Final = "dlq.jobs"
 _RECORDS: Final = 20
 """Produced before each poll."""
 _MOST_RELEASED: Final = 5
@@ -28,6 +37,7 @@ _OPTIONS: Final = (
     *("--set", "group.share.heartbeat.interval.ms=50"),
     *("--set", "group.share.assignment.interval.ms=0"),
     *("--set", "group.share.delivery.count.limit=10"),
+    *("--set", "errors.deadletterqueue.auto.create.topics.enable=true"),
 )
 _DONE: Final = frozenset({AcknowledgeType.ACCEPT, AcknowledgeType.REJECT})
 
@@ -48,6 +58,8 @@ class ShareCampaign:
         self._produced: set[int] = set()
         self._done: set[int] = set()
         """Records that are confirmed as accepted or rejected."""
+        self._rejected: set[int] = set()
+        """Those of them that were rejected."""
         self._open: set[int] = set()
         """Records that were accepted or rejected, and nobody has said whether that counts."""
         self._released: dict[int, int] = {}
@@ -57,12 +69,13 @@ class ShareCampaign:
     def run(self, kills: int) -> Counter[str]:
         """Kill the broker so often, then read what is left. AssertionError if the book does not fit."""
         self._broker.start()
-        group_from_the_start(self._broker.bootstrap, _GROUP)
+        group_from_the_start(self._broker.bootstrap, _GROUP, errors_deadletterqueue_topic_name=_QUEUE)
         consumer = self._consumer()
         try:
             for _ in range(kills):
                 self._live(consumer)
             self._read_the_rest(consumer)
+            self._read_the_queue()
             consumer.close()
             self._broker.terminate()
         finally:
@@ -162,6 +175,8 @@ class ShareCampaign:
         for offset, (kind, deliveries) in decided.items():
             if kind in _DONE:
                 (self._done if confirmed else self._open).add(offset)
+                if confirmed and kind is AcknowledgeType.REJECT:
+                    self._rejected.add(offset)
             elif confirmed:
                 self._released[offset] = deliveries
 
@@ -172,6 +187,22 @@ class ShareCampaign:
                 consumer.acknowledge(each)
             places = map(_place, messages)
             self._commit(consumer, {offset: (AcknowledgeType.ACCEPT, deliveries) for offset, deliveries in places})
+
+    def _read_the_queue(self) -> None:
+        """Read the dead-letter queue until all that was rejected has come, and to its end."""
+        reader = Consumer({"bootstrap.servers": self._broker.bootstrap, "group.id": "reader"})
+        place = TopicPartition(_QUEUE, 0, 0)
+        reader.assign([place])
+        found: Counter[int] = Counter()
+        while self._rejected - found.keys() or found.total() < reader.get_watermark_offsets(place)[1]:
+            message = reader.poll(PATIENCE_S)
+            assert message is not None, f"offsets {sorted(self._rejected - found.keys())} are not in the queue"
+            headers = dict(message.headers() or ())
+            found[int(headers["__dlq.errors.offset"] or b"")] += 1
+        reader.close()
+        accepted = found.keys() & (self._done - self._rejected)
+        assert not accepted, f"offsets {sorted(accepted)} were accepted, and are in the queue"
+        self._counts.update({"in the queue": len(found), "in the queue again": found.total() - len(found)})
 
 
 def _place(message: Message) -> tuple[int, int]:
