@@ -2,13 +2,15 @@
 
 It is there only for a broker with a page. The broker's thread copies bytes, and appends those of one turn together; it
 does no more: requests are matched with responses, and decoded, on the thread of the reader. While more than 128 MiB
-wait for the reader, further frames are left out, and counted.
+wait for the reader, further frames are left out, and counted. While long frames come faster than 64 MiB a second, only
+their beginnings are kept: a reader could keep less than a second of them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker_storage.errors import StorageError
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 MOST_KEPT: Final = 1 << 20
 """Bytes that are kept of a request, of the memory of a response, and of the file ranges in it."""
+SHORT: Final = 4096
+"""Frames with so many bytes are kept at any rate, and of longer ones the beginning."""
+MOST_A_SECOND: Final = 1 << 26
+"""Bytes of longer frames that are kept in a second, and those of a whole second at once."""
 MOST_WAITING: Final = 1 << 27
 """Bytes that may wait for the reader: twice those that a page keeps, since a reader may leave them until then."""
 EXCHANGE_SIZE: Final = 600
@@ -86,6 +92,8 @@ class Tape:
         self._went = 0  # and only the reader's thread here
         self._seen = 0  # and here
         self._is_resting = True
+        self._credit: float = MOST_A_SECOND
+        self._credit_at = perf_counter()  # it is about the load of this machine, whatever the broker's clock says
 
     def tap(self, ends: tuple[Any, Any], node: int) -> Tap:
         """A tap for one connection to a node; `ends` are the addresses of both ends, ours first."""
@@ -102,6 +110,17 @@ class Tape:
             self._is_resting = False
             self._wake()
 
+    def room(self, size: int) -> int:
+        """The number of bytes to keep of a part of `size` bytes of a frame. On the broker's thread."""
+        if size <= SHORT:
+            return size
+        now = perf_counter()
+        credit = min(self._credit + (now - self._credit_at) * MOST_A_SECOND, MOST_A_SECOND)
+        kept = min(size, MOST_KEPT)
+        is_calm = kept <= credit
+        self._credit, self._credit_at = credit - kept if is_calm else credit, now
+        return kept if is_calm else SHORT
+
     @property
     def waiting(self) -> int:
         """Bytes that wait for the reader."""
@@ -116,9 +135,10 @@ class Tape:
         self._went += event.size
         return event
 
-    def look(self) -> None:
-        """The reader looks at what has come until now, whether it takes it or not. On its thread."""
-        self._seen = self._came
+    def look(self) -> bool:
+        """The reader looks at what has come until now, whether it takes it or not; False for nothing. On its thread."""
+        seen, self._seen = self._seen, self._came
+        return seen != self._seen
 
     def rest(self) -> bool:
         """Have the next event wake the reader; False when one has come since `look`. On the reader's thread."""
@@ -139,10 +159,23 @@ class Tap:
         is_torn: whether the reader has dropped events of it.
     """
 
-    __slots__ = ("_at_ms", "_clock", "_put", "_requests", "_size", "_time_ms", "ends", "is_torn", "node", "reader")
+    __slots__ = (
+        "_at_ms",
+        "_clock",
+        "_put",
+        "_requests",
+        "_room",
+        "_size",
+        "_time_ms",
+        "ends",
+        "is_torn",
+        "node",
+        "reader",
+    )
 
     def __init__(self, tape: Tape, ends: tuple[Any, Any], node: int) -> None:
         self._put = tape.put
+        self._room = tape.room
         self._clock = tape.clock
         self._requests: list[bytes] = []  # of this turn
         self._size = 0
@@ -156,14 +189,14 @@ class Tap:
     def before(self, take: Take) -> Take:
         """`take` that notes each request first; `flush` puts those of a turn on the tape."""
         now_ms, monotonic_ms = self._clock.now_ms, self._clock.monotonic_ms
-        pack, join = _LENGTH.pack, b"".join
+        pack, join, room = _LENGTH.pack, b"".join, self._room
 
         def tapped(frame: memoryview, session: Any) -> AnyOutcome:
             requests = self._requests
             if not requests:
                 self._time_ms, self._at_ms = now_ms(), monotonic_ms()
             size = len(frame)
-            request = join((pack(size), frame if size <= MOST_KEPT else frame[:MOST_KEPT]))
+            request = join((pack(size), frame if size <= SHORT else frame[: room(size)]))
             self._size += len(request) + EXCHANGE_SIZE
             requests.append(request)
             return take(frame, session)
@@ -184,7 +217,7 @@ class Tap:
         ranges: list[Range] = []
         for position, splice in splices:
             part = cast("LogSlice", splice)
-            piece = _beginning(part, MOST_KEPT - kept)
+            piece = _beginning(part, min(self._room(part.size), MOST_KEPT - kept))
             kept += len(piece)
             ranges.append(Range(position, part.size, piece))
         self._put(Event(self, 0, self._clock.monotonic_ms(), len(data) + kept + _EVENT_SIZE, data, ranges))

@@ -1,7 +1,8 @@
 """The recorder: exchanges that were made of what is on the tape, in a ring whose bytes are bounded.
 
-While nobody looks, frames stay on the tape as they are. The oldest ones go from there when there are more than the ring
-would keep, so most requests of a load are never read.
+While nobody looks, frames stay on the tape as they are, and while somebody does, a tenth of the time at most goes into
+reading them as long as more come. The oldest ones go from there when there are more than the ring would keep, so most
+requests of a load are never read.
 
 All of it belongs to the page's thread.
 """
@@ -36,6 +37,8 @@ MOST_BYTES: Final = 1 << 26
 MOST_EXCHANGES: Final = 100_000
 _SLICE_S: Final = 0.001
 """Events are read for so many seconds in one turn of the page's loop."""
+_BREATHER_S: Final = 0.009
+"""Then the broker has so many seconds for itself, while requests come."""
 _LENGTH: Final = struct.Struct(">i")
 _UNASKED: Final = Kind.UNASKED
 _PAUSE_S: Final = 0.05
@@ -98,6 +101,10 @@ class Recorder:
     def find(self, number: int) -> Exchange | None:
         """An exchange by its number; None for one that is not kept."""
         self.catch_up()
+        return self.known(number)
+
+    def known(self, number: int) -> Exchange | None:
+        """The same, without a look at what waits."""
         return self._ring[number - self.first] if self.first <= number <= self.last else None
 
     def between(self, first: int, last: int) -> list[Exchange]:
@@ -155,16 +162,14 @@ class Recorder:
     def _read_some(self) -> None:
         if self._tape is None or self._loop is None or self._is_over:
             return
-        self._tape.look()
-        if not self._subscribers:
-            self.leave_unread()
-            self._loop.call_later(_PAUSE_S, self._rest)
-            return
-        if self._read_slice(self._tape):
+        have_come = self._tape.look()
+        self.leave_unread()
+        if not self._subscribers or self._read_slice(self._tape):
             self._loop.call_later(_PAUSE_S, self._rest)
         else:
-            self._loop.call_soon(self._read_some)
-        self._tell()
+            self._loop.call_later(_BREATHER_S if have_come else 0, self._read_some)
+        if self._subscribers:
+            self._tell()
 
     def _read_slice(self, tape: Tape) -> bool:
         """Read for a while; returns whether all has been read."""

@@ -38,6 +38,10 @@ class Source(Protocol):
         """An exchange by its number; None for one that is not kept."""
         ...
 
+    def known(self, number: int) -> Exchange | None:
+        """The same, without a look at what has come since the last one."""
+        ...
+
     def between(self, first: int, last: int) -> list[Exchange]:
         """The exchanges with these numbers, both included, as far as they are kept."""
         ...

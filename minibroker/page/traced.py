@@ -107,6 +107,10 @@ class TracedRequests:
     def find(self, number: int) -> Exchange | None:
         """An exchange by its number; None for one that is not kept."""
         self.catch_up()
+        return self.known(number)
+
+    def known(self, number: int) -> Exchange | None:
+        """The same, without a look at what has changed."""
         return self._ring.get(number)
 
     def between(self, first: int, last: int) -> list[Exchange]:

@@ -45,8 +45,9 @@ async def list_requests(source: OnSource, api: Api = "", q: Words = "", *, error
 async def rows(
     source: OnSource, first: Annotated[int, Query(ge=0)], last: Annotated[int, Query(ge=0)]
 ) -> dict[str, Any]:
-    """The rows with numbers from `first` to `last`, both included; at most 500."""
-    found = source.between(first, min(last, first + _MOST_ROWS - 1))
+    """The rows with numbers from `first` to `last`, both included, as far as a list has told them; at most 500."""
+    numbers = range(max(first, source.first), min(last, source.last, first + _MOST_ROWS - 1) + 1)
+    found = [each for number in numbers if (each := source.known(number)) is not None]
     return {"rows": [row_json(source.rows.row(each)) for each in found]}
 
 
@@ -116,7 +117,7 @@ async def _events(source: Source, chosen: Filter) -> AsyncIterator[str]:
                 numbers = [*(waiting.intersection(numbers[:-_MOST_NEWEST])), *numbers[-_MOST_NEWEST:]]
             shown: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):
-                exchange = source.find(number)
+                exchange = source.known(number)
                 waiting.discard(number)
                 if exchange is None or not chosen.may_pass(exchange):
                     continue

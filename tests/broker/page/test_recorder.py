@@ -1,15 +1,19 @@
 """The recorder of the page: what waits on the tape unread, and what it makes of it."""
 
 import asyncio
+import itertools
 import struct
+import time
 from typing import Any
 from unittest.mock import Mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker.clock import ManualClock
-from minibroker.inspection.tape import Tap
+from minibroker.inspection import tape
+from minibroker.inspection.tape import MOST_A_SECOND, MOST_KEPT, SHORT, Tap, Tape
 from minibroker.page.recorder import Recorder
 from minibroker.trace.exchange import Kind
 
@@ -130,3 +134,52 @@ async def test_nothing_is_read_before_somebody_looks() -> None:
     assert recorded.recorder.last == 0
     with recorded.recorder.subscribed():
         assert recorded.recorder.last == 3
+
+
+def test_while_requests_come_the_broker_gets_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, loop = Recorded(), Mock()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    monkeypatch.setattr(time, "perf_counter", itertools.count().__next__)  # each slice is over after one event
+    with recorded.recorder.subscribed():
+        recorded.recorder.start()
+        look = loop.call_soon.call_args.args[0]
+        pauses: list[float] = []
+        for count in (3, 2, 0, 0, 0, 0):
+            for _ in range(count):
+                recorded.take(("ask", 0, [0]))
+            look()
+            pauses.append(loop.call_later.call_args.args[0])
+        assert recorded.recorder.last == 5
+    slice_s = 0.001
+    assert min(pauses[:2]) > 8 * slice_s
+    assert pauses[2:4] == [0, 0]
+
+
+def test_what_is_read_of_a_flood_stays_bounded_while_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, loop = Recorded(), Mock()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
+    monkeypatch.setattr(time, "perf_counter", itertools.count().__next__)
+    with recorded.recorder.subscribed() as subscription:
+        recorded.recorder.start()
+        for _ in range(50):
+            for _ in range(10):
+                recorded.take(("ask", 0, [-1]))
+                recorded.take(("answer", 0, 1, 20))
+            loop.call_soon.call_args.args[0]()
+            assert recorded.tape.waiting <= MOST_BYTES
+        recorded.recorder.catch_up()
+        numbers = asyncio.run(subscription.next(1))
+    assert numbers == list(range(recorded.recorder.first, 501))
+
+
+def test_of_long_frames_that_come_fast_the_beginning_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(tape, "perf_counter", lambda: now)
+    room = Tape(ManualClock(), Mock()).room
+    whole = MOST_A_SECOND // MOST_KEPT
+    assert [room(MOST_KEPT + 1) for _ in range(whole + 9)] == [MOST_KEPT] * whole + [SHORT] * 9
+    assert room(SHORT) == SHORT
+    now += 1 / whole
+    assert [room(MOST_KEPT), room(MOST_KEPT)] == [MOST_KEPT, SHORT]
+    now += 100
+    assert [room(2 * SHORT) for _ in range(2)] == [2 * SHORT] * 2
