@@ -44,6 +44,7 @@ ELSEWHERE: Final = re.compile(
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
     | tests/kafka/test_(newest_directories|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
+    | tests/broker/grade/test_peers\.py::.*\[kfake\]
     | tests/broker/control/test_documented\.py::test_(node|java|go)
     | tests/torture/test_exactly_once\.py::.*\[java\]
     | tests/protocol/test_kafka_definitions\.py::.*

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from minibroker.grade.catalogue import STAGES
+from tests.broker.grade import peers
 from tests.broker.grade.mutants import MUTANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "grade.md"
@@ -29,7 +30,15 @@ def replaced(page: str, name: str, table: str) -> str:
 
 def with_tables(page: str) -> str:
     """The page with the tables that follow from the code as they have to be."""
-    return replaced(replaced(page, "stages", stages()), "mutants", mutants())
+    tables = {
+        "stages": stages(),
+        "kfake": peers.table(peers.KFAKE),
+        "mock": peers.table(peers.MOCK),
+        "mutants": mutants(),
+    }
+    for name, table in tables.items():
+        page = replaced(page, name, table)
+    return page
 
 
 if __name__ == "__main__":
