@@ -125,8 +125,8 @@ def _repeated(look: Look) -> Finding:
         offsets = [each.got.offset for each in begun(look)]
         if not offsets:
             return not_yet("No consumer of a group has got records.")
-        began = f"{counted(len(offsets), 'consumer')} of a group got records, from offset {listed(offsets)} on"
-        return not_yet(f"{began}: none twice without a commit in between.")
+        began = f"{counted(len(offsets), 'consumer')} of a group got records, beginning at {listed(offsets)}"
+        return not_yet(f"{began}: none came twice without a commit in between.")
     first, second = found
     return reached(
         f"{request_link(first.got.exchange, 'Response')} and {request_link(second.got.exchange, 'Response')} "

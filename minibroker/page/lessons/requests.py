@@ -9,10 +9,14 @@ from minibroker.page.lessons.lesson import Finding, Goal, not_yet, reached
 from minibroker.page.lessons.look import last, listed, nothing_in, request_link
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from minibroker.page.lessons.look import Look
+    from minibroker.trace.reading import Reading
 
 _MANY: Final = 10
 _LONG_MS: Final = 500
+_AT_ONCE_MS: Final = 20
 
 
 def _negotiated(look: Look) -> Finding:
@@ -168,21 +172,37 @@ def _in_session(look: Look) -> Finding:
 
 
 def _woken(look: Look) -> Finding:
-    newest = None
-    for each in look.readings("Fetch"):
+    newest = "No Fetch has been answered."
+    for each, has_news in _at_the_end(look):
         exchange = each.exchange
-        if exchange.ended_ms is None:
+        waited, most = (exchange.ended_ms or 0) - exchange.began_ms, each.request.max_wait_ms
+        link = request_link(exchange)
+        if has_news and most >= _LONG_MS and waited > _AT_ONCE_MS:
+            return reached(f"{link} was answered after {waited:.0f} of {most} ms, when its record came.")
+        brought = "with a new record" if has_news else "without a new record"
+        newest = f"{link}, the last Fetch, was answered after {waited:.0f} of {most} ms {brought}."
+    return not_yet(newest)
+
+
+def _at_the_end(look: Look) -> Iterator[tuple[Reading, bool]]:
+    """The answered Fetches, and whether each brought a record from where its consumer had seen the end of the log.
+
+    A Fetch in a session names only the partitions of which something has changed.
+    """
+    asked: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}
+    for each in look.readings("Fetch"):
+        client, has_news = each.exchange.client, False
+        for part in look.partitions(each.request.topics):
+            asked[client, part.partition] = part.fetch_offset
+        if each.response is None or each.exchange.ended_ms is None:
             continue
-        newest = each
-        waited, most = exchange.ended_ms - exchange.began_ms, each.request.max_wait_ms
-        if most < _LONG_MS:
-            continue
-        if 20 < waited < most - 20 and each.response is not None and each.response.responses:  # noqa: PLR2004 - ms that a busy machine takes
-            return reached(f"{request_link(exchange)} was answered after {waited:.0f} of {most} ms.")
-    if newest is None:
-        return not_yet("No Fetch has been answered.")
-    link, waited = request_link(newest.exchange), (newest.exchange.ended_ms or 0) - newest.exchange.began_ms
-    return not_yet(f"{link}, the last Fetch, was answered after {waited:.0f} of {newest.request.max_wait_ms} ms.")
+        for part in look.partitions(each.response.responses):
+            place = client, part.partition_index
+            has_records = part.records is not None and part.records.size > 0
+            has_news |= has_records and place in ends and ends[place] == asked.get(place)
+            ends[place] = part.high_watermark
+        yield each, has_news
 
 
 FETCHING: Final = (

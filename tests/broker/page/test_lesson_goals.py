@@ -13,7 +13,7 @@ from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import lab_for, reached
 from tests.patience import PATIENCE_S
 
-OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (6, 7, 9))
+FETCHING, OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (4, 6, 7, 9))
 
 
 @pytest.fixture
@@ -43,6 +43,23 @@ def read(lab: Broker, count: int, *, auto_commit: bool) -> list[int]:
     assert len(messages) == count
     consumer.close()
     return [message.offset() or 0 for message in messages]
+
+
+@with_lab(FETCHING)
+def test_a_fetch_that_finds_records_late_was_not_woken(lab: Broker) -> None:
+    write(lab, "orders", (None, "an order"))
+    Control(lab.page_url).post("/control/faults", {"api": "Fetch", "delay_ms": 100, "times": 1}, 201)
+    consumer = Consumer({"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop", "fetch.wait.max.ms": 30_000})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    assert consumer.consume(1, PATIENCE_S)
+    assert reached(FETCHING, lab) == {}
+    while not Control(lab.page_url).get("/data/requests?api=Fetch&q=waiting")["numbers"]:
+        pass
+    assert consumer.consume(1, 0.1) == []
+    write(lab, "orders", (None, "another"))
+    assert consumer.consume(1, PATIENCE_S)
+    consumer.close()
+    assert "when its record came" in reached(FETCHING, lab)["woken"]
 
 
 @with_lab(OFFSETS)
