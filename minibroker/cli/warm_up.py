@@ -63,10 +63,19 @@ _SHARED: Final = (
     "minibroker.coordinators.groups.consumer.migration",
     "minibroker.coordinators.groups.consumer.coordinator",
     "minibroker.coordinators.groups.coordinator",
+    "minibroker.coordinators.share_state.coordinator",
+    "minibroker.coordinators.groups.share.targets",
+    "minibroker.coordinators.groups.share.coordinator",
+    "minibroker.coordinators.share_partitions.share_partition",
+    "minibroker.coordinators.share_partitions.manager",
+    "minibroker.coordinators.groups.streams.sticky",
+    "minibroker.coordinators.groups.streams.coordinator",
     "minibroker.coordinators.transactions.transaction",
     "minibroker.coordinators.transactions.coordinator",
     "minibroker.requests.configs.resources",
     "minibroker.requests.configs.changes",
+    "minibroker.requests.share.reader",
+    "minibroker.requests.described_groups",
 )
 """Modules that several handlers share, each behind those that it needs: no step takes long."""
 _APIS: Final = (
@@ -82,6 +91,10 @@ _APIS: Final = (
     "offset_commit",
     "offset_fetch",
     "consumer_group_heartbeat",
+    "share_group_heartbeat",
+    "share_fetch",
+    "share_acknowledge",
+    "streams_group_heartbeat",
     "init_producer_id",
     "add_partitions_to_txn",
     "add_offsets_to_txn",
@@ -94,6 +107,8 @@ _APIS: Final = (
     "incremental_alter_configs",
     "describe_groups",
     "list_groups",
+    "share_group_describe",
+    "streams_group_describe",
 )
 """The APIs of producers, consumers and the everyday work of administrators."""
 _YOUNG: Final = (10_000, 5, 100)

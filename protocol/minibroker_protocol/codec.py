@@ -9,7 +9,7 @@ The rules of the generated code stand in `compiler`.
 
 import struct
 from collections.abc import Callable, Generator
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from minibroker_protocol.compiler import compile_decoder, compile_encoder, generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
@@ -21,37 +21,38 @@ Splices = list[tuple[int, Splice]]
 """Holes to fill when the message is sent: (position in the encoded bytes, what belongs there), in order."""
 
 
-class Codec(NamedTuple):
-    """The two compiled functions of one message class in one version.
-
-    `decode` and `encode` below are their safe doors.
-    """
-
-    decode: Callable[[memoryview, int, int, int], tuple[Any, int]]
-    encode: Callable[[Any, bytearray, Splices], None]
-
-
-class SlicedCodec(NamedTuple):
-    """The same two functions as generators."""
-
-    decode: Callable[[memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
-    encode: Callable[[Any, bytearray, Splices], Generator[None, None, None]]
-
+Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
+Encoder = Callable[[Any, bytearray, Splices], None]
+_SlicedDecoder = Callable[[memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
+_SlicedEncoder = Callable[[Any, bytearray, Splices], Generator[None, None, None]]
+_Version = tuple[type[Any], int]
 
 NO_LIMIT: Final = 1 << 62
 """More elements than any buffer holds."""
 
 
-_CODECS: dict[tuple[type[Any], int], Codec] = {}
-_SLICED_CODECS: dict[tuple[type[Any], int], SlicedCodec] = {}
+# A broker decodes requests and encodes responses. So each direction is compiled by itself: the first request of an API
+# waits for two of four functions.
+_DECODERS: dict[_Version, Decoder] = {}
+_ENCODERS: dict[_Version, Encoder] = {}
+_SLICED_DECODERS: dict[_Version, _SlicedDecoder] = {}
+_SLICED_ENCODERS: dict[_Version, _SlicedEncoder] = {}
 
 
-def codec_for(cls: type[Any], version: int) -> Codec:
-    """The codec of a message class in one version, compiled on first use. ValueError for a version it does not have."""
-    codec = _CODECS.get((cls, version))
-    if codec is None:
-        codec = _CODECS[cls, version] = _compile(cls, version)
-    return codec
+def decoder_for(cls: type[Any], version: int) -> Decoder:
+    """The decoder behind `decode`, compiled on first use. ValueError for a version that the message does not have."""
+    decoder = _DECODERS.get((cls, version))
+    if decoder is None:
+        decoder = _DECODERS[cls, version] = compile_decoder(_checked(cls, version), version)
+    return decoder
+
+
+def encoder_for(cls: type[Any], version: int) -> Encoder:
+    """The encoder behind `encode`, compiled on first use. ValueError for a version that the message does not have."""
+    encoder = _ENCODERS.get((cls, version))
+    if encoder is None:
+        encoder = _ENCODERS[cls, version] = compile_encoder(_checked(cls, version), version)
+    return encoder
 
 
 def decode(
@@ -63,7 +64,7 @@ def decode(
     TooManyElementsError when the arrays of the message hold more than `most_elements` elements in all.
     """
     try:
-        return codec_for(cls, version).decode(buffer, position, len(buffer), most_elements)
+        return decoder_for(cls, version)(buffer, position, len(buffer), most_elements)
     except _UNDECODABLE as error:
         raise _decode_error(cls, version, error, len(buffer) - position) from None
 
@@ -72,9 +73,9 @@ def decode_in_slices(
     cls: type[T], buffer: memoryview, version: int, position: int, most_elements: int
 ) -> Generator[None, None, tuple[T, int]]:
     """Decode one message as `decode` does, yielding now and then; `buffer` must outlive the last step."""
-    sliced = _sliced_codec_for(cls, version)
+    sliced = _sliced_decoder_for(cls, version)
     try:
-        return (yield from sliced.decode(buffer, position, len(buffer), most_elements))
+        return (yield from sliced(buffer, position, len(buffer), most_elements))
     except _UNDECODABLE as error:
         raise _decode_error(cls, version, error, len(buffer) - position) from None
 
@@ -96,7 +97,7 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
     """Append one message to `out`. EncodeError names the message, the version and the fault."""
     cls = type(value)
     try:
-        codec_for(cls, version).encode(value, out, splices)
+        encoder_for(cls, version)(value, out, splices)
     except _UNENCODABLE as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
@@ -104,9 +105,9 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
 def encode_in_slices(value: object, version: int, out: bytearray, splices: Splices) -> Generator[None, None, None]:
     """Append one message to `out` as `encode` does, yielding now and then."""
     cls = type(value)
-    sliced = _sliced_codec_for(cls, version)
+    sliced = _sliced_encoder_for(cls, version)
     try:
-        yield from sliced.encode(value, out, splices)
+        yield from sliced(value, out, splices)
     except _UNENCODABLE as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
@@ -119,20 +120,23 @@ def source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
     return generated_source(cls, version, sliced=sliced)
 
 
-def _compile(cls: type[Any], version: int) -> Codec:
-    _check_version(cls, version)
-    return Codec(compile_decoder(cls, version), compile_encoder(cls, version))
+def _sliced_decoder_for(cls: type[Any], version: int) -> _SlicedDecoder:
+    decoder = _SLICED_DECODERS.get((cls, version))
+    if decoder is None:
+        decoder = compile_decoder(_checked(cls, version), version, sliced=True)
+        _SLICED_DECODERS[cls, version] = decoder
+    return decoder
 
 
-def _sliced_codec_for(cls: type[Any], version: int) -> SlicedCodec:
-    codec = _SLICED_CODECS.get((cls, version))
-    if codec is None:
-        _check_version(cls, version)
-        decoder, encoder = compile_decoder(cls, version, sliced=True), compile_encoder(cls, version, sliced=True)
-        codec = _SLICED_CODECS[cls, version] = SlicedCodec(decoder, encoder)
-    return codec
+def _sliced_encoder_for(cls: type[Any], version: int) -> _SlicedEncoder:
+    encoder = _SLICED_ENCODERS.get((cls, version))
+    if encoder is None:
+        encoder = compile_encoder(_checked(cls, version), version, sliced=True)
+        _SLICED_ENCODERS[cls, version] = encoder
+    return encoder
 
 
-def _check_version(cls: type[Any], version: int) -> None:
+def _checked(cls: type[Any], version: int) -> type[Any]:
     if version not in schema_of(cls).versions:
         raise ValueError(f"{cls.__name__} has no version {version}")
+    return cls

@@ -1,12 +1,14 @@
 """Declarations: versions, nullability, tags and defaults."""
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import Annotated, Any
 
 import pytest
 
+from minibroker_protocol import codec
 from minibroker_protocol import primitives as p
-from minibroker_protocol.codec import codec_for, decode, encode, source
+from minibroker_protocol.codec import decode, decoder_for, encode, encoder_for, source
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.messages.fetch import FetchResponse
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition
@@ -36,7 +38,8 @@ def encoded(value: object, version: int) -> bytes:
 
 
 def tree(**fields: Any) -> Tree:
-    return Tree(**{"leaves": [], "label": "", "last": 0, **fields})
+    values: dict[str, Any] = {"leaves": [], "label": "", "last": 0, **fields}
+    return Tree(**values)
 
 
 @pytest.mark.parametrize(
@@ -229,12 +232,26 @@ def test_a_field_may_be_ordinary_in_one_version_and_tagged_in_the_next() -> None
 def test_a_version_that_does_not_exist_has_no_codec() -> None:
     for version in (-1, 5):
         with pytest.raises(ValueError, match=f"Tree has no version {version}"):
-            codec_for(Tree, version)
+            decoder_for(Tree, version)
+        with pytest.raises(ValueError, match=f"Tree has no version {version}"):
+            encoder_for(Tree, version)
 
 
-def test_a_codec_is_compiled_once() -> None:
-    assert codec_for(Tree, 2) is codec_for(Tree, 2)
-    assert codec_for(Tree, 2) is not codec_for(Tree, 3)
+@pytest.mark.parametrize("made_for", [decoder_for, encoder_for])
+def test_a_codec_is_compiled_once(made_for: Callable[[type[Any], int], object]) -> None:
+    assert made_for(Tree, 2) is made_for(Tree, 2)
+    assert made_for(Tree, 2) is not made_for(Tree, 3)
+
+
+def test_decoding_compiles_no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first request of an API waits for what is compiled."""
+
+    @message(versions="0")
+    class Number:
+        number: Int16
+
+    monkeypatch.setattr(codec, "compile_encoder", None)
+    assert decode(Number, memoryview(b"\0\x07"), 0) == (Number(number=7), 2)
 
 
 def test_fields_next_to_each_other_are_read_and_written_in_one_call() -> None:

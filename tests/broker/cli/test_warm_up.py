@@ -1,7 +1,7 @@
 """`minibroker serve` loads what most clients need after its start, in small steps, and quietens the collector."""
 
 import errno
-import importlib
+import importlib.util
 import subprocess
 import sys
 from typing import Final, NoReturn
@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 import pytest
 
 from minibroker.cli import warm_up
+from minibroker.support.slices import drain
 from tests.patience import PATIENCE_S
 
 _LOADING: Final = """
@@ -91,6 +92,15 @@ def test_no_step_loads_much_and_most_clients_need_nothing_else() -> None:
     loaded = [modules[1:] for modules in steps]
     assert "minibroker.coordinators.groups.coordinator" in {name for names in loaded for name in names}
     assert max(map(len, loaded)) <= _MOST_MODULES
+
+
+def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that cannot be loaded is left out, and nobody hears of it."""
+    asked: list[str] = []
+    monkeypatch.setattr(importlib, "import_module", asked.append)
+    drain(warm_up.loading())
+    assert "minibroker.handlers.join_group" in asked
+    assert [name for name in asked if importlib.util.find_spec(name) is None] == []
 
 
 def test_what_opens_logs_is_loaded_behind_the_start() -> None:
