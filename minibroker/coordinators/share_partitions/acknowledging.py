@@ -9,6 +9,18 @@ from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Pi
 from minibroker.coordinators.share_state.batches import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
+_RUNS_AT_ONCE: Final = 500
+"""Types of offsets that are acknowledged in one step: some milliseconds."""
+REJECT: Final = 3
+RENEW: Final = 4
+STATES: Final = {
+    0: RecordState.ARCHIVED,  # a gap: there is no such record
+    1: RecordState.ACKNOWLEDGED,
+    2: RecordState.AVAILABLE,
+    REJECT: RecordState.ARCHIVED,
+}
+"""The state that each type of acknowledgement but RENEW leads to."""
+
 
 class Acknowledgement(NamedTuple):
     """Offsets that a member acknowledges, the last one included; `types` has one type for all, or one for each."""
@@ -18,8 +30,12 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
 
 
-_RUNS_AT_ONCE: Final = 500
-"""Types of offsets that are acknowledged in one step: some milliseconds."""
+class Write(NamedTuple):
+    """The state to write down; see `ShareState`."""
+
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
 
 
 class RefusedError(Exception):

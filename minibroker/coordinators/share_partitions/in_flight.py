@@ -171,12 +171,42 @@ class Batches(list[InFlightBatch]):
 
     def add(self, piece: Piece) -> None:
         """Add a batch of one piece."""
-        insort(self, InFlightBatch(piece), key=_FIRST)
+        batch = InFlightBatch(piece)
+        if not self or self[-1].first < piece.first:  # nearly always: a search costs five times as much
+            self.append(batch)
+        else:
+            insort(self, batch, key=_FIRST)
 
     @property
     def pieces(self) -> Iterator[Piece]:
         """All pieces, in order."""
         return (piece for batch in self for piece in batch.pieces)
+
+    @property
+    def first_deadline_ms(self) -> float | None:
+        """The end of the first lock to end; None if nothing is locked."""
+        deadlines_ms = (each.deadline_ms for each in self.pieces if each.deadline_ms is not None)
+        return min(deadlines_ms, default=None)
+
+    @property
+    def first_available(self) -> Piece | None:
+        """The first piece that a member could get."""
+        return next((piece for piece in self.pieces if piece.state is RecordState.AVAILABLE), None)
+
+    @property
+    def last_done(self) -> Piece | None:
+        """The last piece of those at the beginning that are done with."""
+        done: Piece | None = None
+        for piece in self.pieces:
+            if not piece.state.is_final:
+                break
+            done = piece
+        return done
+
+    def done_from(self, start: int) -> int:
+        """The number of offsets from one on that are done with."""
+        done = (piece for piece in self.pieces if piece.state.is_final and piece.last >= start)
+        return sum(piece.last - max(piece.first, start) + 1 for piece in done)
 
     def index_of(self, offset: int) -> int:
         """The index of the last batch that begins at or before an offset; -1 if none does."""

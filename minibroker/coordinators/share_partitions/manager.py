@@ -8,11 +8,12 @@ from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
+from minibroker.coordinators.share_partitions.acknowledging import Write
 from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of
 from minibroker.coordinators.share_partitions.dead_records import DeadRecords
 from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
-from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
+from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ReadOutcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
 from minibroker.core import Core
@@ -24,6 +25,7 @@ _WITH_QUEUES: Final = 2
 """The level of share.version from which on groups have dead-letter queues."""
 _STEP: Final = 100
 """Share-partitions that are given up in one step."""
+_ONE_STEP: Final = (None,)
 _READ_COMMITTED: Final = "read_committed"
 _WAITS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -184,12 +186,11 @@ class SharePartitions:
             return
         group_id, member_id = member
         for topic_id, index in session.partitions:
-            if sessions.get(member) is not None:  # it has begun again: what it has now is its own
-                return
             found = self.get(SharePartitionKey(group_id, topic_id, index), node)
-            if found is not None:
-                found.release(member_id)
-            yield
+            for _ in _ONE_STEP if found is None else found.release(member_id):
+                yield
+                if sessions.get(member) is not None:  # it has begun again: what it has now is its own
+                    return
 
     def connection_lost(self, node: Node, connection: object) -> None:
         """End the sessions that a connection has opened; with a group's last one its share-partitions are given up."""

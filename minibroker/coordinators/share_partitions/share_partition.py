@@ -1,17 +1,27 @@
 """A share-partition: the records of one partition in one share group, from the first that is not done with (KIP-932).
 
 A state machine without files and sockets: the log is read and the state is written by others. Kafka's `SharePartition`
-decides. Everything here happens at once, so that no state is ever half changed; the state is written before a change of
-it counts.
+decides. Each change happens at once, so that no state is ever half changed; the state is written before a change of it
+counts. Who gives back a lot gives it back in several changes.
 """
 
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from minibroker.clock import Clock
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, Changes, RefusedError, dead_of, runs
+from minibroker.coordinators.share_partitions.acknowledging import (
+    REJECT,
+    RENEW,
+    STATES,
+    Acknowledgement,
+    Changes,
+    RefusedError,
+    Write,
+    dead_of,
+    runs,
+)
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
     Span,
@@ -28,27 +38,14 @@ from minibroker.coordinators.share_partitions.in_flight import Batches, InFlight
 from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.lock_timer import LockTimer
 from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 _FEW_DELIVERIES: Final = 2
 """Up to this limit of deliveries the last one is not made alone."""
-_REJECT: Final = 3
-_RENEW: Final = 4
-_STATES: Final = {
-    0: RecordState.ARCHIVED,  # a gap: there is no such record
-    1: RecordState.ACKNOWLEDGED,
-    2: RecordState.AVAILABLE,
-    _REJECT: RecordState.ARCHIVED,
-}
+_RELEASED_AT_ONCE: Final = 500
+"""Runs of offsets that are given back in one step: some milliseconds."""
 _logger = logging.getLogger(__name__)
-
-
-class Write(NamedTuple):
-    """The state to write down; see `ShareState`."""
-
-    start_offset: int
-    delivery_complete_count: int
-    batches: Sequence[StateBatch]
 
 
 class SharePartition:
@@ -117,9 +114,7 @@ class SharePartition:
     @property
     def delivery_complete_count(self) -> int:
         """The number of offsets behind the start that are done with."""
-        start = self.start_offset
-        done = (piece for piece in self._batches.pieces if piece.state.is_final and piece.last >= start)
-        return sum(piece.last - max(piece.first, start) + 1 for piece in done)
+        return self._batches.done_from(self.start_offset)
 
     @property
     def next_fetch_offset(self) -> int:
@@ -128,9 +123,9 @@ class SharePartition:
             self._looks_for_available = False
             return self.end_offset
         if self._looks_for_available:
-            for piece in self._batches.pieces:
-                if piece.state is RecordState.AVAILABLE:
-                    return piece.first
+            available = self._batches.first_available
+            if available is not None:
+                return available.first
             self._looks_for_available = False
         return self.end_offset + 1
 
@@ -325,7 +320,7 @@ class SharePartition:
         return self._batches.are_acquired(member, max(acknowledged.first, self.start_offset), acknowledged.last)
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
-        if any(each not in _STATES and each != _RENEW for each in acknowledged.types):
+        if any(each not in STATES and each != RENEW for each in acknowledged.types):
             raise RefusedError(ErrorCode.INVALID_REQUEST)
         if acknowledged.last < self.start_offset:
             return
@@ -348,34 +343,47 @@ class SharePartition:
     def _change(self, member: str, piece: Piece, kind: int, changes: Changes) -> None:
         if piece.state is not RecordState.ACQUIRED or piece.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
-        if kind == _RENEW:
+        if kind == RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
             piece.deadline_ms = self._deadline()
-        elif kind == _REJECT and self._limits().buries:
+        elif kind == REJECT and self._limits().buries:
             self._leave(piece, RecordState.ARCHIVING, changes, REJECTED)
         else:
-            self._leave(piece, _STATES[kind], changes)
+            self._leave(piece, STATES[kind], changes)
 
-    def release(self, member: str) -> ErrorCode:
-        """Give back all that a member has acquired: its session is over."""
-        return self._release(lambda piece: piece.member == member)
+    def release(self, member: str) -> Steps[None]:
+        """Give back all that a member has acquired, some batches in a step: its session is over."""
+        at: int | None = 0
+        while at is not None and not self.is_fenced:
+            _, at = self._release(lambda piece: piece.member == member, at)
+            yield
 
-    def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
+    def _release(self, is_meant: Callable[[Piece], bool], first: int) -> tuple[ErrorCode, int | None]:
+        """Give back what some members have acquired, from the batch with an offset on.
+
+        Returns the coordinator's error, and the offset to go on at if that was a lot.
+        """
         changes = Changes()
-        for batch in self._batches:
-            if not any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
-                continue
+        following: int | None = None
+        for batch, piece in self._held(is_meant, first):
+            if len(changes.states) >= _RELEASED_AT_ONCE:
+                following = piece.first
+                break
             changes.note(batch)
-            for piece in batch.within(batch.first, batch.last):
-                if piece.state is not RecordState.ACQUIRED or not is_meant(piece):
-                    continue
-                if piece.first < self.start_offset <= piece.last:
-                    batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
-                    batch.is_split = True
-                state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
-                self._leave(piece, state, changes)
-        return self._finish(changes)
+            if piece.first < self.start_offset <= piece.last:
+                batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
+                batch.is_split = True
+            state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
+            self._leave(piece, state, changes)
+        return self._finish(changes), following
+
+    def _held(self, is_meant: Callable[[Piece], bool], first: int) -> Iterator[tuple[InFlightBatch, Piece]]:
+        for batch in self._batches[max(self._batches.index_of(first), 0) :]:
+            if any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
+                for piece in batch.within(batch.first, batch.last):
+                    if piece.state is RecordState.ACQUIRED and is_meant(piece):
+                        yield batch, piece
 
     def _leave(self, piece: Piece, state: RecordState, changes: Changes, reason: str = EXCEEDED) -> None:
         """Let a member's piece have another state; what was delivered as often as it may be is archived."""
@@ -434,8 +442,7 @@ class SharePartition:
 
     def _watch_locks(self) -> None:
         """Wake up when the first lock ends."""
-        deadlines_ms = (each.deadline_ms for each in self._batches.pieces if each.deadline_ms is not None)
-        self._locks.watch(min(deadlines_ms, default=None))
+        self._locks.watch(self._batches.first_deadline_ms)
 
     def _on_time(self) -> None:
         if not self.is_fenced:
@@ -449,7 +456,7 @@ class SharePartition:
         def is_late(piece: Piece) -> bool:
             return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
 
-        if code := self._release(is_late):
+        if code := self._release(is_late, 0)[0]:  # `_watch_locks` wakes up at once for those that are left
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()
             for piece in filter(is_late, self._batches.pieces):
@@ -477,11 +484,7 @@ class SharePartition:
         floor = self._batches.floor(self.start_offset)
         if floor is None or not floor.piece_at(self.start_offset).state.is_final:
             return
-        done: Piece | None = None
-        for piece in self._batches.pieces:
-            if not piece.state.is_final:
-                break
-            done = piece
+        done = self._batches.last_done
         if done is None:
             return
         if done.last == self._batches[-1].last:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
-from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
+from minibroker.coordinators.share_partitions.acquisition import Span, Wish
 from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import SharePartitionKey
@@ -30,7 +30,7 @@ from minibroker_storage.log_slice import LogSlice
 
 _STRICT: Final = 1
 _ABORT_MARKER: Final = 0
-_NOTHING: Final = b""
+_LISTED_AT_ONCE: Final = 500
 _READ_AT_ONCE: Final = 4096
 """The heads of small batches are read together."""
 
@@ -194,7 +194,7 @@ class ShareReader:
         if acquired and self._committed:
             acquired = share_partition.archive(acquired, self._aborted(found, batches))
         if not acquired:
-            return _served(index, _NOTHING, ()), 0
+            return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
         if is_strict:  # the rest of a batch is for others
             self._manager.changed(SharePartitionKey(self._group_id, *found.key))
         first, last = acquired[0].first, acquired[-1].last
@@ -202,7 +202,14 @@ class ShareReader:
         begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
         records = found.data._replace(position=found.data.position + begin, size=end - begin)
         found.log.resume_behind(records)
-        return _served(index, records, acquired), sum(each.last - each.first + 1 for each in acquired)
+        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=[])
+        for number, each in enumerate(acquired, 1):
+            data.acquired_records.append(
+                AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
+            )
+            if not number % _LISTED_AT_ONCE:
+                yield
+        return data, sum(each.last - each.first + 1 for each in acquired)
 
     def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
         """The batches of transactions that were aborted (`fetchAbortedTransactionRecordBatches`)."""
@@ -270,18 +277,6 @@ def _is_abort_marker(data: memoryview) -> bool:
         for record in batch:
             return record.key is not None and int.from_bytes(record.key[2:4], "big") == _ABORT_MARKER
     return False
-
-
-def _served(index: int, records: bytes | LogSlice, acquired: Iterable[Acquired]) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=ErrorCode.NONE,
-        records=records,
-        acquired_records=[
-            AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
-            for each in acquired
-        ],
-    )
 
 
 def failed(index: int, code: ErrorCode) -> PartitionData:

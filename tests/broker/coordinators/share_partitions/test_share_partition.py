@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
+from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, Write
 from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
 from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_partitions.limits import Limits
-from minibroker.coordinators.share_partitions.share_partition import SharePartition, Write
+from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.batches import StateBatch, combine
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 
 LOCK_MS = 30_000
@@ -143,11 +144,11 @@ def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> 
     for _ in range(4):
         acquired = world.fetch(most=10)
         sizes.append(acquired[-1].last - acquired[0].first + 1)
-        world.of.release("m")
+        drain(world.of.release("m"))
     assert sizes[:3] == [10, 10, 10]
     assert sizes[3] == 5, "half of the batch at the third delivery that failed"
     assert world.fetch("n", most=10) == [Acquired(0, 0, 5)]
-    world.of.release("n")
+    drain(world.of.release("n"))
     assert world.fetch("n", most=10) == [Acquired(1, 1, 5)], "the other one is archived"
     assert world.of.start_offset == 1
 
@@ -172,6 +173,32 @@ def test_a_lock_ends_although_that_cannot_be_written() -> None:
     world.refusal = ErrorCode.COORDINATOR_NOT_AVAILABLE
     world.clock.advance(LOCK_MS)
     assert world.fetch("n", most=10) == [Acquired(0, 9, 2)]
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["released", "locks end"])
+def test_much_is_given_back_in_steps(*, ends: bool) -> None:
+    world = World(locks=4000)
+    spans = [Span(at, at) for at in range(1800)]
+    world.fetch(most=1800, size=1, spans=spans)
+    if ends:
+        world.clock.advance(LOCK_MS)
+    else:
+        assert sum(1 for _ in world.of.release("m")) == 4
+    given_back = [each for write in world.writes for each in write.batches]
+    assert given_back == [StateBatch(at, at, 1, AVAILABLE) for at in range(1800)]
+    assert [len(write.batches) for write in world.writes] == [500, 500, 500, 300]
+    assert world.of.next_fetch_offset == 0
+    assert len(world.fetch("n", most=2000, size=1, spans=spans)) == 1800
+
+
+def test_a_fenced_share_partition_gives_nothing_back() -> None:
+    world = World()
+    world.fetch(most=1800, size=1, spans=[Span(at, at) for at in range(1800)])
+    steps = world.of.release("m")
+    next(steps)
+    world.of.fence()
+    drain(steps)
+    assert len(world.writes) == 1
 
 
 def test_a_renewed_lock_lasts_longer() -> None:
@@ -253,9 +280,9 @@ def test_the_end_of_a_session_gives_back_what_the_member_has() -> None:
     world = World()
     world.fetch(most=10)
     world.fetch("n", most=10)
-    assert world.of.release("m") is ErrorCode.NONE
+    drain(world.of.release("m"))
     assert world.states() == [(0, 9, AVAILABLE, 1), (10, 19, ACQUIRED, 1)]
-    assert world.of.release("m") is ErrorCode.NONE
+    drain(world.of.release("m"))
     assert len(world.writes) == 1
 
 
@@ -291,7 +318,7 @@ def test_what_the_log_has_lost_is_given_up() -> None:
 def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
     world = World()
     world.fetch(most=20)
-    world.of.release("m")
+    drain(world.of.release("m"))
     assert world.fetch(spans=[Span(13, 19), Span(20, 29)]) == [Acquired(13, 19, 2), Acquired(20, 29, 1)]
     world.acknowledge(13, 29, ACCEPT)
     assert world.of.start_offset == 30
@@ -337,7 +364,7 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             if world.acknowledge(each.first, each.last, *types, member=member) is ErrorCode.NONE:
                 accepted |= {each.first + at for at, kind in enumerate(types) if kind == ACCEPT}
         else:
-            world.of.release(member)
+            drain(world.of.release(member))
             held[member].clear()
         for write in world.writes:
             start = write.start_offset
@@ -353,7 +380,7 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             or any(p.first <= offset <= p.last and p.state is ACKNOWLEDGED for p in world.of.pieces)
         }
     for name in held:
-        world.of.release(name)
+        drain(world.of.release(name))
     for _ in range(1000):
         got = world.fetch("z")
         if not got:
