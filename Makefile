@@ -9,8 +9,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# How many processes share the tests, of which each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
-PROCESSES := 2
+# How many processes share the tests. Tests wait for clients a good part of their time, so two cores have work for three;
+# each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
+PROCESSES := 3
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
 LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
@@ -45,7 +46,7 @@ serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `mini
 check: $(VENV)/.dev ## Run lint, then the tests that need neither Java nor another toolchain than Python's
 check: CHOSEN := --python-alone
 
-test: $(VENV)/.dev ## Run lint, then every test, in two processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint, then every test, in three processes (ARGS: options of pytest)
 
 check test:
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
