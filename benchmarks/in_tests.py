@@ -2,9 +2,9 @@
 
     python -m benchmarks.in_tests [--rounds 20] [--tests 1000]
 
-No peer takes part, so this needs no Java; the clients are confluent-kafka's. Each figure is a median with the least and
-the most beside it, in ms of wall time, and the median of CPU time, which hardly depends on what else runs. The targets
-are for a machine that has nothing else to do.
+No peer takes part, so this needs no Java; the clients are confluent-kafka's. Each figure is a median in ms of wall
+time, with the least and the most beside it, and a median of CPU time, which hardly depends on other processes. The
+targets are for a machine that has nothing else to do.
 
 - `with Broker()`: from the call to a broker that accepts connections, in a process that has imported the package.
 - `minibroker serve`: from the spawn to its ready line.

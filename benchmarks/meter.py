@@ -34,8 +34,8 @@ class Meter:
 def settle_page_cache(directory: str, size: int) -> None:
     """Writes a file of twice `size` bytes and deletes it, so that the pages for a log of that size are at hand.
 
-    In a virtual machine a page that was free for a while is given back to the host, and taking it again costs several
-    microseconds of system time, several times what the broker itself needs. They would be charged to whichever broker
+    A virtual machine gives a page that was free for a while back to the host. Taking it again costs several
+    microseconds of system time, which is several times the broker's own. They would be charged to whichever broker
     writes first.
     """
     # Not a power of two, as a log's batches aren't: the kernel then takes pages in the same mixture of sizes.

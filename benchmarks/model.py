@@ -206,10 +206,9 @@ _MOCK_PARTITIONS = 4
 class Measure:
     """`run` fills `figures` (by key) once for one peer.
 
-    `when` is "round" for what is repeated side by side on running, warmed-up peers, "start" for what needs a new
-    broker for each of several repetitions, and "once" for what needs one new broker.
-
     Attributes:
+        when: "round" is repeated side by side on running, warmed-up peers; "start" has a new broker for each of several
+            repetitions; "once" has one new broker.
         settings: of the new broker.
         title: of a measure that is one row of a table of its own, whose columns are its figures. It runs only when
             it is asked for by name.

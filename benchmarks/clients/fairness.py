@@ -141,8 +141,8 @@ def attack(
 ) -> dict[str, Any]:
     """Waits of the probe in ms while a case's requests are served, and what they cost the broker.
 
-    `cpu` is in ms, `sent` in KB, `peak` and `left` are growths of memory in MB, `hold` is the longest turn of the event
-    loop in CPU ms, where that is known; `outcome` says in a word or two what the answers were.
+    `cpu` is in ms, `sent` in KB; `peak` and `left` are growths of memory in MB. `hold` is the longest turn of the event
+    loop in CPU ms, where that is known. `outcome` sums up the answers in a word or two.
     """
     chosen = BY_NAME[case]
     probe = _Probe(address)

@@ -1,9 +1,9 @@
 """Share groups: broker CPU of the records that a member acquires and accepts, beside that of a plain fetch.
 
-One member, alone in its group, takes 1 KB records in batches of 64 KB, asks for 500 at a time as the Java client does,
-and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The same records are then
-fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB. Kafka has share groups from 4.1 on,
-so run it with its jars: `--kafka-libs`.
+One member, alone in its group, takes 1 KB records in batches of 64 KB. It asks for 500 at a time, as the Java client
+does, and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The same records
+are then fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB. Kafka has share groups
+from 4.1 on, so run it with its jars: `--kafka-libs`.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers

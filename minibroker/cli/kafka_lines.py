@@ -1,8 +1,8 @@
 """Lines of Kafka's log by which programs recognize a broker that has started, for `MINIBROKER_LOG_LINES=kafka`.
 
 Testcontainers and Compose files wait for these lines in a container's output, each module and version for another one.
-They are written once clients can connect, in the order of Kafka 3.9 (`BrokerServer`, `KafkaRaftServer`), behind the
-lines of a ZooKeeper that has started beside it, and before those of a broker of ZooKeeper's days (`KafkaServer`).
+They are written once clients can connect. The lines of a ZooKeeper come first, then those of Kafka 3.9 in its order
+(`BrokerServer`, `KafkaRaftServer`), then those of a broker of ZooKeeper's days (`KafkaServer`).
 """
 
 import sys

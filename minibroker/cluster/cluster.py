@@ -3,9 +3,9 @@
 All of them share the topics, the groups, the transactions and one copy of each log. What tells them apart is what a
 Kafka cluster shows its clients: where they listen, and which node answers for a partition or a coordinator.
 
-What happens to replicas follows Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`: a node that goes
-leaves the ISRs in which it is not the last one, the next replica in sync becomes the leader in a new epoch, and where
-there is none the partition is offline. A node that comes back leads what nobody leads, and is in sync at once.
+Replicas follow Kafka's `ReplicationControlManager` and `PartitionChangeBuilder`. A node that goes leaves each ISR in
+which it is not the last one, and the next replica in sync becomes the leader in a new epoch. Where no other replica is
+in sync, the partition is offline. A node that comes back leads the partitions without a leader, and is in sync at once.
 
 All methods belong to the event loop's thread.
 """

@@ -2,9 +2,9 @@
 
 Three small files, all with Kafka's names:
 
-- `.lock` keeps a second broker off (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty; here it
-  holds the name of the machine's present run, so that the next start can tell a killed process, whose writes the
-  machine still has, from a crash of the machine.
+- `.lock` keeps a second broker off (`minibroker_storage.data_directory.lock`). Kafka leaves the file empty. Here it
+  holds the name of the machine's present run. By it the next start tells a killed process from a crash of the machine:
+  after the former the machine still has all writes.
 - `meta.properties` names the cluster and the node that the directory belongs to.
 - `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """

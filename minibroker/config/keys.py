@@ -252,10 +252,13 @@ KAFKA_VERSIONS = KafkaVersion()
 class ConfigKey(NamedTuple):
     """One row of a table of configuration keys.
 
-    `default` is typed (None is Kafka's null), `allowed` is None where every value of the type will do, `honored` says
-    a key that minibroker acts on from one that it accepts and reports only. `synonyms` are, for a topic key, the broker
-    keys that give it its default, each with the factor from its unit to the topic key's. The first that is set wins;
-    the last always has a value. `is_internal` marks keys that Kafka does not list unless they are set.
+    Attributes:
+        default: typed; None is Kafka's null.
+        allowed: None where every value of the type will do.
+        honored: True for a key that minibroker acts on, False for one that it accepts and reports only.
+        synonyms: of a topic key, the broker keys that give it its default, each with the factor from its unit to the
+            topic key's. The first that is set wins; the last always has a value.
+        is_internal: marks a key that Kafka does not list unless it is set.
     """
 
     name: str

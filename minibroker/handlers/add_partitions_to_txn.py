@@ -1,10 +1,10 @@
 """AddPartitionsToTxn: partitions that a transaction is going to write to; the first of them opens it (KIP-98).
 
-Versions 0-5. Up to version 3 a client names the partitions of one transaction, from version 4 on a broker those of
-several, and with `verify_only` it asks whether they are in it (KIP-890): TRANSACTION_ABORTABLE when they are not. All
-partitions of a transaction have one outcome, but for unknown ones (UNKNOWN_TOPIC_OR_PARTITION): then the others are
-OPERATION_NOT_ATTEMPTED. Clients may not name internal topics (TOPIC_AUTHORIZATION_FAILED, as in Kafka without
-authorizer). PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
+Versions 0-5. Up to version 3 a client names the partitions of one transaction; from version 4 on a broker names those
+of several. With `verify_only` it asks whether they are in the transaction (KIP-890): TRANSACTION_ABORTABLE when they
+are not. All partitions of a transaction have one outcome. The exception is an unknown one (UNKNOWN_TOPIC_OR_PARTITION):
+then the others are OPERATION_NOT_ATTEMPTED. Clients may not name internal topics (TOPIC_AUTHORIZATION_FAILED, as in
+Kafka without authorizer). PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 """
 
 from collections.abc import Iterable

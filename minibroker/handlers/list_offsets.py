@@ -1,14 +1,18 @@
 """ListOffsets: where a partition's log starts and ends, and which offset belongs to a moment.
 
-Versions 0-11. Timestamp -1 is the end (the last stable offset for a reader of committed data), -2 the start, -3 the
-first record with the largest timestamp (version 7, KIP-734), any other the first record at or after it; without such a
-record the answer is offset -1 and timestamp -1. Version 0 answers with the start offsets of segments, newest first, as
-Kafka's `legacyFetchOffsetsBefore`: for a moment, those last written before it. There is no tiered storage: the start
-of what is local, -4 (version 8), is the start, and there is neither a last offset that was tiered, -5 (version 9), nor
-a first one that is still to be, -6 (version 11). The leader epoch (version 4) is that of the batch that was found, or
-of the first one; for the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time.
-Only its leader answers (NOT_LEADER_OR_FOLLOWER), who is held against the epoch that the client believes in
-(FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+Versions 0-11. The timestamp of a partition in the request selects its offset:
+
+- -1 is the end. For a reader of committed data that is the last stable offset.
+- -2 is the start.
+- -3 is the first record with the largest timestamp (version 7, KIP-734).
+- -4 is the start of the local log (version 8). There is no tiered storage, so it is the start.
+- -5 is the last tiered offset (version 9), -6 the first one that is still to be tiered (version 11). Neither exists.
+- Any other is the first record at or after it. Without such a record the answer is offset -1 and timestamp -1.
+
+Version 0 answers with the start offsets of segments, newest first, as Kafka's `legacyFetchOffsetsBefore`: for a moment,
+those last written before it. The leader epoch (version 4) is that of the batch that was found, or of the first one; for
+the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time. Only the leader answers
+(NOT_LEADER_OR_FOLLOWER), and only a client that knows its epoch (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
 
 import os

@@ -1,7 +1,7 @@
 """ListTransactions: the transactional ids that the broker coordinates (KIP-664).
 
-Versions 0-2; from version 1 on filtered by how long their transactions have run, too (KIP-994), from version 2 on by a
-regular expression that the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
+Versions 0-2. Version 1 also filters by how long the transactions have run (KIP-994). Version 2 also filters by a
+regular expression, which the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
 `minibroker.support.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
 """
 

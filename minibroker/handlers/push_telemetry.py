@@ -1,9 +1,13 @@
 """PushTelemetry: the metrics of a client (KIP-714), the last of which are kept.
 
-Version 0. INVALID_REQUEST without a client instance id and after the last push of a client, THROTTLING_QUOTA_EXCEEDED
-before its interval is over, UNKNOWN_SUBSCRIPTION_ID when the subscriptions have changed, UNSUPPORTED_COMPRESSION_TYPE,
-TELEMETRY_TOO_LARGE above `telemetry.max.bytes`, INVALID_RECORD for bytes that do not decompress,
-and for what unpacks to more than four times that.
+Version 0. Errors:
+
+- INVALID_REQUEST: no client instance id, or a push after the client's last one.
+- THROTTLING_QUOTA_EXCEEDED: the push interval is not over.
+- UNKNOWN_SUBSCRIPTION_ID: the subscriptions have changed.
+- UNSUPPORTED_COMPRESSION_TYPE.
+- TELEMETRY_TOO_LARGE: more than `telemetry.max.bytes`.
+- INVALID_RECORD: bytes that do not decompress, or that unpack to more than four times `telemetry.max.bytes`.
 """
 
 from typing import Final

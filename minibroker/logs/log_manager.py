@@ -1,9 +1,9 @@
 """The logs of a broker beside requests: how they are opened and closed, and what is done to them meanwhile.
 
-No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it; how much
+No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it. How much
 of it is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start
-offset in the checkpoints. A log that a run never opens stays as the run before it has left it, so a clean stop
-is marked only when every log with data has been opened since the last unclean one.
+offset in the checkpoints. A log that no run has opened stays as the run before has left it. So a clean stop is marked
+only when every log with data has been opened since the last unclean one.
 
 The chores are those of Kafka's `LogManager`: retention, flushing, the checkpoints, the expiry of producer ids and
 compaction. Each begins `log.initial.task.delay.ms` after the start, or after its period if that is shorter.

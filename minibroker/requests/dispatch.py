@@ -312,8 +312,8 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
 def comes_apart(frame: memoryview) -> bool:
     """Whether the answers before the request in `frame` have to leave first.
 
-    It may remove the files that a fetch before it has found, or has an answer that takes longer to encode than to find,
-    and is encoded within the time that requests of one connection may take.
+    The request may remove the files that a fetch before it has found. Or its answer takes longer to encode than to
+    find, and is encoded within the time that requests of one connection may take.
     """
     return bytes(frame[:2]) in _APART
 

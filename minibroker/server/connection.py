@@ -2,8 +2,8 @@
 
 Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
 appends are written, and their answers leave in one piece. A delayed request (a fetch that waits) holds back the
-requests behind it, as in Kafka, and a client that does not read its answers is not read from either, so what a
-connection can make the broker hold is bounded.
+requests behind it, as in Kafka. The broker stops reading from a client that does not read its answers. So a connection
+makes the broker hold a limited number of bytes.
 """
 
 import asyncio

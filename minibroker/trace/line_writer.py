@@ -1,9 +1,11 @@
 """The writer of lines: exchanges that are over wait here until they are decoded, shown and written.
 
 None of that is done while a request passes. Every 20 ms the exchanges that have come are decoded for 2 ms at a time,
-and a thread writes their lines, so that a slow terminal holds up nothing. Memory has limits: 64 MiB of frames (those
-beyond are shown by their first bytes), 10,000 exchanges (then each one that comes has the oldest one decoded at once),
-and 16 MiB of lines (those beyond are left out, and a line says how many).
+and a thread writes their lines, so that a slow terminal holds up nothing. Memory has three limits:
+
+- 64 MiB of frames. Those beyond are shown by their first bytes.
+- 10,000 exchanges. From then on each new one has the oldest one decoded at once.
+- 16 MiB of lines. Those beyond are left out, and a line says how many.
 """
 
 import queue

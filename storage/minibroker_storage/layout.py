@@ -40,10 +40,10 @@ def create_partition_directory(directory: str, topic_id: bytes, *, start_offset:
     """Make the directory of a new partition with all files of its empty first segment, without opening a log.
 
     Writes `partition.metadata` with the 16 bytes of `topic_id`, an empty leader epoch checkpoint, the empty log and
-    both indexes without room for entries, which a log gives them when it is opened: after a clean stop Kafka takes an
-    index of its full size for a full one. No fsync, no temporary files: this is done 5,000 times at once. A crash
-    in between leaves a directory that opens as an empty log. `FileExistsError` when it is there and holds something,
-    `OSError`.
+    both indexes. The indexes have no room for entries yet, since Kafka takes an index of its full size for a full one
+    after a clean stop; a log gives them room when it is opened. No fsync, no temporary files: this is done 5,000 times
+    at once. A crash in between leaves a directory that opens as an empty log. `FileExistsError` when the directory is
+    there and holds something, `OSError`.
     """
     _make_directory(directory)
     stem = f"{directory}/{start_offset:020d}"

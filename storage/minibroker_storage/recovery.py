@@ -357,8 +357,8 @@ def replay_producers(
 def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) -> None:
     """Find again what a snapshot does not have: the batches before each producer's last one (see `recall`).
 
-    Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at, so many that
-    those of requests in flight at that moment are among them. `OSError`.
+    Walks back from where the snapshot was taken, until all are found or `RECALLED_BATCHES` were looked at. That number
+    covers the batches of the requests that were in flight at that moment. `OSError`.
     """
     incomplete = producers.incomplete()
     looked = 0

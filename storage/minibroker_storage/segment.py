@@ -46,9 +46,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     views of the caller's buffers and written by `commit()` in one call.
 
     Crash rule: `commit()` writes the batches, then the transaction index, the time index, the offset index. Each
-    write is over before the next one begins, so that after the death of the process an entry of the offset index
-    proves its batch, and all before it, to be whole, and the other two indexes to know them; only what lies behind the
-    last entry needs a look. After the death of the machine this holds for what `LogFlush` has brought to disk before.
+    write is over before the next one begins. So after the death of the process an entry of the offset index proves
+    its batch, and all before it, to be whole, and known to the other two indexes. Only the bytes behind the last entry
+    need a look. After the death of the machine this holds for what `LogFlush` has brought to disk before.
     All segments but the newest were complete before the next one began. A write that fails is undone in the file and
     in memory; bytes that cannot be cut away are overwritten by the next write, and cut before it.
     """

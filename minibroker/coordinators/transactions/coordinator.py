@@ -1,9 +1,9 @@
 """The transaction coordinator: requests of transactional producers (Kafka's `TransactionCoordinator`).
 
-Every step is written to `__transaction_state` before it counts, and everything is written when a call returns: the
-markers of a transaction that ends, too, unless there are many. So a producer meets CONCURRENT_TRANSACTIONS only where
-Kafka asks for a second try on purpose (InitProducerId over an open transaction), while many markers are written, and
-when the disk has refused a marker.
+Every step is written to `__transaction_state` before it counts. Everything is written when a call returns; so are the
+markers of a transaction that ends, unless there are many. A producer meets CONCURRENT_TRANSACTIONS in three cases only:
+Kafka asks for a second try on purpose (InitProducerId over an open transaction), many markers are being written, or the
+disk has refused a marker.
 """
 
 import logging

@@ -6,9 +6,12 @@
         ...
     torn = len(data) - report.consumed                                   # bytes of an entry that is cut short
 
-Three engines give the same rows: `numba` (a compiled kernel, the fast one), `numpy` (steps through all batches of a
-chunk side by side, where numba is missing or has no folder to keep its machine code in) and `plain`, which is
-`minibroker_protocol` record by record and what the others are tested against. "auto" takes the first that works.
+Three engines give the same rows. "auto" takes the first that works:
+
+- `numba` is a compiled kernel, and the fast one.
+- `numpy` steps through all batches of a chunk side by side. It serves where numba is missing, or has no folder to keep
+  its machine code in.
+- `plain` is `minibroker_protocol`, record by record. The tests hold the others against it.
 
 `scan_headers(data)` reads what stands before the records only: a numpy array of `HEADER_DTYPE`.
 `encode(batch, codec=...)` is the way back, to entries of any format.

@@ -215,8 +215,9 @@ def read_entry_header(buffer: bytes | bytearray | memoryview, position: int = 0)
     both timestamps are its timestamp, or `NO_TIMESTAMP` in v0; `record_count` is 1, or `UNKNOWN_RECORD_COUNT` for a
     wrapper; `attributes` keeps the bits that the format knows, and what it does not know at all is -1.
 
-    `DecodeError` when fewer bytes are there than the smallest entry of that format (26 in v0, 34 in v1) or a v2 header
-    (61) takes, `UnsupportedMagicError` (a `DecodeError` too) for a magic that does not exist.
+    Raises:
+        DecodeError: fewer bytes than the smallest entry of that format (26 in v0, 34 in v1) or a v2 header (61) takes.
+        UnsupportedMagicError: a magic that does not exist. It is a `DecodeError`, too.
     """
     try:
         magic = buffer[position + MAGIC_AT]

@@ -78,9 +78,13 @@ class LegacyRecordBatch:
 
     It has the face of `RecordBatch`. Iteration yields each `Record` with its absolute offset; v0 records have the
     timestamp `NO_TIMESTAMP` and its type. A message that is cut short at the end of a wrapper ends it without an error.
-    `InvalidRecordError` where a wrapper has no value or no messages, messages of another magic or other wrappers in it,
-    where its offset cannot be, or a field goes beyond its message; `CorruptRecordError` for an inner size that no
-    message has; `UnsupportedCodecError`. Neither the constructor nor iteration looks at any CRC; `check_crc` does.
+    Neither the constructor nor iteration looks at any CRC; `check_crc` does.
+
+    Raises:
+        InvalidRecordError: a wrapper without a value or messages, with messages of another magic or other wrappers in
+            it, or with an impossible offset; a field that goes beyond its message.
+        CorruptRecordError: an inner size that no message has.
+        UnsupportedCodecError: a codec that does not exist.
     """
 
     __slots__ = ("buffer", "header", "max_decompressed_size")

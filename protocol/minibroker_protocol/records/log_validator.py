@@ -8,10 +8,10 @@ which of them a set needs:
 - *assign offsets* (`offsets`) gives them their places in the log;
 - *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
 
-As much as possible is done in place, in the buffer in which the records came. They are written again where the topic
-has another format or another codec, in a v0 wrapper, since its messages carry absolute offsets, and in a v1 wrapper
-whose messages were not numbered 0, 1, 2 ..., as some old clients do it. v2 records that only change their codec are
-compressed again as they are.
+As much as possible is done in place, in the buffer in which the records came. Records are written again in three cases:
+the topic has another format or another codec; they are in a v0 wrapper, whose messages carry absolute offsets; or they
+are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as some old clients leave it. v2 records that only
+change their codec are compressed again as they are.
 """
 
 from collections.abc import Callable, Sequence

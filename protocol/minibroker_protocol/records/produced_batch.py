@@ -65,9 +65,11 @@ def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, a
     negative. With `now_ms`, the broker's time, `batch` must be writable: a max timestamp that is not that of the
     records is put right there, and the checksum with it.
 
-    `CorruptRecordError` for an impossible size, stray bytes behind the batch or a wrong CRC, `UnsupportedMagicError`
-    for message formats v0 and v1, `UnsupportedCodecError` for a codec that does not exist, `InvalidRecordError` for
-    anything else, also for a batch that is cut short (to Kafka it is not a batch at all).
+    Raises:
+        CorruptRecordError: impossible size, stray bytes behind the batch, or a wrong CRC.
+        UnsupportedMagicError: message formats v0 and v1.
+        UnsupportedCodecError: a codec that does not exist.
+        InvalidRecordError: anything else. A batch that is cut short is among it: to Kafka it is not a batch at all.
     """
     size = len(batch)
     if size < RECORD_BATCH_OVERHEAD:

@@ -1,7 +1,7 @@
 """`python -m minibroker_storage.cleaner.worker`: a plan on standard input, the outcome on standard output, as JSON.
 
 A cleaning is pure Python for each record. On a thread of the broker it would hold the interpreter for up to 5 ms at
-a time, so it has a process of its own, which gives way to everybody else and imports little.
+a time. So it has a process of its own, which imports little and runs at the lowest priority.
 
 Standard input is also the line of life: the broker keeps it open, and the kernel closes it when the broker dies. The
 worker then leaves at once and touches nothing: the directory may be another broker's by now, whose start tidies it.

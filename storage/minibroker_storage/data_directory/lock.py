@@ -2,8 +2,8 @@
 
 `.lock` is locked twice: by `flock`, as minibroker always did, and by a POSIX record lock, as the JVM does, so that a
 Kafka and a minibroker keep off each other. A POSIX lock ends as soon as its process closes any descriptor of the file.
-So every part of the process takes the lock here, where a file that is locked already is never opened a second time, and
-nobody else in the process may open `.lock`.
+So every part of the process takes the lock here: this module never opens a file that it has locked. No other code may
+open `.lock`.
 """
 
 import errno

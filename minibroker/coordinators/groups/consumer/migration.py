@@ -1,8 +1,8 @@
 """Migration of a group between the classic and the consumer protocol (KIP-848, "Online Migration").
 
-It comes to the consumer protocol when a member joins that speaks it, and back when the last one of them has gone while
-others stay, or comes back as a static member of the classic one. `group.consumer.migration.policy` says whether
-it may while it has members; an empty one always may.
+A group moves to the consumer protocol when a member joins that speaks it. It moves back when the last such member has
+gone while others stay, or comes back as a static member of the classic protocol. `group.consumer.migration.policy` says
+whether a group may move while it has members; an empty group always may.
 """
 
 import logging
