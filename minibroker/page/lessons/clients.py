@@ -35,6 +35,8 @@ def _interrupted(look: Look) -> Finding:
             link = request_link(each.exchange, "Heartbeat")
             return reached(f"{link} got REBALANCE_IN_PROGRESS, so its member joined again.")
         count += 1
+    if not count:
+        return not_yet("No Heartbeat has come.")
     return not_yet(f"{counted(count, 'heartbeat')}, and no REBALANCE_IN_PROGRESS in a response.")
 
 
@@ -174,6 +176,8 @@ def _refused(look: Look) -> Finding:
             link = request_link(each.exchange)
             return reached(f"{link}, {each.api}, got {each.errors[0]}: the client asked the old leader.")
         count += 1
+    if not count:
+        return not_yet("No Produce or Fetch has come.")
     return not_yet(f"{counted(count, 'Produce or Fetch request')}, and none to a broker that is not the leader.")
 
 

@@ -290,7 +290,7 @@ def _compacted(look: Look) -> Finding:
         records = sum(batch.records or 0 for batch in each.batches)
         offsets = each.log.log_end_offset - each.first_offset
         if records < offsets:
-            return reached(f"{each.link()} has {records} records left of {offsets} offsets.")
+            return reached(f"{each.link()} has {counted(records, 'record')} left of {offsets} offsets.")
         return not_yet(f"{each.link()} has {counted(records, 'record')} at {counted(offsets, 'offset')}: all are left.")
     return not_yet(nothing_in("prices"))
 

@@ -1,5 +1,8 @@
 """Goals that look alike on the wire: what does not reach them, and what does."""
 
+import json
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from minibroker import Broker
 from minibroker.page.lessons.catalogue import LESSONS
 from tests.broker.control.http import Control
-from tests.broker.page.lesson_answers import lab_for, reached
+from tests.broker.page.lesson_answers import lab_for, reached, text_of
 from tests.patience import PATIENCE_S
 
 FETCHING, OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (4, 6, 7, 9))
@@ -89,6 +92,16 @@ def test_a_batch_is_kept_once_when_the_broker_has_written_it_before(
     Control(lab.page_url).post("/control/faults", {"api": "Produce", "disconnect": when, "times": 1}, 201)
     write(lab, "orders", (None, "paid"), **{"enable.idempotence": True, "retry.backoff.ms": 10})
     assert ("once" in reached(IDEMPOTENCE, lab)) == is_reached
+
+
+@with_lab(RETENTION)
+def test_what_has_expired_goes_with_the_advance_of_the_text(lab: Broker) -> None:
+    write(lab, "orders", *[(None, "an order")] * 3)
+    (body,) = re.findall(r"^curl .*/clock/advance .* -d '(.*)'$", text_of(RETENTION), re.MULTILINE)
+    Control(lab.page_url).post("/control/clock/advance", json.loads(body))
+    end = time.monotonic() + PATIENCE_S
+    while "expired" not in reached(RETENTION, lab):
+        assert time.monotonic() < end
 
 
 @with_lab(RETENTION)
