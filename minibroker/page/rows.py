@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from minibroker.faults.fault import ACTIONS
 from minibroker.page.events import fault_words
 from minibroker.trace.exchange import Kind
 from minibroker.trace.lines import about_of, outcome_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 160
 _MOST_APIS: Final = 500
 WAITING: Final = "waiting"
+_EFFECTS: Final = {*ACTIONS, "delay_ms"}
 
 
 class Topics(KnownTopics):
@@ -149,7 +151,8 @@ class Rows:
         duration = None if exchange.ended_ms is None else round(exchange.ended_ms - exchange.began_ms, 3)
         outcome, state = _outcome(exchange, reading)
         if exchange.failure is not None and (fault := self.fault_of(exchange)) is not None:
-            outcome = f"{outcome} (fault: {fault_words(fault)})"
+            effect = {name: value for name, value in fault.items() if name in _EFFECTS}
+            outcome = f"{fault_words(effect)} of a fault: {outcome}"  # a narrow list shows the beginning
         return Row(
             exchange.number,
             exchange.time_ms,

@@ -98,11 +98,11 @@ def _compressed(look: Look) -> Finding:
             return reached(f"{place}: {batch.records} records in {batch.size} bytes with {batch.codec}.")
     if not batches:
         return not_yet(nothing_in("orders"))
-    share = f"`orders` has {counted(len(batches), 'batch', 'batches')}, {len(compressed) or 'none'} of them compressed"
+    share = f"Compressed batches in `orders`: {len(compressed)} of {len(batches)}"
     if not compressed:
         return not_yet(f"{share}.")
     newest = compressed[-1][1]
-    return not_yet(f"{share}; the last of those has {counted(newest.records or 0, 'record')} with {newest.codec}.")
+    return not_yet(f"{share}; the last one has {counted(newest.records or 0, 'record')} with {newest.codec}.")
 
 
 def _unacknowledged(look: Look) -> Finding:

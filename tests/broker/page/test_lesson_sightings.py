@@ -63,8 +63,7 @@ def test_of_batches(lab: Broker) -> None:
         assert producer.flush(PATIENCE_S) == 0
     seen = so_far(PRODUCING, lab)
     assert seen["lingered"] == "The largest batch in `orders` has 3 records."
-    share = "`orders` has 3 batches, 2 of them compressed"
-    assert seen["compressed"] == f"{share}; the last of those has 3 records with gzip."
+    assert seen["compressed"] == "Compressed batches in `orders`: 2 of 3; the last one has 3 records with gzip."
     assert plain(seen["unacknowledged"]) == "Request, the last Produce, has acks=-1."
 
 

@@ -143,7 +143,7 @@ def test_a_request_without_a_response_waits_then_says_why(shown: Broker, page: C
             assert (row["state"], row["outcome"], row["duration_ms"]) == ("waiting", "waiting", None)
         row = next(stream)
     fault = "api=ApiVersions, client_id=lost, black_hole=True"
-    assert (row["state"], row["outcome"]) == ("none", f"the connection closed (fault: {fault})")
+    assert (row["state"], row["outcome"]) == ("none", "black_hole=True of a fault: the connection closed")
     detail = page.get(f"/data/requests/{row['number']}")
     assert (detail["response"], detail["fault"]) == (None, fault)
 
@@ -156,7 +156,7 @@ def test_a_fault_is_named_where_its_request_is_shown(shown: Broker, page: Contro
         exchange(shown, api_versions(6), api_versions(7))
     lost, *answered = last_rows(page, 3)
     fault = "api=ApiVersions, times=1, disconnect=after"
-    assert lost["outcome"] == f"the connection closed (fault: {fault})"
+    assert lost["outcome"] == "disconnect=after of a fault: the connection closed"
     assert [page.get(f"/data/requests/{each['number']}")["fault"] for each in (lost, *answered)] == [fault, None, None]
     with shown.fault(api="ApiVersions", error="UNKNOWN_SERVER_ERROR"):
         exchange(shown, api_versions(8))
