@@ -66,6 +66,7 @@ def options(tool: str) -> Options:
     known.flag("delete", help="delete groups")
     known.flag("reset-offsets", help="move committed offsets of groups without members")
     known.flag("delete-offsets", help="delete committed offsets of a group")
+    known.value("validate-regex", help="look whether this is a regular expression of RE2; no broker is asked")
     known.value("group", help="a group; may stand several times")
     known.flag("all-groups", help="all groups")
     known.value("topic", help="a topic, or TOPIC:0,1,2; may stand several times")
@@ -94,6 +95,9 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     """Run the one action of the command line. As with Kafka's tool the status is 0 when a broker refuses it."""
     values = known.parse(arguments)
     _check(values)
+    if values.has("validate-regex"):
+        _validate(values.text("validate-regex") or "")
+        return 0
     states, types = _states(values), _types(values)
     try:
         with cluster_of(values, timeout=values.number("timeout", 5000) / 1000) as cluster:
@@ -118,7 +122,8 @@ def _check(values: Values) -> None:
     values.only_with("members", "verbose", "offsets", of=("describe",))
     values.only_with("state", of=("describe", "list"))
     values.only_with("type", of=("list",))
-    values.require("bootstrap-server")
+    if not values.has("validate-regex"):
+        values.require("bootstrap-server")
     if values.has("describe"):
         _check_describe(values)
     if values.has("delete"):
@@ -131,10 +136,8 @@ def _check(values: Values) -> None:
         _check_reset(values)
     values.exclude("group", "all-groups", "list")
     values.exclude("topic", "list", "describe")
-    if sum(map(values.has, _ACTIONS)) != 1:
-        raise UsageError(
-            "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets"
-        )
+    if sum(map(values.has, (*_ACTIONS, "validate-regex"))) != 1:
+        raise UsageError(f"Command must include exactly one action: {', '.join(f'--{each}' for each in _ACTIONS)}")
 
 
 def _need_groups(values: Values, action: str, choice: str) -> None:
@@ -158,6 +161,20 @@ def _check_reset(values: Values) -> None:
     _need_groups(values, "reset-offsets", "[group], [all-groups]")
     for scenario in _SCENARIOS:
         values.exclude(scenario, *(other for other in _SCENARIOS if other != scenario))
+
+
+def _validate(pattern: str) -> None:
+    from minibroker.support.regular_expressions.expression import (  # noqa: PLC0415 - one action needs it
+        RegularExpression,
+        RegularExpressionError,
+    )
+
+    try:
+        RegularExpression(pattern)
+    except RegularExpressionError as error:
+        out(f"The regular expression `{pattern}` is invalid: {error.description}.")
+    else:
+        out(f"The regular expression `{pattern}` is valid.")
 
 
 def _print_error(message: str) -> None:

@@ -10,7 +10,7 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.failures import ToolError, UsageError
-from minibroker_tools.options import Options, Values
+from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import flush, out
 
 _MEBIBYTE: Final = 1024 * 1024
@@ -32,6 +32,7 @@ def options(tool: str) -> Options:
     known.value("messages", "num-records", help="how many records to read", type=int)
     known.value("group", help="the group to read with; one of its own without it")
     known.value("consumer.config", "command-config", help="a file with properties of the client", metavar="FILE")
+    known.value("command-property", help="a property of the client; may stand several times", metavar="KEY=VALUE")
     known.flag("from-latest", help="begin at the end where the group has no committed offset")
     known.value("timeout", help="how long to wait for a record in ms, 10000 without it", type=int)
     known.value("reporting-interval", help="with --show-detailed-stats: a line per so many ms, 5000", type=int)
@@ -60,7 +61,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if not values.has("hide-header"):
         first = "time, threadId" if detailed else "start.time, end.time"
         out(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec{_MORE}")
-    properties = load_properties(values.text("consumer.config"))
+    pairs = key_values(values.all("command-property"))
+    properties = {**load_properties(values.text("consumer.config")), **pairs}
     properties.setdefault("client.id", "perf-consumer-client")
     group = values.text("group") or f"perf-consumer-{random.randrange(_GROUPS)}"  # noqa: S311 - it guards nothing
     properties["group.id"] = group

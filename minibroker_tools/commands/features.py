@@ -23,8 +23,21 @@ _NAMES: Final = (
 _VERSIONS: Final = tuple(_NAMES.split())
 """The levels of metadata.version from 1 on (`MetadataVersion`)."""
 _FIRST_OF_KRAFT: Final = "3.3-IV0"
+_FIRST_MAPPED: Final = "3.3-IV3"
+_MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kraft.version": ("3.9-IV0",),
+    "transaction.version": ("4.0-IV2", "4.0-IV2"),
+    "group.version": ("4.0-IV0",),
+    "eligible.leader.replicas.version": ("4.1-IV0",),
+    "share.version": ("4.2-IV0", "4.4-IV0"),
+    "streams.version": ("4.2-IV1",),
+}
+"""By feature, in Kafka's order, the metadata.version that each of its levels from 1 on comes with (`Feature`)."""
+_DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA, "4.0-IV1")}
+"""What a level of a feature depends on."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-_COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable")
+_COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
+_WITH_RELEASE: Final = ("upgrade", "downgrade", "version-mapping")
 
 
 def options(tool: str) -> Options:
@@ -32,7 +45,8 @@ def options(tool: str) -> Options:
     known = Options(tool, f"This tool manages feature flags in Kafka: {', '.join(_COMMANDS)}.")
     add_connection(known, controller=True)
     known.value("metadata", help="with upgrade and downgrade: the level of metadata.version, such as 3.9-IV0")
-    known.value("feature", help="a feature, with upgrade and downgrade as NAME=LEVEL", metavar="FEATURE")
+    known.value("feature", help="a feature; as NAME=LEVEL with all commands but disable", metavar="FEATURE")
+    known.value("release-version", help="all features of a release, such as 4.3 or 4.3-IV0", metavar="RELEASE")
     known.value("node-id", help="with describe: the broker or controller to ask", type=int, metavar="ID")
     known.flag("unsafe", help="downgrade although metadata may be lost")
     known.flag("dry-run", help="only say whether it can be done")
@@ -51,6 +65,14 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             "Type --help for help."
         )
     command = values.words[0]
+    if values.has("release-version") and command not in _WITH_RELEASE:
+        raise ToolError("Command line error: unrecognized arguments: '--release-version'. Type --help for help.")
+    if command == "version-mapping":
+        _print_mapping(values.text("release-version") or _VERSIONS[-1])
+        return 0
+    if command == "feature-dependencies":
+        _print_dependencies(values.all("feature"))
+        return 0
     levels = {} if command == "describe" else _levels(command, values)
     with cluster_of(values) as cluster:
         if command == "describe":
@@ -93,8 +115,14 @@ def _shown(feature: str) -> Callable[[int], str]:
 
 def _levels(command: str, values: Values) -> dict[str, int]:
     """The features of the command line with their new levels. ToolError."""
-    levels: dict[str, int] = {}
     metadata = values.text("metadata")
+    release = values.text("release-version")
+    if release is not None:
+        if metadata is not None or values.has("feature"):
+            raise ToolError("Can not specify `release-version` with other feature flags.")
+        # No feature is upgraded to 0, as in Kafka: the broker would take that for a downgrade.
+        return {name: level for name, level in _of_release(release).items() if level or command != "upgrade"}
+    levels: dict[str, int] = {}
     if metadata is not None:
         if metadata not in _VERSIONS:
             known = ", ".join(_VERSIONS[_VERSIONS.index(_FIRST_OF_KRAFT) : _VERSIONS.index("3.9-IV0") + 1])
@@ -108,6 +136,44 @@ def _levels(command: str, values: Values) -> dict[str, int]:
     if not levels:
         raise ToolError(f"You must specify at least one feature to {command}")
     return levels
+
+
+def _of_release(release: str) -> dict[str, int]:
+    """The levels of all features in a release, or with a metadata.version, in Kafka's order. ToolError."""
+    mapped = _VERSIONS[_VERSIONS.index(_FIRST_MAPPED) :]
+    version = next((each for each in reversed(mapped) if release in {each, each.partition("-")[0]}), None)
+    if version is None:
+        known = ", ".join(mapped)
+        raise ToolError(f"Unknown metadata.version '{release}'. Supported metadata.version are: {known}")
+    metadata = _VERSIONS.index(version)
+    levels = {name: sum(_VERSIONS.index(first) <= metadata for first in firsts) for name, firsts in _MAPPED.items()}
+    return {_METADATA: metadata + 1, **levels}
+
+
+def _print_mapping(release: str) -> None:
+    for name, level in _of_release(release).items():
+        out(f"{name}={level} ({release})" if name == _METADATA else f"{name}={level}")
+
+
+def _print_dependencies(features: Sequence[str]) -> None:
+    if not features:
+        raise ToolError("Command line error: argument --feature is required. Type --help for help.")
+    for name, level in map(_name_and_level, features):
+        shown = f"{name}={level}"
+        if name == _METADATA:
+            if not _VERSIONS.index(_FIRST_MAPPED) < level <= len(_VERSIONS):
+                raise ToolError(f"Unknown metadata.version {level}")
+            shown += f" ({_VERSIONS[level - 1]})"
+        elif name not in _MAPPED:
+            raise ToolError(f"Unknown feature: {name}")
+        elif not 0 <= level <= len(_MAPPED[name]):
+            raise ToolError(f"No feature:{name} with feature level {level}")
+        needed = _DEPENDENCIES.get((name, level))
+        if needed is None:
+            out(f"{shown} has no dependencies.")
+        else:
+            other, version = needed
+            out(f"{shown} requires:\n    {other}={_VERSIONS.index(version) + 1} ({version})")
 
 
 def _name_and_level(text: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from minibroker_tools.output import err, flush, out
 _LETTERS: Final = bytes(range(ord("A"), ord("Z") + 1))
 _CODECS: Final = {codec.name.lower(): codec for codec in CompressionCodec}
 _BATCH_BYTES: Final = 16384
-_REPORT_S: Final = 5.0
+_REPORT_MS: Final = 5000
 _MEBIBYTE: Final = 1024 * 1024
 _DURATION_MS: Final = 3000
 _ABORTED: Final = "Cannot execute transactional method because we are in an error state"
@@ -45,6 +45,8 @@ def options(tool: str) -> Options:
     known.value("bootstrap-server", help="the brokers to connect to", metavar="SERVERS")
     known.value("transactional-id", help="send in transactions of this id", metavar="ID")
     known.value("transaction-duration-ms", help="commit after so many ms, 3000 with an id", type=int, metavar="MS")
+    known.value("warmup-records", help="so many first records are left out of a second summary", type=int)
+    known.value("reporting-interval", help="print figures every so many ms, 5000 without it", type=int, metavar="MS")
     known.flag("print-metrics", help="accepted; this producer has no metrics")
     return known
 
@@ -79,8 +81,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
         transactions = _transactions(cluster, values, properties)
         topic = values.text("topic") or ""
         producer = Producer(cluster, topic, note, acks=acks, codec=codec, transactions=transactions)
-        total = _send_all(values, producer, payloads, failures, transactions)
-    out(total.final())
+        report = _send_all(values, producer, payloads, failures, transactions)
+    report.print_totals()
     return 1 if failures else 0
 
 
@@ -97,6 +99,13 @@ def _check(values: Values) -> None:
         raise ToolError("--record-size must be at least 1")
     if values.number("transaction-duration-ms", 1) < 1:
         raise UsageError("producer-performance: error: --transaction-duration-ms should be greater than zero.")
+    if values.number("warmup-records", 0) >= values.number("num-records", 0):
+        raise UsageError(
+            "producer-performance: error: The value for --warmup-records must be strictly fewer than the number of "
+            "records in the test, --num-records."
+        )
+    if values.number("reporting-interval", _REPORT_MS) < 1:
+        raise UsageError("producer-performance: error: --reporting-interval should be greater than zero.")
     if not (values.has("producer-props") or values.has("producer.config") or values.has("bootstrap-server")):
         raise UsageError("producer-performance: error: Either --producer-props or --producer.config must be specified.")
 
@@ -166,15 +175,15 @@ class _Figures:
             f"{longest:.1f} ms max latency."
         )
 
-    def final(self) -> str:
-        """The line of the whole run."""
+    def final(self, subject: str = "records") -> str:
+        """The line of a whole run."""
         count, rate, volume, mean, longest = self._rates()
         shares = ", ".join(
             f"{self._percentile(share, count)} ms {name}"
             for share, name in ((0.5, "50th"), (0.95, "95th"), (0.99, "99th"), (0.999, "99.9th"))
         )
         return (
-            f"{count} records sent, {rate:f} records/sec ({volume:.2f} MB/sec), {mean:.2f} ms avg latency, "
+            f"{count} {subject} sent, {rate:f} records/sec ({volume:.2f} MB/sec), {mean:.2f} ms avg latency, "
             f"{longest:.2f} ms max latency, {shares}."
         )
 
@@ -187,44 +196,87 @@ class _Figures:
         return 0
 
 
+class _Report:
+    """The figures that are printed: of all records, of those behind the warmup, and of each interval.
+
+    Attributes:
+        steady: the figures of the records behind the warmup; None before the first of them, and without a warmup.
+    """
+
+    def __init__(self, warmup: int, interval_s: float) -> None:
+        self._warmup = warmup
+        self._interval_s = interval_s
+        self._window = _Figures()
+        self._is_announced = False
+        self.total = _Figures()
+        self.steady: _Figures | None = None
+
+    def most(self, sent: int, left: int) -> int:
+        """The most records of the next batch: none has records of the warmup and others."""
+        if 0 < self._warmup <= sent and self.steady is None:
+            self.steady = _Figures()
+        return self._warmup - sent if sent < self._warmup else left
+
+    def note(self, batch: _Sent) -> None:
+        """A batch was taken."""
+        for figures in (self.total, self._window, self.steady):
+            if figures is not None:
+                figures.batches.append(batch)
+
+    def print_interval(self) -> None:
+        """Print the figures of an interval that is over, and begin the next one."""
+        if time.monotonic() - self._window.start < self._interval_s:
+            return
+        if self.steady is not None and not self._is_announced:
+            out("In steady state.")
+            self._is_announced = True
+        out(self._window.window())
+        flush()
+        self._window = _Figures()
+
+    def print_totals(self) -> None:
+        """Print the figures of the whole run."""
+        out(self.total.final())
+        if self.steady is not None:
+            out(self.steady.final("steady state records"))
+
+
 def _send_all(
     values: Values,
     producer: Producer,
     payloads: Sequence[bytes],
     failures: Sequence[ApiError],
     transactions: Transactions | None,
-) -> _Figures:
+) -> _Report:
     """Send the records in batches of 16 KiB, or of what the throughput allows in a tenth of a second.
 
     ToolError for a transaction with a batch that was refused; it is aborted.
     """
     left, throughput = values.number("num-records", 0), float(values.get("throughput"))
     chosen, sent = random.Random(0), 0  # noqa: S311 - Kafka's tool begins at 0, too
-    total, window = _Figures(), _Figures()
+    warmup = values.number("warmup-records", 0)
+    if warmup > 0:
+        out(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")
+    report = _Report(warmup, values.number("reporting-interval", _REPORT_MS) / 1000)
     duration = values.number("transaction-duration-ms", _DURATION_MS) / 1000
     while left:
         begin = time.monotonic()
-        batch = _batch(values, payloads, chosen, sent, left, throughput)
+        batch = _batch(values, payloads, chosen, sent, report.most(sent, left), throughput)
         before = len(failures)
         producer.send(batch)
-        now = time.monotonic()
+        latency = int((time.monotonic() - begin) * 1000)
         taken = len(batch) - (len(failures) - before)
-        size = sum(len(record.value or b"") for record in batch)
         if taken:
-            for figures in (total, window):
-                figures.batches.append(_Sent(int((now - begin) * 1000), taken, size))
+            report.note(_Sent(latency, taken, sum(len(record.value or b"") for record in batch)))
         sent, left = sent + len(batch), left - len(batch)
         if transactions is not None and (failures or not left or transactions.seconds >= duration):
             transactions.end(committed=not failures)
             if failures:
                 raise ToolError(_ABORTED)
-        if now - window.start >= _REPORT_S:
-            out(window.window())
-            flush()
-            window = _Figures()
+        report.print_interval()
         if throughput > 0 and left:
-            time.sleep(max(total.start + sent / throughput - time.monotonic(), 0.0))
-    return total
+            time.sleep(max(report.total.start + sent / throughput - time.monotonic(), 0.0))
+    return report
 
 
 def _batch(

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.client.producing_transactions import Transactions
 from minibroker_tools.client.transactions import (
     Description,
     Marker,
@@ -31,6 +32,9 @@ _REQUIRED: Final = {
     "find-hanging": (),
 }
 """The commands with the options that each needs."""
+_FORCE: Final = "forceTerminateTransaction"
+_KNOWN: Final = {**_REQUIRED, _FORCE: ("transactionalId",)}
+"""Those of Kafka 3.9, whose messages name them, and of Kafka 4.3."""
 _BATCH: Final = 500
 _MINUTE_MS: Final = 60_000
 _DEFAULT_MINUTES: Final = 15
@@ -78,12 +82,13 @@ def options(tool: str) -> Options:
     known = Options(
         tool,
         "This tool is used to analyze the transactional state of producers in the cluster. It can be used to detect "
-        f"and recover from hanging transactions: {', '.join(_REQUIRED)}.",
+        f"and recover from hanging transactions: {', '.join(_KNOWN)}.",
     )
     add_connection(known)
     known.value("duration-filter", help="list: only transactions open longer than this", type=int, metavar="MS")
     known.value("transactional-id-pattern", help="list: only ids that match, since Kafka 4.1", metavar="PATTERN")
     known.value("transactional-id", help="describe: the transactional id", metavar="ID")
+    known.value("transactionalId", help=f"{_FORCE}: the transactional id", metavar="ID")
     known.value("topic", help="the topic of describe-producers, abort and find-hanging")
     known.value("partition", help="the partition of --topic", type=int)
     known.value("broker-id", help="describe-producers and find-hanging: the replica to ask", type=int, metavar="ID")
@@ -110,6 +115,8 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             _describe_producers(cluster, values)
         elif command == "abort":
             _abort(cluster, values)
+        elif command == _FORCE:
+            _terminate(cluster, values.text("transactionalId") or "")
         else:
             _find_hanging(cluster, values)
     return 0
@@ -118,11 +125,11 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 def _command(known: Options, values: Values) -> str:
     """The command of the command line. ToolError, after the usage, as argparse4j fails."""
     word = values.words[0] if values.words else None
-    if word is not None and word not in _REQUIRED:
+    if word is not None and word not in _KNOWN:
         choices = ", ".join(f"'{each}'" for each in _REQUIRED)
         problem = f"invalid choice: '{word}' (choose from {choices})"
     else:
-        required = (*_REQUIRED.get(word or "", ()), "bootstrap-server")
+        required = (*_KNOWN.get(word or "", ()), "bootstrap-server")
         missing = [name for name in required if not values.has(name)]
         problem = f"argument --{missing[0]} is required" if missing else ""
         if word is None:
@@ -140,6 +147,12 @@ def _explained(message: str) -> Generator[None]:
         yield
     except ToolError as failure:
         raise ToolError(f"{message}: {failure.message}. Enable debug logging for additional detail.") from None
+
+
+def _terminate(cluster: Cluster, transactional_id: str) -> None:
+    """Abort the transaction of a producer, and fence it."""
+    with _explained(f"Failed to force terminate transactionalId `{transactional_id}`"):
+        Transactions(cluster, transactional_id, int(cluster.settings.milliseconds("request.timeout.ms") * 1000))
 
 
 def _list(cluster: Cluster, values: Values) -> None:

@@ -55,6 +55,8 @@ _SAME = (
     f"kafka-transactions --bootstrap-server {{B}} describe-producers --topic {_TOPIC} --partition 0",
     f"kafka-transactions --bootstrap-server {{B}} find-hanging --topic {_TOPIC}",
     "kafka-transactions --bootstrap-server {B} find-hanging",
+    "kafka-transactions --bootstrap-server {B} forceTerminateTransaction --transactionalId {}-forced",
+    "kafka-transactions --bootstrap-server {B} forceTerminateTransaction",
     "kafka-leader-election --bootstrap-server {B} --election-type preferred --all-topic-partitions",
     f"kafka-leader-election --bootstrap-server {{B}} --election-type preferred --topic {_TOPIC} --partition 0",
     "kafka-log-dirs --bootstrap-server {B}",
@@ -68,6 +70,13 @@ _SAME = (
     "kafka-features --bootstrap-server {B} disable --feature nothing",
     "kafka-features --bootstrap-server {B} upgrade",
     "kafka-features --bootstrap-server {B} describe --node-id -1",
+    "kafka-features --bootstrap-server {B} upgrade --release-version 4.3",
+    "kafka-features --bootstrap-server {B} upgrade --release-version 4.2-IV1 --dry-run",
+    "kafka-features --bootstrap-server {B} upgrade --release-version 3.9",
+    "kafka-features --bootstrap-server {B} downgrade --release-version 3.9 --dry-run",
+    "kafka-features --bootstrap-server {B} upgrade --release-version 4.3 --feature group.version=1",
+    "kafka-features --bootstrap-server {B} upgrade --release-version 4.3 --metadata 4.3-IV0",
+    "kafka-features --bootstrap-server {B} disable --release-version 4.3",
     "kafka-cluster list-endpoints --bootstrap-server {B}",
     "kafka-cluster list-endpoints --bootstrap-server {B} --include-fenced-brokers",
     "kafka-cluster list-endpoints --bootstrap-controller {B} --include-fenced-brokers",
@@ -96,6 +105,32 @@ _SAME = (
     "kafka-topics --bootstrap-server {B} --delete --topic {}",
 )
 """Commands that print the same, on Kafka 4 and on this broker."""
+_WITHOUT_A_BROKER = (
+    *(
+        f"kafka-features --bootstrap-server a:1 version-mapping --release-version {release}"
+        for release in (
+            "3.3", "3.3-IV3", "3.4", "3.7", "3.8", "3.9", "4.0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.1", "4.1-IV0",
+            "4.2", "4.2-IV0", "4.3", "4.3-IV0",
+        )
+    ),
+    *(
+        f"kafka-features --bootstrap-server a:1 feature-dependencies{features}"
+        for features in (
+            "", " --feature odd=1", " --feature odd", " --feature share.version=x", " --feature group.version=2",
+            " --feature metadata.version=5", " --feature metadata.version=30 --feature kraft.version=1",
+            " --feature transaction.version=2 --feature eligible.leader.replicas.version=1 --feature group.version=-1",
+        )
+    ),
+    *(
+        f"kafka-consumer-groups --validate-regex {pattern}"
+        for pattern in (
+            "a.*", "a(", "(?=a)", "(?<a", "(?P<a>x)(?P<a>y)", "(?i", "[a", "[z-a]", "[[:odd:]]", "a**", "*a", "a{3,2}",
+            "a\\", r"\8", r"\x", r"\pX", r"[\k]", "[\\", "a|*", "(?-)", "a{1", "[]", "(?U)a+", "a*?+", "((((a",
+        )
+    ),
+    "kafka-consumer-groups --bootstrap-server a:1 --validate-regex a --group b",
+)  # fmt: skip
+"""Commands that ask no broker."""
 _OF_CONTROLLERS = (
     "kafka-cluster cluster-id --bootstrap-controller {B}",
     "kafka-cluster list-endpoints --bootstrap-controller {B}",
@@ -122,6 +157,11 @@ _OTHER_FORM = {
     "kafka-reassign-partitions --list": ("Please specify either", "Please specify --bootstrap-server"),
     "kafka-acls --list": ("One of --bootstrap-server", "authorizer-properties"),
     "kafka-features --bootstrap-server {B} upgrade --metadata odd": ("Unknown metadata", "Unsupported metadata"),
+    "kafka-features --bootstrap-server {B} upgrade --release-version 3.2": ("4.4-IV0\n", "4.4-IV0, 4.4-IV1"),
+    "kafka-features --bootstrap-server {B} version-mapping": ("(4.3-IV0)", "(4.4-IV2)"),
+    "kafka-consumer-groups --bootstrap-server {B} --list --validate-regex a": (
+        ", --validate-regex", "--reset-offsets, --delete-offsets",
+    ),
 }  # fmt: skip
 """Commands whose text Kafka 4 has changed: a part of its text, and of ours, which is that of Kafka 3.9."""
 
@@ -201,6 +241,49 @@ def address(request: pytest.FixtureRequest) -> str:
 
 def test_these_commands_print_the_same_as_kafka_4(newest: NewestTools, address: str) -> None:
     compare(newest, address, *_SAME)
+
+
+def test_commands_that_need_no_broker_print_the_same_as_kafka_4(newest: NewestTools) -> None:
+    compare(newest, "", *_WITHOUT_A_BROKER)
+
+
+def test_records_of_a_warmup_have_no_part_in_the_second_summary(newest: NewestTools, address: str) -> None:
+    words = ["kafka-producer-perf-test", "--topic", _TOPIC, "--bootstrap-server", address, "--record-size", "100"]
+    words += ["--num-records", "30", "--throughput", "-1", "--warmup-records", "29"]
+    forms = [
+        [re.sub(r"\d+", "N", line) for line in text.splitlines() if "records" in line]
+        for text in (newest.run(*words).text, ours(*words).out)
+    ]
+    assert forms[1] == forms[0]
+    assert [line.split(" sent")[0] for line in ours(*words).out.splitlines()[1:]] == [
+        "30 records",
+        "1 steady state records",
+    ]
+
+
+def test_figures_are_printed_as_often_as_asked_for(newest_minibroker: str) -> None:
+    words = ["kafka-producer-perf-test", "--topic", _TOPIC, "--bootstrap-server", newest_minibroker]
+    words += ["--record-size", "20000", "--num-records", "40", "--throughput", "-1", "--reporting-interval", "1"]
+    lines = ours(*words, "--warmup-records", "20").out.splitlines()
+    announced = lines.index("In steady state.")
+    assert all(re.match(r"\d+ records sent, .* max latency\.$", line) for line in lines[1:announced])
+    assert sum(int(line.split()[0]) for line in lines[1:announced]) <= 21
+    assert lines[-1].startswith("20 steady state records sent, ")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [("--warmup-records 9", "must be strictly fewer than"), ("--reporting-interval 0", "should be greater than zero")],
+)
+def test_a_warmup_is_shorter_than_the_test_and_an_interval_not_zero(
+    newest: NewestTools, newest_minibroker: str, option: str, message: str
+) -> None:
+    words = ["kafka-producer-perf-test", "--topic", _TOPIC, "--bootstrap-server", newest_minibroker]
+    words += ["--record-size", "1", "--num-records", "9", "--throughput", "-1", *option.split()]
+    theirs, mine = newest.run(*words), ours(*words)
+    assert mine.status == theirs.status == 1
+    assert message in " ".join(theirs.text.split())
+    assert message in mine.err
 
 
 def test_a_controller_is_asked_as_by_kafka_4(newest: NewestTools, started: _ByController) -> None:

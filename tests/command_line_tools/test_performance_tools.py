@@ -94,7 +94,7 @@ def test_all_topics_are_read_whose_names_match(bootstrap: str) -> None:
         sends = ("--topic", topic, "--num-records", "3", "--record-size", "1", "--throughput", "-1")
         assert ours("kafka-producer-perf-test", *sends, "--bootstrap-server", bootstrap).status == 0
     reads = ("--bootstrap-server", bootstrap, "--num-records", "6", "--hide-header", "--include")
-    read = ours("kafka-consumer-perf-test", *reads, "|".join(topics))
+    read = ours("kafka-consumer-perf-test", *reads, "|".join(topics), "--command-property", "client.id=reader")
     assert read.out.split(", ")[4] == "6"
     refused = ours("kafka-consumer-perf-test", *reads, "a(")
     assert (refused.status, refused.err.startswith("a( is an invalid regular expression")) == (1, True)

@@ -72,6 +72,17 @@ def test_transactions_are_described_and_aborted(oracle: Oracle, bootstrap: str, 
     producer.abort_transaction(TIMEOUT)
 
 
+def test_a_transaction_is_terminated_and_its_producer_fenced(bootstrap: str, topic: str) -> None:
+    producer = begun(bootstrap, f"{topic}-forced", topic)
+    words = _TOOL.replace("{B}", bootstrap).split()
+    terminated = ours(*words, "forceTerminateTransaction", "--transactionalId", f"{topic}-forced")
+    assert terminated == ("", "", 0)
+    described = (*words, "describe", "--transactional-id", f"{topic}-forced")
+    eventually(lambda: "CompleteAbort" in ours(*described).out)
+    with pytest.raises(rdkafka.KafkaException, match="fenced"):
+        producer.commit_transaction(TIMEOUT)
+
+
 def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str) -> None:
     compare(
         oracle,

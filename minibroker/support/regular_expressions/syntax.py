@@ -20,10 +20,20 @@ _OCTAL: Final = "01234567"
 _HEX: Final = "0123456789abcdefABCDEF"
 _ANCHORS: Final = {"A": "text begins", "z": "text ends", "b": "word boundary", "B": "no word boundary"}
 _FLAGS: Final = frozenset("imsU")
+_NO_RANGE: Final = "invalid character class range"
+_NO_ESCAPE: Final = "invalid escape sequence"
 
 
 class RegularExpressionError(ValueError):
-    """A text that is no regular expression, or needs more memory than is allowed; the message says why."""
+    """A text that is no regular expression, or needs more memory than is allowed; the message says why.
+
+    Attributes:
+        description: the reason alone. For a mistake in the syntax it has the words of RE2/J, which Kafka prints.
+    """
+
+    def __init__(self, description: str, where: str = "") -> None:
+        super().__init__(f"{where}: {description}" if where else description)
+        self.description = description
 
 
 class Character(NamedTuple):
@@ -89,19 +99,19 @@ class _Parser:
             if repeat is None:
                 self._element()
             elif has_repeated:
-                raise self._error("a repeat is repeated")
+                raise self._error("invalid nested repetition operator")
             else:
                 self._repeat(*repeat)
             has_repeated = is_brace or repeat is not None
         if len(self._groups) > 1:
-            raise self._error("a ) is missing")
+            raise self._error("missing closing )")
         return Branches(self._groups[0].sequences)
 
     # The text
 
-    def _error(self, why: str) -> RegularExpressionError:
+    def _error(self, description: str) -> RegularExpressionError:
         shown = self._pattern[:_MOST_SHOWN]
-        return RegularExpressionError(f"{shown!r}, character {self._at}: {why}")
+        return RegularExpressionError(description, f"{shown!r}, character {self._at}")
 
     def _count(self) -> None:
         """Count an element: a character, a group, or a member of a class."""
@@ -184,7 +194,7 @@ class _Parser:
 
     def _close(self) -> None:
         if len(self._groups) == 1:
-            raise self._error("no group is open")
+            raise self._error("a ) closes no group")
         group = self._groups.pop()
         self._flags = group.flags
         self._sequence.append(Branches(group.sequences))
@@ -193,8 +203,10 @@ class _Parser:
         """Read what follows `(?`: a name, or flags; those alone are no group, and count from here on."""
         if self._skip("P<") or self._skip("<"):
             name = self._until(">")
-            if not name or name in self._names or not all(each == "_" or _is_alphanumeric(each) for each in name):
-                raise self._error("no name for a group")
+            if not name or not all(each == "_" or _is_alphanumeric(each) for each in name):
+                raise self._error("invalid named capture")
+            if name in self._names:
+                raise self._error("duplicate capture group name")
             self._names.add(name)
             return True
         flags, switched_on, has_flags = self._flags, True, False
@@ -209,7 +221,7 @@ class _Parser:
                 self._flags = flags
                 return character == ":"
             else:
-                raise self._error("what follows (? is not known")
+                raise self._error("invalid or unsupported Perl syntax")
 
     # Repeats
 
@@ -240,7 +252,7 @@ class _Parser:
                 is_read = True
             if is_read and self._skip("}"):
                 if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
-                    raise self._error(f"a count of repeats is over {_MOST_REPEATS}, or they are the wrong way round")
+                    raise self._error("invalid repeat count")
                 return least, most
         self._at = start
         return None
@@ -256,7 +268,7 @@ class _Parser:
 
     def _repeat(self, least: int, most: int | None) -> None:
         if not self._sequence:
-            raise self._error("there is nothing to repeat")
+            raise self._error("missing argument to repetition operator")
         self._sequence.append(Repeat(self._sequence.pop(), least, most))
 
     # Escapes
@@ -294,7 +306,7 @@ class _Parser:
             name, is_negated = name[1:], not is_negated
         accepts = characters.unicode(name or "")
         if accepts is None:
-            raise self._error(f"no general category of Unicode has the name {name!r}")
+            raise self._error(_NO_RANGE)
         return self._signed(accepts, is_negated=is_negated)
 
     def _signed(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
@@ -313,8 +325,10 @@ class _Parser:
             while len(digits) < 3 and self._peek() and self._peek() in _OCTAL:  # noqa: PLR2004 - as C has them
                 digits += self._take()
             return chr(int(digits, 8))
-        if not character or _is_alphanumeric(character):
-            raise self._error(f"\\{character} is not known")
+        if not character:
+            raise self._error("trailing backslash at end of expression")
+        if _is_alphanumeric(character):
+            raise self._error(_NO_ESCAPE)
         return character
 
     def _hexadecimal(self) -> str:
@@ -323,7 +337,7 @@ class _Parser:
         else:
             digits, self._at = self._pattern[self._at : self._at + 2].rjust(2), self._at + 2
         if not digits or not all(each in _HEX for each in digits) or int(digits, 16) > _LAST_CODE_POINT:
-            raise self._error("no code point")
+            raise self._error(_NO_ESCAPE)
         return chr(int(digits, 16))
 
     # Classes
@@ -347,7 +361,7 @@ class _Parser:
             if name is not None:
                 accepts = characters.posix(name.removeprefix("^"))
                 if accepts is None:
-                    raise self._error(f"there is no class [:{name}:]")
+                    raise self._error(_NO_RANGE)
                 return self._signed(accepts, is_negated=name.startswith("^"))
         elif self._skip("\\"):
             found = self._named_set()
@@ -359,12 +373,12 @@ class _Parser:
             self._at += 1
             last = self._class_character()
         if last < first:
-            raise self._error("a range is the wrong way round")
+            raise self._error(_NO_RANGE)
         return self._with_case(characters.between(ord(first), ord(last)))
 
     def _class_character(self) -> str:
         if not self._peek():
-            raise self._error("a ] is missing")
+            raise self._error("missing closing ]")
         return self._escaped() if self._skip("\\") else self._take()
 
 
