@@ -34,7 +34,7 @@ _MAPPED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By feature, in Kafka's order, the metadata.version that each of its levels from 1 on comes with (`Feature`)."""
 _DEPENDENCIES: Final = {("eligible.leader.replicas.version", 1): (_METADATA, "4.0-IV1")}
-"""What a level of a feature depends on."""
+"""Levels of features that depend on a level of another one."""
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _COMMANDS: Final = ("describe", "upgrade", "downgrade", "disable", "version-mapping", "feature-dependencies")
 _WITH_RELEASE: Final = ("upgrade", "downgrade", "version-mapping")

@@ -78,9 +78,10 @@ def test_a_transaction_is_terminated_and_its_producer_fenced(bootstrap: str, top
     terminated = ours(*words, "forceTerminateTransaction", "--transactionalId", f"{topic}-forced")
     assert terminated == ("", "", 0)
     described = (*words, "describe", "--transactional-id", f"{topic}-forced")
-    eventually(lambda: "CompleteAbort" in ours(*described).out)
-    with pytest.raises(rdkafka.KafkaException, match="fenced"):
+    assert ours(*described).out.splitlines()[1].split("\t")[4].strip() == "Empty"
+    with pytest.raises(rdkafka.KafkaException) as fenced:
         producer.commit_transaction(TIMEOUT)
+    assert fenced.value.args[0].code() == rdkafka.KafkaError._FENCED
 
 
 def test_wrong_command_lines_fail_as_with_kafkas_tool(oracle: Oracle, bootstrap: str) -> None:
