@@ -1,12 +1,10 @@
 """Clients of consumer groups: how soon a member has its partitions, and what members cost that only say they live."""
 
 import selectors
-import socket
 import struct
 import time
 import uuid
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
 
 from benchmarks import wire
 from benchmarks.clients.raw import Address, Stopwatch, percentile
@@ -96,14 +94,26 @@ def _join_kafka_python(servers: str, topic: str, group: str) -> tuple[float, flo
 
 def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: float) -> dict[str, float]:
     """`groups` groups of two members, a connection each, with a heartbeat every 3 s: the broker's CPU meanwhile."""
-    interval = 3.0
     pairs = [_Group(address, f"live-{number}", topic) for number in range(groups)]
-    members = [member for pair in pairs for member in pair.members]
+    return keep_alive(pid, [member for pair in pairs for member in pair.members], 3.0, seconds, _one_answer)
+
+
+def keep_alive(
+    pid: int,
+    members: Sequence[tuple[wire.Connection, wire.Bytes]],
+    interval: float,
+    seconds: float,
+    check: Callable[[bytes], None],
+) -> dict[str, float]:
+    """Send the frame of each member every `interval` seconds: the broker's CPU, and the answers. Closes connections.
+
+    `check` raises WireError for an answer that is not as it has to be, given with its size.
+    """
     try:
         with selectors.DefaultSelector() as selector:
             for connection, _ in members:
                 connection.socket.settimeout(_TIMEOUT)
-                selector.register(connection.socket, selectors.EVENT_READ)
+                selector.register(connection.socket, selectors.EVENT_READ, connection)
             watch = Stopwatch(pid)
             begin = time.perf_counter()
             sent = answered = 0
@@ -114,21 +124,19 @@ def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: 
                     connection.socket.sendall(frame)
                     sent += 1
                 for key, _ in selector.select(0.002):
-                    answered += _one_answer(key.fileobj)
+                    check(key.data.socket.recv(256))
+                    answered += 1
             return {**watch.read(), "heartbeats": answered}
     finally:
         for connection, _ in members:
             connection.socket.close()
 
 
-def _one_answer(source: Any) -> int:
-    assert isinstance(source, socket.socket)
-    data = source.recv(64)
+def _one_answer(data: bytes) -> None:
     if len(data) != 10:  # size, correlation id, error code
         raise wire.WireError(f"a heartbeat was answered with {len(data)} bytes")
     if error := struct.unpack(">h", data[8:])[0]:
         raise wire.WireError(f"Heartbeat was answered with error code {error}")
-    return 1
 
 
 class _Group:

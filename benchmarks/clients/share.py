@@ -50,16 +50,22 @@ class _Reader(wire.Reader):
 
 
 class _Member:
-    """A member that is alone in a new group, with one partition."""
+    """A member of a group; it has no partitions before `beat` has found some.
 
-    def __init__(self, connection: wire.Connection, topic: str) -> None:
-        self._connection = connection
-        self._group = f"share-{uuid.uuid4().hex}"
+    Attributes:
+        connection: its own.
+        epoch: of the member.
+    """
+
+    def __init__(self, connection: wire.Connection, group: str, topic: str) -> None:
+        self.connection = connection
+        self.epoch = 0
+        self._group = group
+        self._topic = topic
         self._member = str(uuid.uuid4())
-        self._epoch = 0
-        groups.await_coordinator(connection, self._group)
-        self._configure()
-        self._topic_id = self._join(topic)
+        self._topic_id = b""
+        self._session_epoch = 0
+        groups.await_coordinator(connection, group)
 
     def _exchange(self, api_key: int, body: bytes) -> _Reader:
         """Send a request with the header of flexible versions, and read the answer behind its first fields."""
@@ -73,49 +79,63 @@ class _Member:
         return reader
 
     def _once(self, api_key: int, body: bytes) -> tuple[int, _Reader]:
-        header = struct.pack(">hhi", api_key, _VERSION, 0) + wire.string("bench") + _NO_TAGS
-        self._connection.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        reader = _Reader(self._connection.receive())
+        self.connection.socket.sendall(_request(api_key, body))
+        reader = _Reader(self.connection.receive())
         reader.skip(5)  # correlation id, no tagged fields
         reader.int32()  # throttle time
         if api_key == _ALTER_CONFIGS:
             reader.compact_count()
         return reader.int16(), reader
 
-    def _configure(self) -> None:
+    def configure(self) -> None:
+        """Set `_CONFIGS` of the group."""
         configs = b"".join(
             _compact(name) + bytes((_SET,)) + _compact(value) + _NO_TAGS for name, value in _CONFIGS.items()
         )
         resource = bytes((_GROUP,)) + _compact(self._group) + _unsigned(len(_CONFIGS) + 1) + configs + _NO_TAGS
         self._exchange(_ALTER_CONFIGS, _unsigned(2) + resource + b"\x00" + _NO_TAGS)
 
-    def _join(self, topic: str) -> bytes:
-        """Send heartbeats until there is an assignment; the id of its topic."""
+    def await_partitions(self) -> None:
+        """Send heartbeats until there is an assignment. WireError if there is none after a minute."""
         deadline = time.monotonic() + _TIMEOUT
-        epoch, topics = 0, _unsigned(2) + _compact(topic)
-        while time.monotonic() < deadline:
-            body = _compact(self._group) + _compact(self._member) + struct.pack(">i", epoch) + b"\x00"
-            reader = self._exchange(_HEARTBEAT, body + topics + _NO_TAGS)
-            reader.skip_compact()  # member id
-            epoch, topics = reader.int32(), b"\x00"
-            reader.int32()  # heartbeat interval
-            if reader.int8() == 1 and reader.compact_count():
-                return bytes(reader.data[reader.position : reader.position + 16])
+        while not self.beat():
+            if time.monotonic() > deadline:
+                raise wire.WireError("the member got no partition")
             time.sleep(0.05)
-        raise wire.WireError("the member got no partition")
+
+    def beat(self) -> bool:
+        """Send a heartbeat, the first of which joins: does the answer bring partitions of the topic?"""
+        reader = self._exchange(_HEARTBEAT, self._heartbeat())
+        reader.skip_compact()  # member id
+        self.epoch = reader.int32()
+        reader.int32()  # heartbeat interval
+        if reader.int8() != 1 or not reader.compact_count():
+            return False
+        self._topic_id = bytes(reader.data[reader.position : reader.position + 16])
+        return True
+
+    def _heartbeat(self) -> bytes:
+        topics = b"\x00" if self.epoch else _unsigned(2) + _compact(self._topic)
+        body = _compact(self._group) + _compact(self._member) + struct.pack(">i", self.epoch) + b"\x00"
+        return body + topics + _NO_TAGS
+
+    @property
+    def frame(self) -> bytes:
+        """The request that says that the member lives."""
+        return _request(_HEARTBEAT, self._heartbeat())
 
     def fetch(self, held: list[_Acquired], max_wait_ms: int) -> tuple[list[_Acquired], int]:
         """Accept what is held, and acquire more: its offsets, and the size of its batches."""
         body = _compact(self._group) + _compact(self._member)
-        body += struct.pack(">iiiiii", self._epoch, max_wait_ms, 1, _MAX_BYTES, _MAX_RECORDS, _MAX_RECORDS)
-        if held or not self._epoch:
+        body += struct.pack(">iiiiii", self._session_epoch, max_wait_ms, 1, _MAX_BYTES, _MAX_RECORDS, _MAX_RECORDS)
+        if held or not self._session_epoch:
             acknowledged = b"".join(struct.pack(">qqbbb", each.first, each.last, 2, 1, 0) for each in held)
             body += _unsigned(2) + self._topic_id + _unsigned(2) + struct.pack(">i", 0)
             body += _unsigned(len(held) + 1) + acknowledged + 2 * _NO_TAGS
         else:
             body += _unsigned(1)
         reader = self._exchange(_SHARE_FETCH, body + _unsigned(1) + _NO_TAGS)
-        self._epoch += 1
+        self._session_epoch += 1
         reader.int32()  # acquisition lock timeout
         acquired: list[_Acquired] = []
         size = 0
@@ -151,6 +171,12 @@ def _partition(reader: _Reader) -> tuple[list[_Acquired], int]:
     return acquired, size
 
 
+def _request(api_key: int, body: bytes) -> bytes:
+    """A frame with the header of flexible versions."""
+    header = struct.pack(">hhi", api_key, _VERSION, 0) + wire.string("bench") + _NO_TAGS
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
 def _unsigned(value: int) -> bytes:
     assert value < 0x80
     return bytes((value,))
@@ -166,7 +192,9 @@ def fetch(
     """A member acquires all records of partition 0 in order, and accepts each with its next request."""
     produced = int(raw.produce(address, pid, topic, record_size, total_bytes, batch_bytes=batch_bytes)["records"])
     with wire.Connection(address) as connection:
-        member = _Member(connection, topic)
+        member = _Member(connection, f"share-{uuid.uuid4().hex}", topic)
+        member.configure()
+        member.await_partitions()
         held, size = member.fetch([], 500)
         records = sum(each.last - each.first + 1 for each in held)
         watch = raw.Stopwatch(pid)
@@ -179,3 +207,35 @@ def fetch(
         member.fetch(held, 0)
         result = watch.read()
     return {**result, "bytes": size, "records": records}
+
+
+def heartbeats(
+    address: raw.Address, pid: int, topic: str, *, groups_count: int, members: int, seconds: float
+) -> dict[str, float]:
+    """Groups of so many members, a connection each, with a heartbeat every 5 s: the broker's CPU meanwhile."""
+    every = [
+        [_Member(wire.Connection(address), f"live-share-{number}", topic) for _ in range(members)]
+        for number in range(groups_count)
+    ]
+    _settle(every)
+    beating = [(each.connection, each.frame) for group in every for each in group]
+    return groups.keep_alive(pid, beating, 5.0, seconds, _one_answer)
+
+
+def _settle(every: list[list[_Member]]) -> None:
+    """Have all members join; return once each has a partition, in the epoch of its group."""
+    deadline = time.monotonic() + _TIMEOUT
+    lacking = {each for group in every for each in group}
+    while lacking or any(len({each.epoch for each in group}) > 1 for group in every):
+        if time.monotonic() > deadline:
+            raise wire.WireError(f"{len(lacking)} members got no partition, or groups do not settle")
+        lacking -= {each for group in every for each in group if each.beat()}
+
+
+def _one_answer(data: bytes) -> None:
+    reader = _Reader(data)
+    if reader.int32() != len(data) - 4:
+        raise wire.WireError(f"a heartbeat was answered with {len(data)} bytes")
+    reader.skip(9)  # correlation id, no tagged fields, throttle time
+    if error := reader.int16():
+        raise wire.WireError(f"ShareGroupHeartbeat was answered with error code {error}")

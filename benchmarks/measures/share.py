@@ -1,14 +1,18 @@
-"""Share groups: broker CPU of the records that a member acquires and accepts, beside that of a plain fetch.
+"""Share groups: what records cost that a member acquires and accepts, and members that are only alive.
 
-One member, alone in its group, takes 1 KB records in batches of 64 KB. It asks for 500 at a time, as the Java client
-does, and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The same records
-are then fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB. Kafka has share groups
-from 4.1 on, so run it with its jars: `--kafka-libs`.
+`share-fetch`: one member, alone in its group, takes 1 KB records in batches of 64 KB. It asks for 500 at a time, as the
+Java client does, and accepts them with its next fetch. The group may have 2,000 records in hand, as in Kafka 4. The
+same records are then fetched plainly: 512 KB at a time, about what an answer to the member has, and 1 MB.
+
+`share-heartbeats`: 100 groups of ten members, 1,000 connections, a heartbeat of each member every 5 s, as in Kafka.
+
+Kafka has share groups from 4.1 on, so run it with its jars: `--kafka-libs`.
 """
 
 from benchmarks.model import Bench, Figure, Measure, Numbers
 
-_SHARE_FETCH = 78
+_HEARTBEAT, _SHARE_FETCH = 76, 78
+_MEMBERS = 10
 _RECORD_SIZE, _BATCH_BYTES, _PLAIN = 1_024, 64_000, {"512 KB": 512 * 1024, "1 MB": 1024 * 1024}
 
 
@@ -24,6 +28,21 @@ def _share_fetch(bench: Bench) -> Numbers:
         plain = bench.client("raw.fetch", topic=topic, max_bytes=size, total_bytes=int(shared["bytes"]))
         numbers[f"share-fetch.{label}"] = plain["cpu"] / plain["bytes"] * shared["bytes"] / shared["cpu"]
     return numbers
+
+
+def _share_heartbeats(bench: Bench) -> Numbers:
+    bench.require(_HEARTBEAT)
+    got = bench.client(
+        "share.heartbeats",
+        topic=bench.topic(),
+        groups_count=bench.scale.groups // _MEMBERS,
+        members=_MEMBERS,
+        seconds=bench.scale.heartbeat_seconds,
+    )
+    return {
+        "share-heartbeats.cpu": got["cpu"] / got["seconds"] * 100,
+        "share-heartbeats.each": got["cpu"] / got["heartbeats"] * 1e6,
+    }
 
 
 MEASURES = (
@@ -45,5 +64,14 @@ MEASURES = (
         ),
         run=_share_fetch,
         when="round",
+    ),
+    Measure(
+        name="share-heartbeats",
+        figures=(
+            Figure("share-heartbeats.cpu", "1,000 members of 100 share groups, heartbeats", "% CPU", value=10),
+            Figure("share-heartbeats.each", "one heartbeat of a share group", "CPU us", decimals=0),
+        ),
+        run=_share_heartbeats,
+        when="once",
     ),
 )
