@@ -2,11 +2,10 @@ import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
-
-import org.apache.kafka.common.utils.Exit;
 
 /**
  * Kafka's command line tools of any release, line by line: a class and its arguments in, what it printed out.
@@ -37,6 +36,15 @@ public final class ToolOracle {
         }
     }
 
+    /** Kafka's class that ends the JVM. 4.4 has moved it. */
+    private static Class<?> exits() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException older) {
+            return Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+    }
+
     private static String text(String field) {
         return new String(Base64.getDecoder().decode(field), StandardCharsets.UTF_8);
     }
@@ -44,10 +52,13 @@ public final class ToolOracle {
     public static void main(String[] ignored) throws Exception {
         PrintStream answers = System.out;
         int[] first = new int[1]; // the first status that the tool has asked for
-        Exit.setExitProcedure((status, message) -> {
-            first[0] = first[0] < 0 ? status : first[0]; // a tool's own handler may call exit again
+        Class<?> exits = exits();
+        Class<?> procedure = Class.forName(exits.getName() + "$Procedure");
+        Object end = Proxy.newProxyInstance(exits.getClassLoader(), new Class<?>[] {procedure}, (self, method, asked) -> {
+            first[0] = first[0] < 0 ? (Integer) asked[0] : first[0]; // a tool's own handler may call exit again
             throw new ToolExit(first[0]);
         });
+        exits.getMethod("setExitProcedure", procedure).invoke(null, end);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = Arrays.stream(line.split("\t", -1)).map(ToolOracle::text).toArray(String[]::new);

@@ -4,10 +4,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from minibroker import Broker
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.newest_jars import NewestTools
@@ -142,7 +145,7 @@ _OF_CONTROLLERS = (
 )
 """Commands to a controller of KRaft."""
 _OTHER_FORM = {
-    "kafka-topics --version": ("4.3.1", "3.9.1"),
+    "kafka-topics --version": (jars.NEWEST_SHARES, "3.9.1"),
     "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
     "kafka-get-offsets --bootstrap-server {B} --time soon": ("earliest-pending-upload", "-5 or latest-tiered, or"),
     "kafka-configs --bootstrap-server {B} --alter --entity-type topics --add-config a=b": ("An ent", "an ent"),
@@ -170,7 +173,7 @@ _FEATURES = (
     *(
         f"{way} --feature {name}={level}"
         for name, last in (
-            ("share.version", 1),
+            ("share.version", 2),
             ("streams.version", 1),
             ("group.version", 1),
             ("transaction.version", 2),
@@ -186,11 +189,20 @@ _FEATURES = (
     "downgrade --feature kraft.version=0",
     *(
         f"{way} --release-version {release}"
-        for release in ("4.3", "4.2", "4.1", "3.9") for way in ("upgrade", "downgrade")
+        for release in ("4.4", "4.3", "4.2", "4.1", "3.9") for way in ("upgrade", "downgrade")
     ),
-    "upgrade --release-version 4.3 --dry-run",
+    "upgrade --release-version 4.4 --dry-run",
 )  # fmt: skip
 """Changes of features by Kafka's own tool. At the end all are at their highest levels."""
+
+
+_LEFT_OUT: Final = {
+    88: "StreamsGroupHeartbeat",
+    89: "StreamsGroupDescribe",
+    93: "StreamsGroupTopologyDescriptionUpdate",
+}
+"""APIs of which not all versions have to be served, as long as the documentation names them."""
+_BEHAVIOR: Final = Path(__file__).parents[2] / "docs" / "behavior.md"
 
 
 class _ByController(RealKafka):
@@ -206,13 +218,13 @@ class _ByController(RealKafka):
 
 @pytest.fixture(scope="module")
 def newest() -> Iterator[NewestTools]:
-    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
+    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST_SHARES))) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_ByController]:
-    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
+    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST_SHARES)))
     try:
         kafka.start()
         Librdkafka(kafka.bootstrap).create_topic(_TOPIC, 1)
@@ -228,7 +240,7 @@ def newest_kafka(started: _ByController) -> str:
 
 @pytest.fixture(scope="module")
 def newest_minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **NO_RETENTION}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.4", **NO_RETENTION}) as broker:
         broker.create_topic(_TOPIC)
         yield broker.bootstrap_servers
 
@@ -308,6 +320,31 @@ def test_all_features_and_their_levels_are_those_of_kafka_4(newest: NewestTools,
     assert mine == theirs
 
 
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_clients_are_told_of_the_apis_and_features_of_kafka_4(
+    newest_kafka: str, newest_minibroker: str, version: int
+) -> None:
+    (theirs, their_features), (mine, features) = (
+        _advertised(each, version) for each in (newest_kafka, newest_minibroker)
+    )
+    assert features == their_features
+    documented = _BEHAVIOR.read_text().partition("### What Kafka 4.4 adds")[2]
+    for key in theirs.keys() | mine.keys():
+        if mine.get(key) != theirs.get(key):
+            assert _LEFT_OUT.get(key, "nothing of the kind") in documented, (key, mine.get(key), theirs.get(key))
+
+
+def _advertised(bootstrap: str, version: int) -> tuple[dict[int, tuple[int, int]], list[tuple[str, int, int]]]:
+    """The APIs that ApiVersions names with their versions, and the features: those that can be, those that are."""
+    with SocketClient(address_of(bootstrap)) as client:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        answer = client.ask(request, version)
+    assert answer.error_code == 0
+    features = [(each.name, each.min_version, each.max_version) for each in answer.supported_features]
+    features += [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}, sorted(features)
+
+
 def test_kafkas_tool_changes_features_here_as_there(
     newest: NewestTools, newest_kafka: str, newest_minibroker: str
 ) -> None:
@@ -320,7 +357,7 @@ def test_kafkas_tool_changes_features_here_as_there(
         assert mine == theirs, call
 
 
-@pytest.mark.parametrize("release", ["3.9", "4.3"])
+@pytest.mark.parametrize("release", ["3.9", "4.4"])
 def test_another_number_of_replicas_is_refused_where_that_is_asked_for(
     newest: NewestTools, tmp_path: Path, release: str
 ) -> None:

@@ -81,7 +81,7 @@ _CONSUMERS: Final = (  # what one has released or left in hand comes again to th
 
 @pytest.fixture(scope="module")
 def libs() -> Path:
-    return or_skip(lambda: jars.find(version=jars.NEWEST))
+    return or_skip(lambda: jars.find(version=jars.NEWEST_SHARES))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def kafka(libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 @pytest.fixture(scope="module")
 def minibroker() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **_SETTINGS, **NO_RETENTION}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.4", **_SETTINGS, **NO_RETENTION}) as broker:
         yield broker.bootstrap_servers
 
 
