@@ -16,7 +16,7 @@ from tests.broker.control.http import Control
 from tests.broker.page.lesson_answers import lab_for, reached, text_of
 from tests.patience import PATIENCE_S
 
-FETCHING, OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (4, 6, 7, 9))
+FETCHING, GROUPS, OFFSETS, IDEMPOTENCE, RETENTION = (LESSONS[number - 1] for number in (4, 5, 6, 7, 9))
 
 
 @pytest.fixture
@@ -63,6 +63,22 @@ def test_a_fetch_that_finds_records_late_was_not_woken(lab: Broker) -> None:
     assert consumer.consume(1, PATIENCE_S)
     consumer.close()
     assert "when its record came" in reached(FETCHING, lab)["woken"]
+
+
+@with_lab(GROUPS)
+def test_members_share_partitions_by_the_new_protocol_too(lab: Broker) -> None:
+    settings = {"bootstrap.servers": lab.bootstrap_servers, "group.id": "shop", "group.protocol": "consumer"}
+    consumers = [Consumer(settings) for _ in range(2)]
+    for each in consumers:
+        each.subscribe(["orders"])
+    end = time.monotonic() + PATIENCE_S
+    while not all(each.assignment() for each in consumers):
+        assert time.monotonic() < end
+        for each in consumers:
+            each.poll(0.1)
+    assert "Group 'shop' has 2 members in epoch " in reached(GROUPS, lab)["shared"]
+    for each in consumers:
+        each.close()
 
 
 @with_lab(OFFSETS)
