@@ -30,6 +30,11 @@ ASSIGNORS: Final = {
     "range": "range",
 }
 """The assignors that there are, as `group.consumer.assignors` may name them (KIP-848, KIP-1101)."""
+STREAMS_ASSIGNORS: Final = {
+    "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor": "sticky",
+    "sticky": "sticky",
+}
+"""Those of streams groups, as `group.streams.assignors` may name them (KIP-1071)."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
 """The key to blame, what has to hold of the values, and what is said where it does not."""
@@ -212,6 +217,9 @@ class BrokerConfig(ConfigValues):
         strangers = [each for each in self.items("group.consumer.assignors") if each not in ASSIGNORS]
         if strangers:
             found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
+        strangers = [each for each in self.items("group.streams.assignors") if each not in STREAMS_ASSIGNORS]
+        if strangers:
+            found.append(f"group.streams.assignors: {', '.join(strangers)} cannot be run here; sticky can")
         classes = {name: key for name in self.given if (key := BROKER_KEYS[name]).type is ConfigType.CLASS}
         return found + [
             f"{name}: {text} is a Java class, which cannot be run here"

@@ -8,14 +8,19 @@ set a key takes the broker's `group.` key of the same name, or the default.
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.config.broker import BrokerConfig
+from minibroker.config.broker import STREAMS_ASSIGNORS, BrokerConfig
 from minibroker.config.keys import (
     BOOLEAN,
+    DISTINCT,
     HONORED,
     INT,
+    LIST,
+    LONG,
+    LOW,
     MEDIUM,
     NOT_NEGATIVE,
     POSITIVE,
+    REPORTED,
     STRING,
     ConfigError,
     ConfigKey,
@@ -36,6 +41,10 @@ _STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
 _STREAMS_SESSION: Final = "streams.session.timeout.ms"
 _STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
 _STREAMS_ASSIGNMENT: Final = "streams.assignment.interval.ms"
+_STREAMS_ASSIGNOR: Final = "streams.assignor.name"
+_STREAMS_OFFSETS: Final = "streams.task.offset.interval.ms"
+_STREAMS_WARMUPS: Final = "streams.num.warmup.replicas"
+_RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
 _DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
 _LIMITED: Final = (
     _HEARTBEAT,
@@ -50,10 +59,16 @@ _LIMITED: Final = (
     _STREAMS_SESSION,
     _STREAMS_STANDBYS,
     _STREAMS_ASSIGNMENT,
+    _STREAMS_OFFSETS,
+    _STREAMS_WARMUPS,
 )
 """The keys that the broker limits, in the order in which Kafka looks at them."""
-_LIMITED_IF_SET: Final = frozenset({_SHARE_ASSIGNMENT, _STREAMS_ASSIGNMENT})
-_ONLY_MOST: Final = {_STREAMS_STANDBYS: "group.streams.max.standby.replicas"}
+_LIMITED_IF_SET: Final = frozenset({_SHARE_ASSIGNMENT, _STREAMS_ASSIGNMENT, _STREAMS_OFFSETS, _STREAMS_WARMUPS})
+_ONLY_LEAST: Final = {_STREAMS_OFFSETS}
+_ONLY_MOST: Final = {
+    _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
+    _STREAMS_WARMUPS: "group.streams.max.warmup.replicas",
+}
 """Keys that have no least value but the one of their own."""
 
 # fmt: off
@@ -93,9 +108,15 @@ GROUP_KEYS = by_name((
     ConfigKey(_SHARE_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
               "After how long a silence a member of the share group is dropped.",
               (("group.share.session.timeout.ms", 1),)),
+    ConfigKey("streams.acceptable.recovery.lag", LONG, 10_000, NOT_NEGATIVE, MEDIUM, HONORED,
+              "How many records a copy of a task's state may lack, and the streams group takes it for complete.",
+              (("group.streams.acceptable.recovery.lag", 1),), is_internal=True),
     ConfigKey(_STREAMS_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
               "How long a streams group keeps an assignment before it gets another.",
               (("group.streams.assignment.interval.ms", 1),)),
+    ConfigKey(_STREAMS_ASSIGNOR, STRING, None, None, MEDIUM, HONORED,
+              "The assignor of the streams group, by its name; there is sticky.",
+              (("group.streams.assignors", 1),)),
     ConfigKey(_STREAMS_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
               "How often members of the streams group send a heartbeat.",
               (("group.streams.heartbeat.interval.ms", 1),)),
@@ -105,9 +126,19 @@ GROUP_KEYS = by_name((
     ConfigKey(_STREAMS_STANDBYS, INT, 0, NOT_NEGATIVE, MEDIUM, HONORED,
               "How many standby replicas each task of the streams group has.",
               (("group.streams.num.standby.replicas", 1),)),
+    ConfigKey(_STREAMS_WARMUPS, INT, 2, NOT_NEGATIVE, MEDIUM, REPORTED,
+              "How many warm-up replicas the streams group has; as in Kafka 4.4 no assignor makes any.",
+              (("group.streams.num.warmup.replicas", 1),), is_internal=True),
+    ConfigKey(_RACK_TAGS, LIST, [], DISTINCT, LOW, HONORED,
+              "The client tags that standby tasks are to be spread over; members hear which of them they lack. As in "
+              "Kafka 4.4 the sticky assignor passes them over.",
+              (("group.streams.rack.aware.assignment.tags", 1),)),
     ConfigKey(_STREAMS_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
               "After how long a silence a member of the streams group is dropped.",
               (("group.streams.session.timeout.ms", 1),)),
+    ConfigKey(_STREAMS_OFFSETS, INT, 60_000, POSITIVE, MEDIUM, HONORED,
+              "How often members of the streams group report the offsets of their tasks.",
+              (("group.streams.task.offset.interval.ms", 1),), is_internal=True),
 ))
 # fmt: on
 
@@ -123,7 +154,12 @@ class _Values(dict[str, ConfigValue]):
 
     def __missing__(self, name: str) -> ConfigValue:
         synonyms = GROUP_KEYS[name].synonyms
-        return self._broker.integer(synonyms[0][0]) if synonyms else GROUP_KEYS[name].default
+        if not synonyms:
+            return GROUP_KEYS[name].default
+        value = self._broker.value(synonyms[0][0])
+        if name == _STREAMS_ASSIGNOR and isinstance(value, list):
+            return STREAMS_ASSIGNORS.get(value[0], value[0]) if value else ""
+        return value
 
 
 class GroupConfig(ConfigValues):
@@ -181,14 +217,27 @@ class GroupConfig(ConfigValues):
             least, most = f"group.{kind}.min.{setting}", _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
             if name not in _ONLY_MOST and self.integer(name) < self.broker.integer(least):
                 raise ConfigError(f"{name} must be greater than or equal to {least}")
-            if self.integer(name) > self.broker.integer(most):
+            if name not in _ONLY_LEAST and self.integer(name) > self.broker.integer(most):
                 raise ConfigError(f"{name} must be less than or equal to {most}")
         sessions = (_SESSION, _HEARTBEAT), (_SHARE_SESSION, _SHARE_HEARTBEAT), (_STREAMS_SESSION, _STREAMS_HEARTBEAT)
         for session, heartbeat in sessions:
             if self.integer(session) <= self.integer(heartbeat):
                 raise ConfigError(f"{session} must be greater than {heartbeat}")
+        tags = self.items(_RACK_TAGS)
+        if len(set(tags)) < len(tags):
+            raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
+        known = [STREAMS_ASSIGNORS.get(each, each) for each in self.broker.items("group.streams.assignors")]
+        if self.text(_STREAMS_ASSIGNOR) not in known:
+            raise ConfigError(
+                f"{_STREAMS_ASSIGNOR} '{self.text(_STREAMS_ASSIGNOR)}' is not a registered task assignor. Registered "
+                f"assignors are: [{', '.join(known)}]."
+            )
         if self.text(_DEAD_LETTER_QUEUE).startswith("__"):
             raise ConfigError(f"{_DEAD_LETTER_QUEUE}: DLQ topic name must not start with '__'")
+
+    def entries(self) -> list[ConfigEntry]:
+        """Return the whole configuration, without what Kafka lists only where it is set."""
+        return [self.entry(name) for name, key in self.keys.items() if not key.is_internal or name in self.overrides]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the override, if there is one, and the settings of the broker."""

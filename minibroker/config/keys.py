@@ -123,6 +123,21 @@ class OneOf(Validator):
         return ", ".join(self.words)
 
 
+class Distinct(Validator):
+    """A list of any words (`ConfigDef.ValidList.anyNonDuplicateValues`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse a list with an empty item."""
+        assert isinstance(value, list)
+        if not all(value):
+            raise ConfigError(f"Configuration '{name}' values must not be empty.")
+
+    def __str__(self) -> str:
+        return "a list"
+
+
 class OneOfAnyCase(OneOf):
     """One of a few words, in capitals or not (`ConfigDef.CaseInsensitiveValidString`)."""
 
@@ -245,6 +260,7 @@ POSITIVE = Range(1)
 COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 GZIP_LEVELS, LZ4_LEVELS, ZSTD_LEVELS = GzipLevel(), Range(1, 17), Range(-131072, 22)
 CLEANUP_POLICIES = OneOf("compact", "delete")
+DISTINCT = Distinct()
 TIMESTAMP_TYPES = OneOf("CreateTime", "LogAppendTime")
 KAFKA_VERSIONS = KafkaVersion()
 

@@ -59,6 +59,10 @@ class ConfigValues:
         """Return the value of an INT, SHORT or LONG that may be null."""
         return None if self._values[name] is None else self.integer(name)
 
+    def value(self, name: str) -> ConfigValue:
+        """Return a value of whatever type."""
+        return self._values[name]
+
     def boolean(self, name: str) -> bool:
         """Return the value of a BOOLEAN."""
         value = self._values[name]

@@ -1,17 +1,19 @@
 """StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
 
-Version 0. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED
-for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature streams.version is off.
+Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology for who asks for it.
+Without a plugin that keeps descriptions, as in a Kafka without one, no group has any (KIP-1331). GROUP_ID_NOT_FOUND for
+what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the
+client may not describe. UNSUPPORTED_VERSION while the feature streams.version is off.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.member import StreamsMember
-from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
+from minibroker.coordinators.groups.streams.tasks import NOTHING_REPORTED, ReportedOffsets, TaskOffsets, Tasks, TaskSets
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups
@@ -29,8 +31,9 @@ from minibroker_protocol.messages.streams_group_describe import (
     Subtopology,
     Topology,
 )
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskIds, TopicInfo
+from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
 
+_NOT_STORED: Final = 1
 NAMES: Final = groups_at("group_ids")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
     "DESCRIBE on all topics of its topology"
@@ -41,6 +44,10 @@ def handle(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGro
     """Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`)."""
     groups = call.services.groups.streams
     described = yield from described_groups(request, call, groups, _describe, _refused)
+    if request.include_topology_description:
+        for each in described:
+            if not each.error_code:
+                each.topology_description_status = _NOT_STORED
     return StreamsGroupDescribeResponse(groups=described)
 
 
@@ -67,10 +74,12 @@ def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[Describ
         assignment_epoch=group.assignment_epoch,
         topology=topology,
         members=[],
+        assignor_name=ASSIGNOR,
     )
-    target = dict(group.target)
+    target, reported = dict(group.target), dict(group.reported)
     for each in tuple(group.members.values()):
-        described.members.append(_member(each, target.get(each.member_id, Tasks())))
+        offsets = reported.get(each.member_id, NOTHING_REPORTED)
+        described.members.append(_member(each, target.get(each.member_id, Tasks()), offsets))
         yield
     return described
 
@@ -141,7 +150,7 @@ def _recorded(topics: Iterable[RecordedTopic]) -> list[TopicInfo]:
     ]
 
 
-def _member(member: StreamsMember, target: Tasks) -> Member:
+def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> Member:
     endpoint = member.endpoint
     return Member(
         member_id=member.member_id,
@@ -154,12 +163,20 @@ def _member(member: StreamsMember, target: Tasks) -> Member:
         process_id=member.process_id,
         user_endpoint=None if endpoint is None else Endpoint(host=endpoint[0], port=endpoint[1]),
         client_tags=[KeyValue(key=key, value=value) for key, value in member.tags.items()],
-        task_offsets=[],
-        task_end_offsets=[],
+        task_offsets=_offsets(reported.reached),
+        task_end_offsets=_offsets(reported.ends),
         assignment=_assignment(member.assigned.without_epochs()),
         target_assignment=_assignment(target),
         is_classic=False,
     )
+
+
+def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
+    return [
+        TaskOffset(subtopology_id=name, partition=index, offset=offset)
+        for name, offsets in sorted(reported.items())
+        for index, offset in sorted(offsets.items())
+    ]
 
 
 def _assignment(tasks: Tasks) -> Assignment:

@@ -1,10 +1,13 @@
 """StreamsGroupHeartbeat: join a streams group, be given tasks, stay, leave (KIP-1071).
 
-Version 0. The client makes the member id. The coordinator works out which internal topics the topology needs, makes
-those that are missing if the client may, and gives tasks once all topics are there; until then a status says what is
-wrong. As in Kafka 4.3 there are no static members, no warm-up tasks, and a topology cannot change. INVALID_REQUEST for
-what does not fit together, STREAMS_INVALID_TOPOLOGY for a topology that cannot work, GROUP_ID_NOT_FOUND for a group of
-another kind, UNSUPPORTED_VERSION while the feature streams.version is off.
+Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The client
+makes the member id. The coordinator works out which internal topics the topology needs, makes those that are missing if
+the client may, and gives tasks once all topics are there; until then a status says what is wrong. As in Kafka 4.4 no
+task is a warm-up, a topology cannot change, and nobody is asked for the description of one where no plugin keeps it
+(KIP-1331). INVALID_REQUEST for what does not fit together, STREAMS_INVALID_TOPOLOGY for a topology that cannot work,
+GROUP_ID_NOT_FOUND for a group of another kind, UNRELEASED_INSTANCE_ID and FENCED_INSTANCE_ID for a static member that
+has a double, UNSUPPORTED_VERSION while the feature streams.version is off. A broker that emulates 4.3 or an earlier
+release has no static members, and takes no offsets of tasks.
 """
 
 from collections.abc import Iterable
@@ -15,6 +18,7 @@ from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.streams.coordinator import JOINING, LEAVING, StreamsAnswer, StreamsHeartbeat
 from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode
+from minibroker.coordinators.groups.streams.member import AWAY
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
 from minibroker.coordinators.groups.streams.topology import to_record
 from minibroker.requests.call import Call
@@ -44,10 +48,10 @@ from minibroker_protocol.messages.streams_group_heartbeat import (
 )
 from minibroker_protocol.messages.streams_tasks import Endpoint, TaskIds
 
-_STATIC_LEAVING: Final = -2
 _NOT_SAID: Final = -1
 _MOST_FAILURES: Final = 3
 _MOST_PARTS: Final = 2_500
+_FIRST_WITH_MISSING_TAGS: Final = 1
 _KINDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
 
 
@@ -74,30 +78,47 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
     if not streams.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
-        _check(request)
+        _check(request, call)
         heartbeat = _heartbeat(request, call)
         yield  # a topology may be large
         code = coordinator.status(request.group_id, call.node)
         if code:
             return _refused(code)
-        if request.member_epoch == LEAVING:
-            left = streams.leave(request.group_id, request.member_id, shuts_down=request.shutdown_application)
-            return _response(left, 0)
+        if request.member_epoch in {LEAVING, AWAY}:
+            left = streams.leave(
+                request.group_id,
+                request.member_id,
+                request.instance_id,
+                request.member_epoch,
+                shuts_down=request.shutdown_application,
+            )
+            return _response(left)
         answer = streams.heartbeat(heartbeat)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
-    response = _response(answer, streams.heartbeat_interval_ms(request.group_id))
+    response = _response(answer)
+    response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
+    if not _is_before_4_4(call):
+        response.task_offset_interval_ms = streams.task_offset_interval_ms(request.group_id)
+        response.acceptable_recovery_lag = streams.acceptable_recovery_lag(request.group_id)
     if not answer.missing:
         return response
     yield from _make_topics(answer.missing.values(), response, call)
     return hold(response, request, call)
 
 
-def _check(request: StreamsGroupHeartbeatRequest) -> None:
+def _is_before_4_4(call: Call) -> bool:
+    """Does the broker emulate a release that knew less?"""
+    release = call.services.release
+    return release is not None and not release.is_at_least("4.4")
+
+
+def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
     """Look at all that needs no group. GroupRefusedError."""
     for look, code in (
         (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        *(((_new_in_4_4, ErrorCode.INVALID_REQUEST),) if _is_before_4_4(call) else ()),
         (_unsupported, ErrorCode.INVALID_REQUEST),
         (_fault, ErrorCode.INVALID_REQUEST),
         (_changelog_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
@@ -155,8 +176,8 @@ def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what no Kafka serves yet."""
+def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find what earlier releases refuse."""
     if request.instance_id is not None:
         return "Static membership is not yet supported."
     if request.task_offsets is not None:
@@ -165,6 +186,11 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
         return "TaskEndOffsets are not supported yet."
     if request.warmup_tasks:
         return "WarmupTasks are not supported yet."
+    return None
+
+
+def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find what no Kafka serves yet."""
     if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
         return "Regular expressions for source topics are not supported yet."
     return None
@@ -172,13 +198,18 @@ def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Find what is invalid in a request, except tasks and topologies."""
-    named = (("MemberId", request.member_id), ("GroupId", request.group_id), ("RackId", request.rack_id))
+    named = (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    )
     for name, value in named:
         if value is not None and not value.strip():
             return f"{name} can't be empty."
-    if request.member_epoch == _STATIC_LEAVING:
+    if request.member_epoch == AWAY and request.instance_id is None:
         return "InstanceId can't be null."
-    if request.member_epoch < _STATIC_LEAVING:
+    if request.member_epoch < AWAY:
         return f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2."
     return _join_fault(request) if request.member_epoch == JOINING else None
 
@@ -217,26 +248,30 @@ def _heartbeat(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsHear
         group_id=request.group_id,
         member_id=request.member_id,
         epoch=request.member_epoch,
+        instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         topology=None if request.topology is None else to_record(request.topology),
         owned=owned,
+        offsets=request.task_offsets,
+        end_offsets=request.task_end_offsets,
         process_id=request.process_id,
         endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
         tags=None if tags is None else {each.key: each.value for each in tags},
         shuts_down=request.shutdown_application,
         endpoint_epoch=request.endpoint_information_epoch,
+        knows_missing_tags=call.api_version >= _FIRST_WITH_MISSING_TAGS,
         client_id=call.client_id or "",
         client_host=call.client_host,
     )
 
 
-def _response(answer: StreamsAnswer, interval_ms: int) -> StreamsGroupHeartbeatResponse:
+def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
     response = StreamsGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
         member_epoch=answer.epoch,
-        heartbeat_interval_ms=interval_ms,
+        heartbeat_interval_ms=0,
         task_offset_interval_ms=0,
         status=[Status(status_code=each.code, status_detail=each.detail) for each in answer.statuses],
         endpoint_information_epoch=answer.endpoint_epoch,

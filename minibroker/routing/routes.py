@@ -149,11 +149,12 @@ ROUTES: Final = (
     Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "4.1: 0, 4.2: 0-1"),
     Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "4.1: 0"),
     Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "4.1: 0, 4.2: 0-1"),
-    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0, "4.2: 0"),
-    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 0, "4.2: 0"),
+    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "4.2: 0, 4.4: 0-1"),
+    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, "4.2: 0, 4.4: 0-1"),
     Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "4.1: 0, 4.2: 0-1"),
     Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "4.1: 0"),
     Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "4.1: 0"),
+    Route(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE, 0, 0, "4.4: 0"),
     Route(ApiKey.UNREGISTER_CONTROLLER, 0, 0, "4.4: 0"),
 )
 # fmt: on

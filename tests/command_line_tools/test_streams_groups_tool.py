@@ -1,4 +1,4 @@
-"""The newest Kafka's own `kafka-streams-groups`, line by line on that Kafka and on this broker."""
+"""Kafka 4.3's own `kafka-streams-groups`, line by line on Kafka 4.4 and on this broker."""
 
 import re
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def tools() -> Iterator[NewestTools]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, _CONFIG)) as running:
         running.start()
         with_coordinators(running.bootstrap)
@@ -85,7 +85,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[str]:
-    with Broker(config={"node.id": "1", "minibroker.emulate": "4.3", **_CONFIG, **NO_RETENTION}) as broker:
+    with Broker(config={"node.id": "1", "minibroker.emulate": "4.4", **_CONFIG, **NO_RETENTION}) as broker:
         yield broker.bootstrap_servers
 
 

@@ -10,18 +10,20 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import org.apache.kafka.coordinator.group.streams.assignor.AssignmentMemberSpec;
+import org.apache.kafka.coordinator.group.api.streams.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.streams.assignor.TopologyDescriber;
+import org.apache.kafka.coordinator.group.streams.assignor.AssignmentConfigsImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.GroupSpecImpl;
-import org.apache.kafka.coordinator.group.streams.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.streams.assignor.MemberMetadataAndStateImpl;
 import org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor;
-import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
 
 /**
  * Kafka's sticky assignor of streams groups, asked line by line: a group in, its assignment out.
  *
  * A line has fields with tabs between them: the number of standbys, the subtopologies (id=tasks, with commas; "!" behind
- * the number for those with state), then each member: its id, its process, and its active and its standby tasks
- * (subtopology:partition, with commas). The answer has the members with both kinds of tasks.
+ * the number for those with state), then each member: its id, its process, its active and its standby tasks
+ * (subtopology:partition, with commas), and the offsets that it has told (subtopology:partition:offset). The answer has
+ * the members with both kinds of tasks.
  */
 public class StickyOracle {
     record Topology(TreeMap<String, Integer> tasks, Set<String> stateful) implements TopologyDescriber {
@@ -35,6 +37,15 @@ public class StickyOracle {
         for (String each : text.isEmpty() ? new String[0] : text.split(",")) {
             String[] parts = each.split(":");
             found.computeIfAbsent(parts[0], key -> new HashSet<>()).add(Integer.parseInt(parts[1]));
+        }
+        return found;
+    }
+
+    static Map<String, Map<Integer, Long>> offsets(String text) {
+        Map<String, Map<Integer, Long>> found = new HashMap<>();
+        for (String each : text.isEmpty() ? new String[0] : text.split(",")) {
+            String[] parts = each.split(":");
+            found.computeIfAbsent(parts[0], key -> new HashMap<>()).put(Integer.parseInt(parts[1]), Long.parseLong(parts[2]));
         }
         return found;
     }
@@ -54,12 +65,12 @@ public class StickyOracle {
             }
             topology.tasks.put(parts[0], Integer.parseInt(parts[1].replace("!", "")));
         }
-        Map<String, AssignmentMemberSpec> members = new HashMap<>();
-        for (int i = 2; i < fields.length; i += 4) {
-            members.put(fields[i], new AssignmentMemberSpec(Optional.empty(), Optional.empty(), tasks(fields[i + 2]),
-                tasks(fields[i + 3]), Map.of(), fields[i + 1], Map.of(), Map.of(), Map.of()));
+        Map<String, MemberMetadataAndStateImpl> members = new HashMap<>();
+        for (int i = 2; i < fields.length; i += 5) {
+            members.put(fields[i], new MemberMetadataAndStateImpl(Optional.empty(), Optional.empty(), fields[i + 1],
+                Map.of(), tasks(fields[i + 2]), tasks(fields[i + 3]), Map.of(), offsets(fields[i + 4]), Map.of()));
         }
-        GroupSpecImpl group = new GroupSpecImpl(members, Map.of("num.standby.replicas", fields[0]));
+        GroupSpecImpl group = new GroupSpecImpl(members, AssignmentConfigsImpl.fromMap(Map.of("num.standby.replicas", fields[0])));
         List<String> found = new ArrayList<>();
         for (Map.Entry<String, MemberAssignment> each : new StickyTaskAssignor().assign(group, topology).members().entrySet()) {
             found.add(each.getKey() + "\t" + text(each.getValue().activeTasks()) + "\t" + text(each.getValue().standbyTasks()));

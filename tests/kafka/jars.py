@@ -24,8 +24,8 @@ VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
 NEWEST = "4.3.1"
 """The newest one whose groups are all served: it speaks no version of an API that came before Kafka 2.1."""
-NEWEST_SHARES = "4.4.0"
-"""The newest one whose share groups are served."""
+NEWEST_GROUPS = "4.4.0"
+"""The newest one whose share groups and streams groups are served."""
 
 _POM = Path(__file__).with_name("pom.xml")
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue, TaskOffset
-from tests.broker.handlers.streams_group_requests import listed, subtopology, topic, topology
+from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue
+from tests.broker.handlers.streams_group_requests import listed, offsets_of, subtopology, topic, topology
 from tests.kafka.streams_group_world import StreamsWorld
 
 Script = Callable[[StreamsWorld], None]
@@ -177,9 +177,9 @@ def requests_that_cannot_be_meant(world: StreamsWorld) -> None:
         {"member": ""},
         {"topology": None},
         {"rebalance_timeout_ms": -1},
-        {"instance_id": "i"},
-        {"task_offsets": [TaskOffset(subtopology_id="0", partition=0, offset=1)]},
-        {"task_end_offsets": [TaskOffset(subtopology_id="0", partition=0, offset=1)]},
+        {"instance_id": " "},
+        {"task_offsets": offsets_of(("0", 1, 5), ("0", 1, 5))},
+        {"task_end_offsets": offsets_of(("0", 1, 5), ("0", 1, 6))},
         {"warmup_tasks": listed({"0": [0]})},
         {"standby_tasks": listed({"0": [0]})},
         {"owned": {"0": [0]}},
@@ -207,6 +207,9 @@ def requests_that_cannot_be_meant(world: StreamsWorld) -> None:
     world.streams_beat("a", epoch, owned={"0": [2]})
     world.streams_beat("a", epoch, owned={"0": [-1]})
     world.streams_beat("a", epoch, active_tasks=[])
+    world.streams_beat("a", epoch, owned={}, warmup_tasks=listed({"0": [0]}))
+    world.streams_beat("a", epoch, owned={}, warmup_tasks=listed({"0": [9]}))
+    world.streams_beat("a", epoch, task_offsets=offsets_of(("0", 1, 5), ("0", 1, 5)))
     world.streams_beat("a", epoch + 1)
     world.streams_beat("a", epoch - 1, owned={"0": [0, 1]})
     world.streams_beat("a", epoch - 1, owned={"0": [5]})
@@ -215,6 +218,167 @@ def requests_that_cannot_be_meant(world: StreamsWorld) -> None:
     world.streams_beat("b", -1)
     world.streams_beat("a", 0)
     world.streams_look()
+
+
+@script
+def static_members_leave_and_come_back(world: StreamsWorld) -> None:
+    world.create(t=4)
+    world.step("a", instance_id="i")
+    world.step("b", instance_id="j", process_id="q")
+    world.settle_streams()
+    for member, instance in (("a", "j"), ("c", "i"), ("c", None)):
+        world.streams_beat(member, world.epochs["a"], instance_id=instance)
+        world.streams_beat(member, 0, instance_id=instance, process_id="c")
+        world.streams_beat(member, -2, instance_id=instance)
+    world.streams_look()
+    world.go("c")
+    world.settle_streams()
+    world.streams_beat("a", world.epochs["a"], instance_id="k")
+    world.streams_beat("a", -2, instance_id="k")
+    world.leave_for_a_while("a", "i")
+    world.streams_look()
+    world.commit_as("a", -2)
+    world.commit_as("a", 1)
+    world.streams_beat("a", 1, instance_id="i")
+    world.streams_beat("b", world.epochs["b"], instance_id="j", owned=world.tasks["b"][0])
+    world.step("a-again", instance_id="i", process_id="p-a")
+    world.streams_look()
+    world.consumer_records()
+    world.settle_streams()
+    world.leave_for_a_while("a-again", "i")
+    world.step("a-again", instance_id="i", process_id="p-a")
+    world.settle_streams()
+    world.leave_for_a_while("b", "j")
+    world.step("b-again", instance_id="j", process_id="elsewhere")
+    world.settle_streams()
+    world.streams_beat("b-again", -1, instance_id="i")
+    world.streams_beat("b-again", -1, instance_id="j")
+    world.forget_member("b-again")
+    world.settle_streams()
+    world.leave_for_a_while("a-again", "i")
+    world.streams_beat("a-again", -1, instance_id="i")
+    world.streams_look()
+    world.step("d", instance_id="k")
+    world.streams_beat("d", 0, instance_id="l", owned={})
+    world.streams_beat("d", -2, instance_id="k")
+    world.leave_for_a_while("d", "l")
+    world.streams_beat("e", 0, instance_id="l", process_id="e")
+    world.streams_look()
+    world.consumer_records()
+
+
+@script
+def a_static_member_waits_for_its_first_tasks(world: StreamsWorld) -> None:
+    world.create(t=2)
+    world.configure(streams_initial_rebalance_delay_ms="600000")
+    world.streams_beat("a", 0, instance_id="i")
+    world.streams_beat("a", 0, instance_id="i")
+    world.streams_beat("b", 0, instance_id="i")
+    world.streams_look()
+    world.leave_for_a_while("a", "i")
+    world.streams_beat("b", 0, instance_id="i")
+    world.streams_look()
+
+
+@script
+def static_members_have_standbys_and_endpoints(world: StreamsWorld) -> None:
+    world.create(t=3)
+    shape = world.counting()
+    world.begin("a", shape, user_endpoint=Endpoint(host="here", port=1))
+    world.configure(streams_num_standby_replicas="1")
+    world.step("b", topology=shape, instance_id="j", user_endpoint=Endpoint(host="there", port=2))
+    world.settle_streams()
+    world.leave_for_a_while("b", "j")
+    world.step("a")
+    world.step("b2", topology=shape, instance_id="j", process_id="p-b", user_endpoint=Endpoint(host="there", port=3))
+    world.settle_streams()
+    world.leave_for_a_while("b2", "j")
+    world.step("b3", topology=shape, instance_id="j", process_id="p-b")
+    world.settle_streams()
+    world.step("c", topology=shape, process_id="p-c")
+    world.leave_for_a_while("b3", "j")
+    world.step("c")
+    world.step("a")
+    world.step("b4", topology=shape, instance_id="j", process_id="p-b", client_tags=[KeyValue(key="k", value="v")])
+    world.settle_streams()
+    world.consumer_records()
+
+
+@script
+def copies_become_active(world: StreamsWorld) -> None:
+    world.create(t=4)
+    shape = world.counting()
+    world.begin("a", shape)
+    world.configure(streams_num_standby_replicas="1")
+    world.step("b", topology=shape)
+    world.settle_streams()
+    world.step("c", topology=shape)
+    world.settle_streams()
+    world.go("a")
+    for member in ("b", "c", "b", "c"):
+        world.step(member)
+        world.streams_look()
+    world.settle_streams()
+    world.step("d", topology=shape, process_id="p-b")
+    world.settle_streams()
+    world.configure(streams_num_standby_replicas="0")
+    world.settle_streams()
+    world.consumer_records()
+
+
+@script
+def members_tell_offsets(world: StreamsWorld) -> None:
+    world.create(t=3)
+    shape = world.counting()
+    world.begin("a", shape, task_offsets=offsets_of(("1", 0, 7)))
+    world.configure(streams_num_standby_replicas="1")
+    world.streams_beat("a", world.epochs["a"], task_offsets=offsets_of(("1", 2, 5), ("1", 0, 3), ("0", 1, 4)))
+    world.streams_beat("a", world.epochs["a"], task_end_offsets=offsets_of(("1", 2, 9)))
+    world.streams_look()
+    world.step("b", topology=shape, task_offsets=offsets_of(("1", 0, 100), ("1", 1, 50), ("nine", 1, 1)))
+    world.settle_streams()
+    world.step("c", topology=shape, task_offsets=offsets_of(("1", 0, 1), ("1", 1, 200)), task_end_offsets=[])
+    world.settle_streams()
+    world.streams_beat("a", world.epochs["a"], task_offsets=[])
+    world.settle_streams()
+    world.go("b")
+    world.settle_streams()
+    world.configure(streams_task_offset_interval_ms="20000")
+    world.configure(streams_acceptable_recovery_lag="5")
+    world.step("a")
+
+
+@script
+def standbys_are_to_be_spread_over_tags(world: StreamsWorld) -> None:
+    world.create(t=2)
+    world.step("a", client_tags=[KeyValue(key="zone", value="z")])
+    world.settle_streams()
+    world.configure(streams_rack_aware_assignment_tags="zone, rack ")
+    world.settle_streams()
+    world.step("a")
+    world.version = 0
+    world.step("a")
+    world.version = 1
+    world.step("b", client_tags=[KeyValue(key="rack", value="r"), KeyValue(key="zone", value="z")])
+    world.settle_streams()
+    world.configure(streams_assignor_name="sticky")
+    world.step("a")
+    world.configure(streams_rack_aware_assignment_tags="")
+    world.settle_streams()
+    world.consumer_records()
+
+
+@script
+def nobody_keeps_descriptions(world: StreamsWorld) -> None:
+    world.create(t=2)
+    world.step("a")
+    world.settle_streams()
+    world.describe_topology("a", 0)
+    world.describe_topology("nobody", 7)
+    world.describe_topology("", 0)
+    world.streams_look(with_description=True)
+    world.group_id += "-other"
+    world.streams_look(with_description=True)
 
 
 @script

@@ -9,12 +9,18 @@ from minibroker_protocol.coordinator_records.streams_groups import (
 )
 from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Topology
+from minibroker_protocol.messages.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from minibroker_protocol.messages.topology_description import TopologyDescription
 from minibroker_protocol.schema import schema_of
+from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.broker.handlers.streams_group_requests import COMPACTED, listed, named, subtopology, topic, topology
 from tests.kafka.consumer_group_world import ConsumerWorld
 
 Named = Mapping[str, Sequence[int]]
 _REBALANCE_MS: Final = 60_000
+_INTERVAL_MS: Final = 1_000
 _WAITING: Final = {3, 5}
 """Statuses that go away by themselves: internal topics are being made, the assignment comes later."""
 
@@ -27,12 +33,31 @@ class StreamsWorld(ConsumerWorld):
 
     records_of = STREAMS_GROUP_RECORDS
     targets_of = schema_of(StreamsGroupTargetAssignmentMemberKey).versions.first
+    version = 1
     not_recorded = frozenset({"metadata_hash", "assignment_timestamp"})
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
         self.epochs: dict[str, int] = {}
         self.tasks: dict[str, tuple[Named, Named]] = {}
+        self._changes = 0
+
+    def configure(self, **configs: str) -> None:
+        """As for other groups; then wait until the coordinator has it.
+
+        A broker of Kafka hears of changes one by one. When it tells of a later one, it is through with this one.
+        """
+        super().configure(**configs)
+        self._changes += 1
+        group, interval = f"{self.group_id}-beside", str(_INTERVAL_MS + self._changes)
+        client = self.client("admin")
+        client.ask(change_request(GROUP, group, (SET, "streams.assignment.interval.ms", interval)), 1)
+
+        def is_known() -> bool:
+            (found,) = client.ask(describe_request(GROUP, group, "streams.assignment.interval.ms"), 4).results
+            return [each.value for each in found.configs] == [interval]
+
+        self.wait(is_known)
 
     # Topologies
 
@@ -78,7 +103,7 @@ class StreamsWorld(ConsumerWorld):
             endpoint_information_epoch=fields.pop("endpoint_epoch", -1),
             **fields,
         )
-        return self.client(member or "nobody").ask(request, 0)
+        return self.client(member or "nobody").ask(request, self.version)
 
     def streams_beat(self, member: str, epoch: int, **fields: Any) -> Any:
         """Send a heartbeat and note the answer; the member keeps the tasks that it is given, and joins with epoch 0."""
@@ -122,6 +147,21 @@ class StreamsWorld(ConsumerWorld):
         self.streams_beat(member, -1)
         self.forget_member(member)
 
+    def leave_for_a_while(self, member: str, instance_id: str) -> None:
+        """Have a static member leave that will come back."""
+        self.streams_beat(member, -2, instance_id=instance_id)
+        self.forget_member(member)
+
+    def describe_topology(self, member: str, epoch: int) -> None:
+        """Have a member hand in the description of a topology."""
+        request = StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id=self.group_id,
+            member_id=member,
+            topology_epoch=epoch,
+            topology_description=TopologyDescription(subtopologies=[], global_stores=[]),
+        )
+        self.note(f"{member} describes", self.client("admin").ask(request, 0))
+
     def begin(self, member: str, shape: Topology, **fields: Any) -> None:
         """Have a member join, and go on until the coordinator has found the internal topics made."""
         self.send_beat(member, 0, topology=shape, **fields)
@@ -161,17 +201,19 @@ class StreamsWorld(ConsumerWorld):
         self.note("tasks", repr({member: self.tasks.get(member) for member in sorted(self.epochs)}))
         self.streams_look()
 
-    def described(self) -> Any:
+    def described(self, *, with_description: bool = False) -> Any:
         """The group as StreamsGroupDescribe has it now."""
-        (group,) = self.client("admin").ask(self._describe_request(), 0).groups
+        request = StreamsGroupDescribeRequest(
+            group_ids=[self.group_id],
+            include_authorized_operations=False,
+            include_topology_description=with_description,
+        )
+        (group,) = self.client("admin").ask(request, self.version).groups
         return group
 
-    def _describe_request(self) -> StreamsGroupDescribeRequest:
-        return StreamsGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
-
-    def streams_look(self) -> None:
+    def streams_look(self, *, with_description: bool = False) -> None:
         """Note what the group is."""
-        self.note("the group", self.described())
+        self.note("the group", self.described(with_description=with_description))
 
 
 def _codes(answer: Any) -> set[int]:

@@ -1,4 +1,4 @@
-"""Share groups and streams groups go from Kafka 4.3.1 to this broker and back, in the midst of what they do."""
+"""Share groups and streams groups go from Kafka 4.4.0 to this broker and back, in the midst of what they do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -42,7 +42,7 @@ def config() -> dict[str, str]:
 
 @pytest.fixture
 def kafka(tmp_path: Path, config: Mapping[str, str]) -> Iterator[RealKafka]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
     with closing(RealKafka(tmp_path / "kafka", libs, config)) as running:
         yield running
 

@@ -19,9 +19,6 @@ _POM: Final = Path(__file__).with_name("releases.xml")
 _PROGRAM: Final = Path(__file__).with_name("Releases.java")
 _GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _LAST_WITH_ZOOKEEPER: Final = RELEASES.index("3.2")
-_STREAMS_GROUPS: Final = (88, 89)
-"""Of 4.4 only the versions of 4.3 are served: its own are about descriptions of topologies (KIP-1331)."""
-_TOPOLOGY_DESCRIPTION_UPDATE: Final = 93
 _BETWEEN_BROKERS_OF_0_8: Final = {4: (0, 0), 5: (0, 0), 6: (0, 0), 7: (0, 0)}
 """`kafka.api.RequestKeys` of 0.8.2 has them; its clients' jar does not."""
 _NOT_SERVED_BY_0_8: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT})
@@ -96,9 +93,6 @@ def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
     if name == "0.8.2":
         theirs |= _BETWEEN_BROKERS_OF_0_8
         theirs = {key: versions for key, versions in theirs.items() if key not in _NOT_SERVED_BY_0_8}
-    if name == "4.4":
-        theirs = {key: versions for key, versions in theirs.items() if key != _TOPOLOGY_DESCRIPTION_UPDATE}
-        theirs |= dict.fromkeys(_STREAMS_GROUPS, (0, 0))
     assert release(name).advertised == theirs
 
 

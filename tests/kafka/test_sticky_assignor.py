@@ -1,4 +1,4 @@
-"""The assignor of streams groups beside Kafka 4.3's, for groups whose members and processes come and go."""
+"""The assignor of streams groups beside Kafka 4.4's, for groups whose members and processes come and go."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
-from minibroker.coordinators.groups.streams.tasks import NO_TASKS, Tasks, TaskSets
+from minibroker.coordinators.groups.streams.tasks import NO_TASKS, TaskOffsets, Tasks, TaskSets
 from minibroker.support.slices import drain
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
@@ -22,7 +22,7 @@ CHANGES: Final = 12
 @pytest.fixture(scope="module")
 def sticky_oracle() -> Iterator[LineOracle]:
     """Return Kafka's assignor."""
-    with or_skip(lambda: LineOracle(_SOURCE, jars.find(version=jars.NEWEST), heap="256m")) as running:
+    with or_skip(lambda: LineOracle(_SOURCE, jars.find(version=jars.NEWEST_GROUPS), heap="256m")) as running:
         yield running
 
 
@@ -46,9 +46,18 @@ class Story:
         self.members[member_id] = StreamsMemberSpec(process_id, NO_TASKS)
 
     def take(self, assigned: dict[str, Tasks]) -> None:
-        """Members have what they were given."""
+        """Members have what they were given, and some tell offsets of tasks that they have or had."""
         self.members = {
-            each: StreamsMemberSpec(member.process_id, assigned[each]) for each, member in self.members.items()
+            each: StreamsMemberSpec(member.process_id, assigned[each], self._offsets(member))
+            for each, member in self.members.items()
+        }
+
+    def _offsets(self, member: StreamsMemberSpec) -> TaskOffsets:
+        if self.random.random() < 0.5:
+            return member.offsets
+        names = self.random.sample(sorted(self.counts), min(2, len(self.counts)))
+        return {
+            name: {index: self.random.choice((0, 5, 100)) for index in range(self.counts[name].tasks)} for name in names
         }
 
     def change(self) -> None:
@@ -75,6 +84,8 @@ def ask(oracle: LineOracle, story: Story) -> dict[str, Tasks]:
     )
     for member_id, member in story.members.items():
         fields += [member_id, member.process_id, _text(member.tasks.active), _text(member.tasks.standby)]
+        reported = ((name, *each) for name, offsets in member.offsets.items() for each in offsets.items())
+        fields.append(",".join(f"{name}:{index}:{offset}" for name, index, offset in reported))
     found = oracle.ask(*fields).split("\t")
     assert len(found) == 3 * len(story.members), oracle.complaints()
     return {

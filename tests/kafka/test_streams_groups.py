@@ -1,4 +1,4 @@
-"""Streams groups, request by request: Kafka 4.3 and this broker answer alike, in written scripts and in random ones."""
+"""Streams groups, request by request: Kafka 4.4 and this broker answer alike, in written scripts and in random ones."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -32,7 +32,7 @@ def config() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def kafka_address(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, config)) as running:
         running.start()
         yield with_coordinators(running.bootstrap)

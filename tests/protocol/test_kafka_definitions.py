@@ -2,7 +2,7 @@
 
 Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
 coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients
-of Kafka 4.4 have the newest ones. The records of share and streams groups are those of Kafka 4.3. What is in both is
+of Kafka 4.4 have the newest ones. The records of share and streams groups are those of Kafka 4.4. What is in both is
 held against both.
 """
 
@@ -72,7 +72,7 @@ def definitions(kafka_libs: Path) -> Definitions:
     newer = _definitions_in(or_skip(lambda: client_libs(_NEWEST)) / f"kafka-clients-{_NEWEST}.jar")
     # Kafka 3.9 has drafts of the messages of share groups: no release served these versions, some had other fields.
     older = {name: each for name, each in older.items() if "Share" not in name}
-    kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST))
+    kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
     newer |= _newer_records_in(
         *(path for module in ("group", "share") for path in kafka_4.glob(f"kafka-{module}-coordinator-[0-9]*.jar"))
     )

@@ -14,6 +14,7 @@ from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import TOPIC_KEYS, ConfigError, ConfigKey, TopicConfig
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
 from minibroker.config.group import GROUP_KEYS, GroupConfig
+from minibroker.config.keys import LIST
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.requests.call import Call
@@ -217,10 +218,11 @@ class _OfGroup(ConfigResource):
         self.texts = call.core.configs.of_group(name)
 
     def key(self, name: str) -> ConfigKey | None:
-        return GROUP_KEYS.get(name)
+        key = GROUP_KEYS.get(name)
+        return None if key is None or key.type is LIST else key  # Kafka alters no list of a group in parts
 
     def default(self, name: str) -> str:
-        raise NotImplementedError  # there are no lists
+        raise NotImplementedError  # no list is altered in parts
 
     def check(self, texts: Texts) -> None:
         with as_refusals():

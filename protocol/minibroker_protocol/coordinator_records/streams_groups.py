@@ -40,13 +40,17 @@ class LastAssignmentConfig:
 class StreamsGroupMetadataValue:
     """Its epoch, a hash of its topics, and what the last assignment was made with.
 
-    `validated_topology_epoch` is -1 as long as the topics of the topology are not ready.
+    `validated_topology_epoch` is -1 as long as the topics of the topology are not ready. The last two are of the
+    description that a plugin stores (KIP-1331): the epoch of the topology that it has, -1 for none, -2 if an operation
+    was interrupted; and the epoch of the one that it refused for good.
     """
 
     epoch: Int32
     metadata_hash: Int64
     validated_topology_epoch: Annotated[Int32, tagged(0, "0+")] = -1
     last_assignment_configs: Annotated[NullableArray[LastAssignmentConfig], tagged(1, "0+")] = None
+    stored_description_topology_epoch: Annotated[Int32, tagged(2, "0+")] = -1
+    failed_description_topology_epoch: Annotated[Int32, tagged(3, "0+")] = -1
 
 
 @message(versions="19")

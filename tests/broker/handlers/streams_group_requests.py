@@ -10,7 +10,7 @@ from minibroker_protocol.messages.streams_group_heartbeat import (
     Subtopology,
     Topology,
 )
-from minibroker_protocol.messages.streams_tasks import KeyValue, TaskIds, TopicInfo
+from minibroker_protocol.messages.streams_tasks import KeyValue, TaskIds, TaskOffset, TopicInfo
 from tests.broker.harness import Harness
 
 DELAY_MS = 3_000
@@ -61,6 +61,7 @@ class StreamsGroupClient:
 
     def beat(self, member: str = "a", epoch: int = 0, *, owned: Named | None = None, **fields: Any) -> Any:
         """Send a heartbeat; the answer."""
+        version = fields.pop("version", 0)
         if epoch == 0:
             fields = {"topology": topology(), "rebalance_timeout_ms": 1_000, "process_id": f"p-{member}", **fields}
             owned = {} if owned is None else owned
@@ -73,7 +74,7 @@ class StreamsGroupClient:
             endpoint_information_epoch=fields.pop("endpoint_epoch", -1),
             **fields,
         )
-        answer = self.harness.ask(request, 0)
+        answer = self.harness.ask(request, version)
         self.harness.run_soon()
         return answer
 
@@ -111,6 +112,10 @@ class StreamsGroupClient:
 
 def listed(tasks: Named) -> list[TaskIds]:
     return [TaskIds(subtopology_id=each, partitions=indexes) for each, indexes in tasks.items()]
+
+
+def offsets_of(*offsets: tuple[str, int, int]) -> list[TaskOffset]:
+    return [TaskOffset(subtopology_id=name, partition=index, offset=offset) for name, index, offset in offsets]
 
 
 def named(tasks: Sequence[TaskIds]) -> Named:

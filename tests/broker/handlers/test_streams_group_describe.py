@@ -28,6 +28,18 @@ def test_a_group_is_described_with_its_topology_and_its_tasks(harness: Harness) 
     assert sorted(tasks, key=str) == [{"0": [0]}, {"1": [0]}]
 
 
+def test_nobody_keeps_descriptions_of_topologies(harness: Harness) -> None:
+    StreamsGroupClient(harness).settle(["a"])
+    for asks, status in ((False, 0), (True, 1)):
+        request = StreamsGroupDescribeRequest(
+            group_ids=["g", "other"], include_authorized_operations=False, include_topology_description=asks
+        )
+        found, missing = harness.ask(request, 1).groups
+        assert (found.topology_description_status, found.topology_description) == (status, None)
+        assert found.assignor_name == "sticky"
+        assert (missing.topology_description_status, missing.assignor_name) == (0, None)
+
+
 def test_a_group_that_its_members_have_left_is_empty(harness: Harness) -> None:
     client = StreamsGroupClient(harness)
     client.settle(["a"])

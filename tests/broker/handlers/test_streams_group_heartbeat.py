@@ -2,18 +2,21 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.releases import release
+from minibroker.config.broker import RunTime
 from minibroker.config.resources import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from minibroker_protocol.messages.streams_tasks import Endpoint, TaskOffset
+from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
     StreamsGroupClient,
     counting,
     listed,
     named,
+    offsets_of,
     statuses,
     subtopology,
     topic,
@@ -35,11 +38,11 @@ def set_standbys(harness: Harness, replicas: int) -> None:
 
 def test_a_member_joins_waits_is_given_tasks_and_leaves(harness: Harness, client: StreamsGroupClient) -> None:
     answer = client.beat()
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 0)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
     assert (answer.heartbeat_interval_ms, answer.active_tasks) == (5_000, [])
     assert statuses(answer) == [(5, "Assignment delayed due to the configured initial rebalance delay.")]
     harness.clock.advance(DELAY_MS)
-    answer = client.beat()
+    answer = client.beat(epoch=1)
     assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
     assert client.beat(epoch=2).active_tasks is None
     answer = client.beat(epoch=-1)
@@ -100,6 +103,124 @@ def test_a_silent_member_is_removed(harness: Harness, client: StreamsGroupClient
     harness.clock.advance(45_000)
     assert client.describe().group_state == "Empty"
     assert client.beat("a", client.epochs["a"]).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.fixture
+def static(harness: Harness) -> StreamsGroupClient:
+    """Return a group with the static member "a", which goes by "i"; nobody waits for a first assignment."""
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): {"streams.initial.rebalance.delay.ms": "0"}})
+    client = StreamsGroupClient(harness)
+    client.settle(["a"], topology=counting(), instance_id="i")
+    return client
+
+
+def leave_for_a_while(client: StreamsGroupClient, member: str, instance_id: str) -> None:
+    answer = client.beat(member, -2, instance_id=instance_id)
+    assert (answer.error_code, answer.member_epoch, statuses(answer)) == (0, -2, [])
+
+
+def test_a_static_member_has_its_tasks_when_it_comes_back(harness: Harness, static: StreamsGroupClient) -> None:
+    leave_for_a_while(static, "a", "i")
+    before = static.describe()
+    assert [(each.member_id, each.instance_id, each.member_epoch) for each in before.members] == [("a", "i", -2)]
+    harness.clock.advance(44_000)
+    answer = static.beat("a2", 0, topology=counting(), instance_id="i", process_id="p-a")
+    assert (answer.member_epoch, named(answer.active_tasks)) == (before.group_epoch, static.tasks["a"][0])
+    after = static.describe()
+    assert [(each.member_id, each.instance_id) for each in after.members] == [("a2", "i")]
+    assert after.group_epoch == before.group_epoch
+    harness.clock.advance(44_000)
+    assert static.describe().members != []
+    harness.clock.advance(1_000)
+    assert static.describe().members == []
+
+
+def test_a_static_member_that_stays_away_is_removed(harness: Harness, static: StreamsGroupClient) -> None:
+    leave_for_a_while(static, "a", "i")
+    harness.clock.advance(45_000)
+    assert static.describe().group_state == "Empty"
+    assert static.beat("a2", 0, topology=counting(), instance_id="i").error_code == 0
+
+
+def test_a_static_member_has_no_double(static: StreamsGroupClient) -> None:
+    for epoch, code in (
+        (0, ErrorCode.UNRELEASED_INSTANCE_ID), (1, ErrorCode.FENCED_INSTANCE_ID), (-2, ErrorCode.FENCED_INSTANCE_ID),
+        (-1, ErrorCode.FENCED_INSTANCE_ID),
+    ):  # fmt: skip
+        fields: dict[str, Any] = {"topology": counting()} if epoch == 0 else {}
+        assert static.beat("other", epoch, instance_id="i", **fields).error_code == code
+    assert static.beat("a", -2, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_full_group_lets_a_static_member_back(harness: Harness, static: StreamsGroupClient) -> None:
+    harness.core.config.become(harness.core.config.altered(RunTime({}, {}), {"group.streams.max.size": "1"}))
+    leave_for_a_while(static, "a", "i")
+    assert static.beat("b", 0, topology=counting()).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert static.beat("a2", 0, topology=counting(), instance_id="i").error_code == 0
+
+
+def test_offsets_of_tasks_are_described_until_others_come(client: StreamsGroupClient) -> None:
+    client.settle(["a"])
+    epoch = client.epochs["a"]
+    client.beat("a", epoch, task_offsets=offsets_of(("0", 0, 7)), task_end_offsets=offsets_of(("0", 0, 9)))
+    client.beat("a", epoch, task_offsets=offsets_of(("1", 0, 5), ("0", 0, 8)))
+    (member,) = client.describe().members
+    assert member.task_offsets == offsets_of(("0", 0, 8), ("1", 0, 5))
+    assert member.task_end_offsets == offsets_of(("0", 0, 9))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_who_has_the_state_of_a_task_becomes_its_standby(
+    harness: Harness, client: StreamsGroupClient, which: int
+) -> None:
+    client.settle("abcd", topology=counting())
+    knows = [each for each in "abcd" if client.tasks[each] == ({}, {})][which]
+    client.beat(knows, client.epochs[knows], task_offsets=offsets_of(("1", 0, 100)))
+    set_standbys(harness, 1)
+    client.settle("abcd")
+    assert [each for each in "abcd" if "1" in client.tasks[each][1]] == [knows]
+
+
+def test_a_member_hears_of_client_tags_that_it_lacks(harness: Harness, client: StreamsGroupClient) -> None:
+    tags = {"streams.rack.aware.assignment.tags": "zone, rack, row"}
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): tags})
+    client.settle(["a"], client_tags=[KeyValue(key="rack", value="r")])
+    epoch = client.epochs["a"]
+    detail = (
+        "Missing required client tags for rack-aware standby assignment: [zone, row]. Configure them via "
+        "'client.tag.<tagKey>' in your Streams config."
+    )
+    assert statuses(client.beat("a", epoch, version=1)) == [(6, detail)]
+    assert statuses(client.beat("a", epoch, version=0)) == []
+
+
+def test_version_1_has_the_settings_of_the_group(harness: Harness, client: StreamsGroupClient) -> None:
+    client.settle(["a"])
+    settings = {"streams.task.offset.interval.ms": "20000", "streams.acceptable.recovery.lag": str(2**40)}
+    answer = client.beat("a", client.epochs["a"], version=1)
+    assert (answer.task_offset_interval_ms, answer.acceptable_recovery_lag) == (60_000, 10_000)
+    harness.core.configs.put_all({(ConfigResourceType.GROUP, "g"): settings})
+    answer = client.beat("a", client.epochs["a"], version=1)
+    assert (answer.task_offset_interval_ms, answer.acceptable_recovery_lag) == (20_000, 2**40)
+    assert not answer.topology_description_required
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"instance_id": "i"},
+        {"task_offsets": []},
+        {"task_end_offsets": []},
+        {"warmup_tasks": listed({"0": [0]}), "epoch": 1},
+    ],
+)
+def test_a_broker_that_emulates_an_earlier_release_knows_less(harness: Harness, fields: dict[str, Any]) -> None:
+    harness.services.release = release("4.3")
+    client = StreamsGroupClient(harness)
+    assert client.beat(**fields).error_code == ErrorCode.INVALID_REQUEST
+    assert client.beat().task_offset_interval_ms == 0
+    harness.services.release = release("4.4")
+    assert client.beat(member="b", owned={}, **{**fields, "epoch": 0, "warmup_tasks": []}).error_code == 0
 
 
 def test_standbys_are_in_other_processes(harness: Harness, client: StreamsGroupClient) -> None:
@@ -191,7 +312,7 @@ def test_an_epoch_that_is_not_the_members_is_fenced(client: StreamsGroupClient) 
         ({"member": ""}, ErrorCode.INVALID_REQUEST),
         ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
-        ({"instance_id": "i"}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": " "}, ErrorCode.INVALID_REQUEST),
         ({"epoch": -2}, ErrorCode.INVALID_REQUEST),
         ({"epoch": -3}, ErrorCode.INVALID_REQUEST),
         ({"topology": None}, ErrorCode.INVALID_REQUEST),
@@ -200,7 +321,8 @@ def test_an_epoch_that_is_not_the_members_is_fenced(client: StreamsGroupClient) 
         ({"epoch": 1, "topology": topology()}, ErrorCode.INVALID_REQUEST),
         ({"epoch": 1, "active_tasks": []}, ErrorCode.INVALID_REQUEST),
         ({"warmup_tasks": listed({"0": [0]})}, ErrorCode.INVALID_REQUEST),
-        ({"task_offsets": [TaskOffset(subtopology_id="0", partition=0, offset=0)]}, ErrorCode.INVALID_REQUEST),
+        ({"task_offsets": offsets_of(("0", 0, 1), ("0", 0, 1))}, ErrorCode.INVALID_REQUEST),
+        ({"task_end_offsets": offsets_of(("0", 0, 1), ("0", 0, 2))}, ErrorCode.INVALID_REQUEST),
         ({"topology": topology(subtopology(regex=["t.*"]))}, ErrorCode.INVALID_REQUEST),
         ({"topology": topology(subtopology(sources=["__consumer_offsets"]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         ({"topology": topology(subtopology(sources=["a b"]))}, ErrorCode.STREAMS_INVALID_TOPOLOGY),

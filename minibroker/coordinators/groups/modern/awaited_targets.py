@@ -50,12 +50,15 @@ class AwaitedTargets(Generic[T]):
         group.is_assigning = True
         work.then(partial(self._made, group, epoch), partial(self._failed, group))
 
-    def changes(self, group: AssignedGroup, made: Mapping[str, T], epoch: int) -> list[Change]:
-        """The records of a target that is there at once."""
+    def changes(
+        self, group: AssignedGroup, made: Mapping[str, T], epoch: int, before: Mapping[str, T] | None = None
+    ) -> list[Change]:
+        """The records of a target that is there at once; `before` is the one before it, if not the group's."""
+        present = group.target if before is None else before
         changed = [
             self._target_assignment(group.group_id, member_id, target)
             for member_id, target in made.items()
-            if group.target.get(member_id) != target
+            if present.get(member_id) != target
         ]
         return [*changed, self._assignment_epoch(group.group_id, epoch, self._store.now_ms())]
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from minibroker.coordinators.groups.modern.changes import Change, member_tombstones
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
 from minibroker_protocol.coordinator_records import streams_groups as records
@@ -17,17 +18,25 @@ _OF_MEMBERS: Final = (
 
 
 def group_epoch(
-    group_id: str, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
+    group: StreamsGroup, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]
 ) -> Change:
     """The group has come to an epoch, with topics of this hash."""
     listed = [records.LastAssignmentConfig(key=key, value=value) for key, value in sorted(configs.items())]
+    stored, failed = group.description_epochs
     value = records.StreamsGroupMetadataValue(
         epoch=epoch,
         metadata_hash=metadata_hash,
         validated_topology_epoch=validated_epoch,
         last_assignment_configs=listed,
+        stored_description_topology_epoch=stored,
+        failed_description_topology_epoch=failed,
     )
-    return Change(records.StreamsGroupMetadataKey(group_id=group_id), value)
+    return Change(records.StreamsGroupMetadataKey(group_id=group.group_id), value)
+
+
+def next_epoch(group: StreamsGroup) -> Change:
+    """The group has come to its next epoch, and nothing of it has changed."""
+    return group_epoch(group, group.epoch + 1, group.metadata_hash, group.validated_epoch, group.configs)
 
 
 def topology(group_id: str, value: records.StreamsGroupTopologyValue) -> Change:
@@ -75,6 +84,16 @@ def assignment_epoch(group_id: str, epoch: int, now_ms: int) -> Change:
 def without_member(group_id: str, member_id: str) -> list[Change]:
     """The records of a member that has left."""
     return [tombstone for (tombstone,) in member_tombstones(_OF_MEMBERS, group_id, [member_id])]
+
+
+def taken_over(group: StreamsGroup, known: StreamsMember, member: StreamsMember) -> list[Change]:
+    """A static member has come back, under another id perhaps (`replaceStreamsMember`)."""
+    return [
+        *without_member(group.group_id, known.member_id),
+        member_metadata(group.group_id, member),
+        target_assignment(group.group_id, member.member_id, group.target_of(known.member_id)),
+        current_assignment(group.group_id, member),
+    ]
 
 
 def without_group(group_id: str, members: Collection[str]) -> list[Change]:

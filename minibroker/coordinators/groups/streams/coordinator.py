@@ -5,7 +5,7 @@ made after the heartbeat that shows so, by its handler; the next heartbeat finds
 """
 
 import logging
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.modern.topics import known_topics
 from minibroker.coordinators.groups.share.group import hash_of
@@ -24,11 +23,19 @@ from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions, endpoints_of
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, Status, StatusCode
-from minibroker.coordinators.groups.streams.member import StreamsMember, TaskState
+from minibroker.coordinators.groups.streams.member import AWAY, StreamsMember, TaskState
 from minibroker.coordinators.groups.streams.reconciliation import UnknownTaskStateError, reconcile
 from minibroker.coordinators.groups.streams.targets import StreamsTargets
-from minibroker.coordinators.groups.streams.tasks import NO_TASKS, HeldTasks, Tasks, are_within
-from minibroker.coordinators.groups.streams.update import STANDBYS, GroupUpdate
+from minibroker.coordinators.groups.streams.tasks import (
+    NO_TASKS,
+    NOTHING_REPORTED,
+    DuplicateOffsetError,
+    HeldTasks,
+    ReportedOffset,
+    Tasks,
+    are_within,
+)
+from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
 from minibroker.core import Core
 from minibroker.support.slices import Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
@@ -40,6 +47,7 @@ JOINING: Final = 0
 LEAVING: Final = -1
 """The member epoch of who leaves."""
 _NOT_SAID: Final = -1
+_NEVER: Final = 0
 _logger = logging.getLogger(__name__)
 
 
@@ -47,23 +55,30 @@ class StreamsHeartbeat(NamedTuple):
     """A member's heartbeat; None, and a rebalance timeout of -1, mean no change.
 
     Attributes:
+        instance_id: of a static member.
         owned: the tasks that it says it has.
+        offsets, end_offsets: what it tells of tasks.
         endpoint: host and port for interactive queries.
         endpoint_epoch: of the endpoints that it knows.
+        knows_missing_tags: does it understand the status MISSING_CLIENT_TAGS?
     """
 
     group_id: str
     member_id: str
     epoch: int
+    instance_id: str | None
     rack_id: str | None
     rebalance_timeout_ms: int
     topology: StreamsGroupTopologyValue | None
     owned: Tasks | None
+    offsets: Sequence[ReportedOffset] | None
+    end_offsets: Sequence[ReportedOffset] | None
     process_id: str | None
     endpoint: tuple[str, int] | None
     tags: Mapping[str, str] | None
     shuts_down: bool
     endpoint_epoch: int
+    knows_missing_tags: bool
     client_id: str
     client_host: str
 
@@ -117,6 +132,14 @@ class StreamsGroups:
         """Milliseconds between two heartbeats of a member."""
         return self._setting(group_id, "heartbeat.interval.ms")
 
+    def task_offset_interval_ms(self, group_id: str) -> int:
+        """Milliseconds after which a member tells the offsets of its tasks again."""
+        return self._setting(group_id, "task.offset.interval.ms")
+
+    def acceptable_recovery_lag(self, group_id: str) -> int:
+        """The number of records that a copy of a task's state may lack, and the task may be active there."""
+        return self._setting(group_id, "acceptable.recovery.lag")
+
     def _setting(self, group_id: str, name: str) -> int:
         return self.core.configs.group(group_id).integer(f"streams.{name}")
 
@@ -135,31 +158,33 @@ class StreamsGroups:
         """A member joins or is heard of. GroupRefusedError."""
         joins = request.epoch == JOINING
         group, before = self._group_for(request.group_id, joins=joins)
-        if joins and len(group.members) >= self.max_size:
+        known = None if request.instance_id is None else group.static_member(request.instance_id)
+        if joins and known is None and len(group.members) >= self.max_size and request.member_id not in group.members:
             raise GroupRefusedError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The streams group has {self.max_size} members, and may have no more.",
             )
-        member = group.members.get(request.member_id)
-        if member is None:
-            if not joins:
-                raise _unknown_member(group, request.member_id)
-            member = StreamsMember(request.member_id)
-        _check_epoch(member, request)
+        member = _member(group, known, request)
         updated = _updated(member, request)
         is_new = self.store.find(group.group_id) is not group
-        update = self._prepare(group, member, updated, request)
+        update = GroupUpdate(group)
+        if known is not None and joins:
+            update.take_over(known, member)
+        self._prepare(update, member, updated, request, is_new=is_new)
         moved = self._advance(update, updated, request.owned)
         self._save(update, moved, before)
         if moved != updated:
             self._await_revocation(group, moved)
+        if known is not None and known.member_id != moved.member_id:
+            self.sessions.end(group, known.member_id)
         self.sessions.heard(group, moved.member_id)
         if request.shuts_down and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
-        tasks = moved.assigned if joins or moved.assigned != member.assigned else None
-        if tasks is not None and moved.endpoint is not None and not is_new:  # Kafka's new groups begin with 0
+        has_other_tasks = moved.assigned != member.assigned
+        has_other_places = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
+        if has_other_places and not is_new:  # Kafka's new groups begin with 0
             group.endpoint_epoch += 1
-        return self._answer(update, request.endpoint_epoch, moved, tasks)
+        return self._answer(update, request, moved, moved.assigned if joins or has_other_tasks else None)
 
     def _group_for(self, group_id: str, *, joins: bool) -> tuple[StreamsGroup, list[NewRecord]]:
         """The group, and the records that have to be written before any of its own."""
@@ -173,12 +198,18 @@ class StreamsGroups:
         return self.existing(group_id), []
 
     def _prepare(
-        self, group: StreamsGroup, member: StreamsMember, updated: StreamsMember, request: StreamsHeartbeat
-    ) -> GroupUpdate:
+        self,
+        update: GroupUpdate,
+        member: StreamsMember,
+        updated: StreamsMember,
+        request: StreamsHeartbeat,
+        *,
+        is_new: bool,
+    ) -> None:
         """Find out what the heartbeat changes but for tasks. GroupRefusedError."""
-        update = GroupUpdate(group)
+        group = update.group
         if updated != member:
-            update.bumps = True
+            update.bumps = request.instance_id is None or not updated.has_same_place_as(member)
             update.changes.append(records.member_metadata(group.group_id, updated))
         update.take_topology(request.topology)
         if updated.topology_epoch < update.topology.epoch:
@@ -192,13 +223,24 @@ class StreamsGroups:
         found = known_topics(self.core.topics, update.topology.required_topics, group.topics)
         update.take_topics(found, hash_of(found) if found is not group.topics else group.metadata_hash)
         update.refuse_unknown_tasks(request.owned)
-        update.take_configs({STANDBYS: str(self._setting(group.group_id, "num.standby.replicas"))})
+        try:
+            reported = group.reported_by(updated.member_id).updated(request.offsets, request.end_offsets)
+        except DuplicateOffsetError as error:
+            raise GroupRefusedError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        if reported is not NOTHING_REPORTED and not is_new:  # Kafka's new groups begin without any
+            group.reported[updated.member_id] = reported
+        update.take_configs(self._assignor_settings(group.group_id))
         update.advance_epoch()
         delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms")
         if group.is_empty and delay_ms > 0 and not group.is_delayed:
             group.delay = group.delay or Deadline(self.core.clock, partial(self._assign_late, group))
             group.delay.restart(delay_ms)
-        return update
+
+    def _assignor_settings(self, group_id: str) -> dict[str, str]:
+        """The settings that assignments of a group are made with (`streamsGroupAssignmentConfigs`)."""
+        settings = {STANDBYS: str(self._setting(group_id, "num.standby.replicas"))}
+        tags = self.core.configs.group(group_id).items("streams.rack.aware.assignment.tags")
+        return {**settings, RACK_TAGS: ",".join(tags)} if tags else settings
 
     def _advance(self, update: GroupUpdate, updated: StreamsMember, owned: Tasks | None) -> StreamsMember:
         """The member with its new tasks. GroupRefusedError."""
@@ -223,18 +265,18 @@ class StreamsGroups:
         if group.is_delayed:
             update.delayed("Assignment delayed due to the configured initial rebalance delay.")
             return group.assignment_epoch, NO_TASKS
-        present = group.assignment_epoch, group.target_of(member_id)
+        present = group.assignment_epoch, update.target_of(member_id)
         if group.assignment_epoch >= update.epoch:
             return present
         if group.is_assigning or not self._may_assign(group):
             update.delayed("Assignment delayed due to the configured assignment interval.")
             return present
-        members = group.members if updated is None else {**group.members, member_id: updated}
+        members, target = update.members_with(updated)
         made = self._targets.begin(group, members, update.configured, int(update.configs[STANDBYS]))
         if isinstance(made, Work):
             update.work = made
             return present
-        update.changes += self._targets.changes(group, made, update.epoch)
+        update.changes += self._targets.changes(group, made, update.epoch, target)
         return update.epoch, made.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
@@ -267,11 +309,11 @@ class StreamsGroups:
             _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, error.code.name)
 
     def _answer(
-        self, update: GroupUpdate, known_epoch: int, moved: StreamsMember, tasks: HeldTasks | None
+        self, update: GroupUpdate, request: StreamsHeartbeat, moved: StreamsMember, tasks: HeldTasks | None
     ) -> StreamsAnswer:
         group = update.group
         endpoints = None
-        if group.endpoint_epoch != known_epoch:
+        if group.endpoint_epoch != request.endpoint_epoch:
             endpoints = endpoints_of(group, group.members.values())
         statuses = list(update.statuses)
         if update.configured.fault is not None:
@@ -282,6 +324,15 @@ class StreamsGroups:
                     StatusCode.SHUTDOWN_APPLICATION,
                     f"Streams group member {group.shutdown_by} encountered a fatal error and requested a shutdown "
                     "for the entire application.",
+                )
+            )
+        missing_tags = update.missing_tags(moved) if request.knows_missing_tags else []
+        if missing_tags:
+            statuses.append(
+                Status(
+                    StatusCode.MISSING_CLIENT_TAGS,
+                    f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing_tags)}]. "
+                    "Configure them via 'client.tag.<tagKey>' in your Streams config.",
                 )
             )
         return StreamsAnswer(
@@ -296,21 +347,34 @@ class StreamsGroups:
 
     # Departures
 
-    def leave(self, group_id: str, member_id: str, *, shuts_down: bool) -> StreamsAnswer:
-        """A member leaves. GroupRefusedError."""
+    def leave(
+        self, group_id: str, member_id: str, instance_id: str | None, epoch: int, *, shuts_down: bool
+    ) -> StreamsAnswer:
+        """A member leaves, for good or for a while. GroupRefusedError."""
         group = self.existing(group_id)
         if shuts_down and group.shutdown_by is None:
             group.shutdown_by = member_id
-        if member_id not in group.members:
+        if instance_id is not None:
+            member = _known_static(group.static_member(instance_id), member_id, instance_id)
+        elif member_id in group.members:
+            member = group.members[member_id]
+        else:
             raise _unknown_member(group, member_id)
-        code = self._fence(group, member_id)
+        if epoch == AWAY:
+            away = records.current_assignment(group_id, member.gone_for_a_while())
+            code = self.store.save_changes(group, [away])
+            self.sessions.of(group, member_id).has_revoked()
+        else:
+            code = self._fence(group, member_id)
         if code:
             raise GroupRefusedError(code)
-        return StreamsAnswer(member_id, LEAVING)
+        return StreamsAnswer(member_id, epoch)
 
     def _fence(self, group: StreamsGroup, member_id: str) -> ErrorCode:
         """A member is gone."""
-        changes = [*records.without_member(group.group_id, member_id), _next_epoch(group)]
+        changes = [*records.without_member(group.group_id, member_id), records.next_epoch(group)]
+        if group.members.keys() == {member_id}:  # nobody is left to make a target for
+            changes.append(records.assignment_epoch(group.group_id, group.epoch + 1, _NEVER))
         code = self.store.save_changes(group, changes)
         if not code:
             self.sessions.end(group, member_id)
@@ -349,13 +413,48 @@ class StreamsGroups:
 
     def rebalance(self, group: StreamsGroup) -> ErrorCode:
         """Have the group make another assignment, as if a member had joined or left."""
-        return self.store.save_changes(group, [_next_epoch(group)])
+        return self.store.save_changes(group, [records.next_epoch(group)])
 
 
-def _next_epoch(group: StreamsGroup) -> Change:
-    return records.group_epoch(
-        group.group_id, group.epoch + 1, group.metadata_hash, group.validated_epoch, group.configs
-    )
+def _member(group: StreamsGroup, known: StreamsMember | None, request: StreamsHeartbeat) -> StreamsMember:
+    """The member before the heartbeat; one that comes back takes the place that it had. GroupRefusedError.
+
+    Args:
+        group: its group.
+        known: the member that goes by the instance id of the heartbeat.
+        request: the heartbeat.
+    """
+    joins, instance_id = request.epoch == JOINING, request.instance_id
+    if instance_id is None or (joins and known is None):
+        member = group.members.get(request.member_id)
+        if member is None:
+            if not joins:
+                raise _unknown_member(group, request.member_id)
+            return StreamsMember(request.member_id)
+    elif joins and known is not None:
+        if not known.is_away:
+            raise GroupRefusedError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
+                f"instance id is owned by {known.member_id} member.",
+            )
+        return known.back_as(request.member_id)
+    else:
+        member = _known_static(known, request.member_id, instance_id)
+    _check_epoch(member, request)
+    return member
+
+
+def _known_static(known: StreamsMember | None, member_id: str, instance_id: str) -> StreamsMember:
+    """The member of an instance id, which has to have this member id. GroupRefusedError."""
+    if known is None:
+        raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if known.member_id != member_id:
+        raise GroupRefusedError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}.",
+        )
+    return known
 
 
 def _unknown_member(group: StreamsGroup, member_id: str) -> GroupRefusedError:
@@ -366,15 +465,17 @@ def _unknown_member(group: StreamsGroup, member_id: str) -> GroupRefusedError:
 
 def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
     timeout_ms = request.rebalance_timeout_ms
+    keeps_endpoint = request.endpoint is None and request.epoch != JOINING
     return replace(
         member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms,
         topology_epoch=member.topology_epoch if request.topology is None else request.topology.epoch,
         client_id=request.client_id,
         client_host=request.client_host,
         process_id=member.process_id if request.process_id is None else request.process_id,
-        endpoint=member.endpoint if request.endpoint is None else request.endpoint,
+        endpoint=member.endpoint if keeps_endpoint else request.endpoint,
         tags=member.tags if request.tags is None else request.tags,
     )
 

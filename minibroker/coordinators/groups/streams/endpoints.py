@@ -29,7 +29,7 @@ def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[
         EndpointPartitions(
             each.endpoint,
             _places(group, subtopologies, each.assigned.without_epochs().active),
-            _places(group, subtopologies, each.assigned.standby),
+            _places(group, subtopologies, each.assigned.copies),
         )
         for each in members
         if each.endpoint is not None
@@ -43,8 +43,9 @@ def _places(
     for subtopology, indexes in sorted(tasks.items()):
         for topic in subtopologies[subtopology].sources if subtopology in subtopologies else ():
             there = group.topics.get(topic)
-            if there is not None:
-                found.append((topic, sorted(indexes)[: there.partitions]))
+            known = [index for index in sorted(indexes) if there is not None and index < there.partitions]
+            if known:
+                found.append((topic, known))
     return found
 
 

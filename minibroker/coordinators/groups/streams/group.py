@@ -16,7 +16,14 @@ from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTopology
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.reconciliation import Owners
-from minibroker.coordinators.groups.streams.tasks import NO_TASKS, HeldTasks, Tasks, task_sets
+from minibroker.coordinators.groups.streams.tasks import (
+    NO_TASKS,
+    NOTHING_REPORTED,
+    HeldTasks,
+    ReportedOffsets,
+    Tasks,
+    task_sets,
+)
 from minibroker.coordinators.groups.streams.topology import Topology
 from minibroker_protocol.coordinator_records import streams_groups as records
 from minibroker_protocol.error_codes import ErrorCode
@@ -25,6 +32,8 @@ from minibroker_storage.data_directory.names import TopicPartition
 PROTOCOL_TYPE: Final = "streams"
 ASSIGNOR: Final = "sticky"
 _FIRST_EPOCH: Final = 1
+_GONE: Final = -1
+_NO_TOPOLOGY: Final = -1
 _FIRST_COMMIT_WITH_EPOCHS: Final = 9
 
 
@@ -50,7 +59,10 @@ class StreamsGroup:
         assignment_epoch: the epoch that `target` was made for.
         assigned_ms: when that was, in ms since 1970; 0 if it is not known.
         topology: what the members run; None until the first has said so.
+        description_epochs: the epochs of the topologies whose descriptions a plugin of Kafka's has stored and refused;
+            -1 for none. Only what a Kafka with a plugin has written has others.
         members: by member id.
+        static_members: the ids of those that have an instance id, by that.
         target: what each member is to run.
         owners: the processes that have each task now.
         offsets: what was committed.
@@ -60,7 +72,8 @@ class StreamsGroup:
         topics: the topics of `metadata_hash`, once somebody has looked.
         configured: the topology beside those.
         shutdown_by: the member that has asked all others to stop.
-        endpoint_epoch: goes up whenever tasks move between members with endpoints.
+        endpoint_epoch: goes up whenever tasks move between members with endpoints, or endpoints change.
+        reported: the offsets of tasks that members have reported, by member id.
     """
 
     protocol_type = PROTOCOL_TYPE
@@ -70,12 +83,14 @@ class StreamsGroup:
         self.group_id = group_id
         self.epoch = _FIRST_EPOCH
         self.metadata_hash = 0
-        self.validated_epoch = 0
+        self.validated_epoch = _NO_TOPOLOGY
+        self.description_epochs = _NO_TOPOLOGY, _NO_TOPOLOGY
         self.configs: Mapping[str, str] = {}
-        self.assignment_epoch = 0
+        self.assignment_epoch = _FIRST_EPOCH
         self.assigned_ms = 0
         self.topology: Topology | None = None
         self.members: dict[str, StreamsMember] = {}
+        self.static_members: dict[str, str] = {}
         self.target: dict[str, Tasks] = {}
         self.owners = Owners({}, {}, {})
         self.offsets = offsets or GroupOffsets()
@@ -87,6 +102,7 @@ class StreamsGroup:
         self.configured: ConfiguredTopology | None = None
         self.shutdown_by: str | None = None
         self.endpoint_epoch = 0
+        self.reported: dict[str, ReportedOffsets] = {}
 
     # Where it stands
 
@@ -126,6 +142,15 @@ class StreamsGroup:
     def target_of(self, member_id: str) -> Tasks:
         """The target assignment of a member."""
         return self.target.get(member_id, NO_TASKS)
+
+    def reported_by(self, member_id: str) -> ReportedOffsets:
+        """The offsets that a member has told."""
+        return self.reported.get(member_id, NOTHING_REPORTED)
+
+    def static_member(self, instance_id: str) -> StreamsMember | None:
+        """The member that goes by an instance id."""
+        member_id = self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
 
     # Checks
 
@@ -183,7 +208,7 @@ class StreamsGroup:
         elif isinstance(key, records.StreamsGroupTopologyKey):
             self.topology = None if value is None else Topology.of(value)
         elif isinstance(key, records.StreamsGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = 0 if value is None else value.assignment_epoch
+            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
             self.assigned_ms = 0 if value is None else value.assignment_timestamp
         elif isinstance(key, records.StreamsGroupTargetAssignmentMemberKey):
             if value is None:
@@ -200,7 +225,9 @@ class StreamsGroup:
     def _take_metadata(self, value: records.StreamsGroupMetadataValue | None) -> None:
         self.epoch = 0 if value is None else value.epoch
         self.metadata_hash = 0 if value is None else value.metadata_hash
-        self.validated_epoch = -1 if value is None else value.validated_topology_epoch
+        self.validated_epoch = _NO_TOPOLOGY if value is None else value.validated_topology_epoch
+        stored = _NO_TOPOLOGY if value is None else value.stored_description_topology_epoch
+        self.description_epochs = stored, _NO_TOPOLOGY if value is None else value.failed_description_topology_epoch
         configs = None if value is None else value.last_assignment_configs
         self.configs = {each.key: each.value for each in configs or ()}
 
@@ -212,11 +239,17 @@ class StreamsGroup:
         if before is not None:
             self._release(before.assigned, before.process_id)
             self._release(before.revoking, before.process_id)
+            if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
+                del self.static_members[before.instance_id]
         if member is not None:
             self.members[member_id] = member
+            if member.instance_id is not None:
+                self.static_members[member.instance_id] = member_id
             self._own(member.assigned, member.process_id)
             self._own(member.revoking, member.process_id)
-        elif not self.members:
+            return
+        self.reported.pop(member_id, None)
+        if not self.members:
             self.shutdown_by = None
 
     def _own(self, tasks: HeldTasks, process_id: str) -> None:

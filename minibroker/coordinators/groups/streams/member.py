@@ -20,6 +20,9 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     TaskIds,
 )
 
+AWAY: Final = -2
+"""The member epoch of a static member that has left for a while."""
+
 
 class TaskState(IntEnum):
     """The state of a member on its way to its target; the numbers are those of the records."""
@@ -49,6 +52,7 @@ class StreamsMember:
     Attributes:
         rebalance_timeout_ms: how long it may take to give up tasks; -1 until it has said so.
         topology_epoch: the epoch of the topology that it runs.
+        instance_id: of a static member, which keeps its tasks while it is away.
         process_id: the instance that it is part of; no instance has a task twice.
         endpoint: host and port for interactive queries, if it has them.
         epoch: the group's epoch that it has come to.
@@ -80,6 +84,26 @@ class StreamsMember:
     def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = HOLDS_NOTHING) -> Self:
         """The member in another epoch, or in the same one."""
         return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+
+    @property
+    def is_away(self) -> bool:
+        """Is it static, and has left for a while?"""
+        return self.epoch == AWAY
+
+    def gone_for_a_while(self) -> Self:
+        """The member when it has left and will come back; its tasks wait for it, and no late commit is too late."""
+        active = {each: dict.fromkeys(tasks, 0) for each, tasks in self.assigned.active.items()}
+        return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=HOLDS_NOTHING)
+
+    def back_as(self, member_id: str) -> Self:
+        """The member when it has come back."""
+        return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
+
+    def has_same_place_as(self, other: "StreamsMember") -> bool:
+        """Would an assignor see no difference (`hasEpochRelevantMemberConfigChanged`)?"""
+        return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
+            other.topology_epoch, other.rack_id, other.tags, other.process_id,
+        )  # fmt: skip
 
     # Records
 

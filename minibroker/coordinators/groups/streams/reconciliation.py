@@ -1,14 +1,17 @@
 """Reconciliation of a member's current with its target tasks (Kafka's `CurrentAssignmentBuilder` of streams groups).
 
 It gives up first what it has to, and says so by no longer naming it; then it comes to the epoch of the assignment and
-has what is free of it. The rest it gets when the members that had it have given it up.
+has what is free of it. The rest it gets when the members that had it have given it up. A copy of the state of a task
+becomes active, or of the other kind, without being given up in between.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.streams.member import StreamsMember, TaskState
 from minibroker.coordinators.groups.streams.tasks import HeldTasks, Tasks, TaskSets, have_common
+
+_Task = tuple[str, int]
 
 
 class UnknownTaskStateError(Exception):
@@ -23,20 +26,31 @@ class Owners(NamedTuple):
         standby, warmup: the processes that hold a copy of its state.
     """
 
-    active: dict[tuple[str, int], str]
-    standby: dict[tuple[str, int], set[str]]
-    warmup: dict[tuple[str, int], set[str]]
-
-    def has_copy(self, task: tuple[str, int], process_id: str) -> bool:
-        """Does this process hold a copy of it?"""
-        return process_id in self.standby.get(task, ()) or process_id in self.warmup.get(task, ())
+    active: dict[_Task, str]
+    standby: dict[_Task, set[str]]
+    warmup: dict[_Task, set[str]]
 
 
-class _Difference(NamedTuple):
-    kept: TaskSets
-    revoked: TaskSets
-    free: TaskSets
-    is_incomplete: bool
+class _Holdings(NamedTuple):
+    active: frozenset[_Task]
+    standby: frozenset[_Task]
+    warmup: frozenset[_Task]
+
+
+class _Difference:
+    """The tasks of one kind that a member keeps, gives up and gets."""
+
+    def __init__(self, has: frozenset[_Task], target: frozenset[_Task], is_free: Callable[[_Task], bool]) -> None:
+        missing = target - has
+        self.kept = set(has & target)
+        self.revoked = set(has - target)
+        self.free = {task for task in missing if is_free(task)}
+        self.is_incomplete = len(self.free) < len(missing)
+
+    def keep(self, tasks: set[_Task]) -> None:
+        """The member has these already, as another kind: it gets them at once."""
+        self.free -= tasks
+        self.kept |= tasks
 
 
 def reconcile(
@@ -69,39 +83,77 @@ def reconcile(
 def _next(
     member: StreamsMember, epoch: int, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners
 ) -> StreamsMember:
-    process_id, has = member.process_id, member.assigned.without_epochs()
-
-    def is_active_free(task: tuple[str, int]) -> bool:
-        return owners.active.get(task) is None and not owners.has_copy(task, process_id)
-
-    def is_copy_free(task: tuple[str, int]) -> bool:
-        return owners.active.get(task) != process_id and not owners.has_copy(task, process_id)
-
-    active = _difference(has.active, target.active, is_active_free)
-    standby = _difference(has.standby, target.standby, is_copy_free)
-    warmup = _difference(has.warmup, target.warmup, is_copy_free)
-    held = member.assigned.active
-    kept = HeldTasks(_of(held, active.kept), standby.kept, warmup.kept)
-    revoked = HeldTasks(_of(held, active.revoked), standby.revoked, warmup.revoked)
-    if not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs())):
+    has, wished = _holdings(member.assigned.without_epochs()), _holdings(target)
+    active, standby, warmup = _differences(has, wished, member.process_id, owners)
+    standby.keep(standby.free & has.active)
+    for replica, other, held in ((warmup, standby, has.standby), (standby, warmup, has.warmup)):
+        changed = replica.free & held
+        replica.keep(changed)
+        other.revoked -= changed
+    for replica, held in ((standby, has.standby), (warmup, has.warmup)):
+        replica.revoked -= held & wished.active
+    held_epochs = member.assigned.active
+    revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
+    must_revoke = not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs()))
+    promoted: set[_Task] = set() if must_revoke else active.free
+    for replica, held in ((standby, has.standby), (warmup, has.warmup)):
+        replica.kept |= (held & wished.active) - promoted
+    kept = HeldTasks(_of(held_epochs, active.kept), _sets(standby.kept), _sets(warmup.kept))
+    if must_revoke:
         return member.at(epoch, TaskState.UNREVOKED_TASKS, kept, revoked)
-    given = {each: dict.fromkeys(tasks, target_epoch) for each, tasks in active.free.items()}
+    given = {each: dict.fromkeys(tasks, target_epoch) for each, tasks in _sets(active.free).items()}
     waits = active.is_incomplete or standby.is_incomplete or warmup.is_incomplete
     state = TaskState.UNRELEASED_TASKS if waits else TaskState.STABLE
-    return member.at(target_epoch, state, kept.merged(HeldTasks(given, standby.free, warmup.free)))
+    return member.at(target_epoch, state, kept.merged(HeldTasks(given, _sets(standby.free), _sets(warmup.free))))
 
 
-def _difference(has: TaskSets, target: TaskSets, is_free: Callable[[tuple[str, int]], bool]) -> _Difference:
-    kept = {each: tasks & target.get(each, frozenset()) for each, tasks in has.items()}
-    revoked = {each: tasks - target.get(each, frozenset()) for each, tasks in has.items()}
-    missing = {each: tasks - kept.get(each, frozenset()) for each, tasks in target.items()}
-    free = {each: frozenset(index for index in tasks if is_free((each, index))) for each, tasks in missing.items()}
-    return _Difference(_filled(kept), _filled(revoked), _filled(free), is_incomplete=free != missing)
+def _differences(
+    has: _Holdings, target: _Holdings, process_id: str, owners: Owners
+) -> tuple[_Difference, _Difference, _Difference]:
+    def runs_here(task: _Task) -> bool:
+        return owners.active.get(task) == process_id
+
+    def is_standby_here(task: _Task) -> bool:
+        return process_id in owners.standby.get(task, ())
+
+    def is_warmup_here(task: _Task) -> bool:
+        return process_id in owners.warmup.get(task, ())
+
+    def is_standby_beside(task: _Task) -> bool:
+        return is_standby_here(task) and task not in has.standby
+
+    def is_warmup_beside(task: _Task) -> bool:
+        return is_warmup_here(task) and task not in has.warmup
+
+    def is_active_free(task: _Task) -> bool:
+        return owners.active.get(task) is None and not is_standby_beside(task) and not is_warmup_beside(task)
+
+    def is_standby_free(task: _Task) -> bool:
+        runs_beside = runs_here(task) and task not in has.active
+        return not runs_beside and not is_standby_here(task) and not is_warmup_beside(task)
+
+    def is_warmup_free(task: _Task) -> bool:
+        return not runs_here(task) and not is_standby_beside(task) and not is_warmup_here(task)
+
+    return (
+        _Difference(has.active, target.active, is_active_free),
+        _Difference(has.standby, target.standby, is_standby_free),
+        _Difference(has.warmup, target.warmup, is_warmup_free),
+    )
 
 
-def _filled(tasks: TaskSets) -> TaskSets:
-    return {each: indexes for each, indexes in tasks.items() if indexes}
+def _holdings(tasks: Tasks) -> _Holdings:
+    return _Holdings(
+        *(frozenset((name, index) for name, indexes in kind.items() for index in indexes) for kind in tasks)
+    )
 
 
-def _of(held: Mapping[str, Mapping[int, int]], tasks: TaskSets) -> dict[str, dict[int, int]]:
-    return {each: {index: held[each][index] for index in indexes} for each, indexes in tasks.items()}
+def _sets(tasks: Iterable[_Task]) -> TaskSets:
+    found: dict[str, set[int]] = {}
+    for name, index in tasks:
+        found.setdefault(name, set()).add(index)
+    return {name: frozenset(indexes) for name, indexes in found.items()}
+
+
+def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[_Task]) -> dict[str, dict[int, int]]:
+    return {name: {index: held[name][index] for index in indexes} for name, indexes in _sets(tasks).items()}

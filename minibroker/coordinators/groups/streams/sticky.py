@@ -1,8 +1,9 @@
 """The sticky assignor of streams groups (Kafka's `StickyTaskAssignor`).
 
 Tasks stay where they are, or go where there is a copy of their state, as long as no member has more than its part.
-The rest goes to the process with the least load. A standby of a task is never in the process that runs it. Who of
-two equal ones is chosen depends on the order of Java's tables and queues.
+The rest goes to the process with the least load. A standby of a task is never in the process that runs it. A member
+that has told an offset of a task has a copy of its state, too, and comes behind the standbys. Who of two equal ones is
+chosen depends on the order of Java's tables and queues.
 """
 
 from collections.abc import Mapping
@@ -12,15 +13,16 @@ from minibroker.coordinators.groups.assignors.java_order import hash_order, stri
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.streams.java_queue import JavaQueue
 from minibroker.coordinators.groups.streams.process import Process, Task
-from minibroker.coordinators.groups.streams.tasks import Tasks
+from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, TaskOffsets, Tasks
 from minibroker.support.slices import Steps
 
 
 class StreamsMemberSpec(NamedTuple):
-    """A member as the assignor sees it: its process, and what it was to run so far."""
+    """A member as the assignor sees it: its process, what it has now, and the offsets that it has told."""
 
     process_id: str
     tasks: Tasks
+    offsets: TaskOffsets = NO_OFFSETS
 
 
 class TaskCounts(NamedTuple):
@@ -84,24 +86,32 @@ class _Assignment:
         self._subtopologies = subtopologies
         self._standbys = standbys
         self._had_active: dict[Task, _Member] = {}
-        self._had_standby: dict[Task, list[_Member]] = {}
+        candidates: dict[Task, list[tuple[bool, int, _Member]]] = {}
         active = sum(each.tasks for each in subtopologies.values())
         copies = sum(each.tasks * standbys for each in subtopologies.values() if each.is_stateful)
         self._active_quota = _Quota(active, len(members))
         self._quota = _Quota(active + copies, len(members))
         processes: dict[str, Process] = {}
+        before = 0
         for member_id in hash_order(members, string_hash):
             spec = members[member_id]
+            before = len(processes)
             process = processes.setdefault(spec.process_id, Process())
             process.add_member(member_id)
             member = _Member(process, member_id)
             for subtopology, indexes in spec.tasks.active.items():
                 self._had_active.update(((subtopology, index), member) for index in indexes)
             for subtopology, indexes in spec.tasks.standby.items():
+                reported = spec.offsets.get(subtopology, {})
                 for index in indexes:
-                    self._had_standby.setdefault((subtopology, index), []).append(member)
+                    candidates.setdefault((subtopology, index), []).append((False, -reported.get(index, 0), member))
+            for subtopology, reported in spec.offsets.items():
+                for index in reported.keys() - spec.tasks.standby.get(subtopology, frozenset()):
+                    candidates.setdefault((subtopology, index), []).append((True, -reported[index], member))
+        self._had_standby = {task: [each[2] for each in sorted(of, key=_rank)] for task, of in candidates.items()}
         at_least = 1 << max(len(members) - 1, 0).bit_length()
-        ordered = hash_order(processes, string_hash, table_size(len(processes), at_least))
+        # Java's computeIfAbsent looks at the size before it inserts, and puts what is new in front of its bucket.
+        ordered = hash_order(reversed(processes), string_hash, table_size(before, at_least))
         self._processes = [processes[each] for each in ordered]
 
     def _tasks(self, *, stateful_only: bool = False) -> list[Task]:
@@ -199,16 +209,18 @@ class _Assignment:
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
-    """The member with the least load (`findPrevMemberWithLeastLoad`, which looks at the first one's tasks last)."""
-    if not members:
-        return None
-    first = candidate = members[0]
-    process_load, member_load = first.process.load, first.tasks
-    for member in members[1:]:
-        is_possible = task is None or not member.process.has(task)
-        if member.process.load < process_load and is_possible and member.tasks < member_load:
-            process_load, member_load, candidate = member.process.load, member.tasks, member
-    return candidate if task is None or not first.process.has(task) else None
+    """The member with the least load whose process has not the task (`findPrevMemberWithLeastLoad`)."""
+    found = None
+    for member in members or ():
+        if task is not None and member.process.has(task):
+            continue
+        if found is None or (member.process.load < found.process.load and member.tasks < found.tasks):
+            found = member
+    return found
+
+
+def _rank(candidate: tuple[bool, int, _Member]) -> tuple[bool, int]:
+    return candidate[:2]
 
 
 def _by_partition(task: Task) -> tuple[int, str]:

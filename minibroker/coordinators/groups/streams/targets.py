@@ -33,7 +33,12 @@ class StreamsTargets(AwaitedTargets[Tasks]):
 
         Nobody has any while the topics of the topology are not ready.
         """
-        specs = {each: StreamsMemberSpec(member.process_id, group.target_of(each)) for each, member in members.items()}
+        specs = {
+            each: StreamsMemberSpec(
+                member.process_id, member.assigned.without_epochs(), group.reported_by(each).reached
+            )
+            for each, member in members.items()
+        }
         counts: dict[str, TaskCounts] = {}
         if topology.is_ready:
             for name, each in (topology.subtopologies or {}).items():

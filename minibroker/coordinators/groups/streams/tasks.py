@@ -11,6 +11,8 @@ TaskSets = Mapping[str, frozenset[int]]
 """By subtopology; none has an empty set."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
 """By subtopology, its tasks with the epoch in which each was assigned."""
+TaskOffsets = Mapping[str, Mapping[int, int]]
+"""By subtopology, the sum of the offsets of a task's changelogs."""
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -45,6 +47,11 @@ class HeldTasks(NamedTuple):
         """The tasks alone."""
         return Tasks({each: frozenset(tasks) for each, tasks in self.active.items()}, self.standby, self.warmup)
 
+    @property
+    def copies(self) -> TaskSets:
+        """The tasks whose state is copied."""
+        return _united(self.standby, self.warmup)
+
     def merged(self, other: "HeldTasks") -> "HeldTasks":
         """These and others; the epoch of the others counts."""
         active = {each: dict(tasks) for each, tasks in self.active.items()}
@@ -53,8 +60,44 @@ class HeldTasks(NamedTuple):
         return HeldTasks(active, _united(self.standby, other.standby), _united(self.warmup, other.warmup))
 
 
+class DuplicateOffsetError(ValueError):
+    """A member has told two offsets of one task."""
+
+
+class ReportedOffsets(NamedTuple):
+    """The offsets up to which a member has the state of tasks: of its own, and of those that are still on its disk.
+
+    Attributes:
+        reached: the sum of a task's offsets in its changelogs.
+        ends: the sum of the end offsets of those.
+    """
+
+    reached: TaskOffsets = _NONE
+    ends: TaskOffsets = _NONE
+
+    def updated(
+        self, reached: "Iterable[ReportedOffset] | None", ends: "Iterable[ReportedOffset] | None"
+    ) -> "ReportedOffsets":
+        """The offsets after a heartbeat; None is as before. DuplicateOffsetError."""
+        if reached is None and ends is None:
+            return self
+        return ReportedOffsets(
+            self.reached if reached is None else _by_task(reached), self.ends if ends is None else _by_task(ends)
+        )
+
+
 NO_TASKS: Final = Tasks()
 HOLDS_NOTHING: Final = HeldTasks()
+NO_OFFSETS: Final[TaskOffsets] = _NONE
+NOTHING_REPORTED: Final = ReportedOffsets()
+
+
+class ReportedOffset(Protocol):
+    """An offset of a task, as messages have it."""
+
+    subtopology_id: str
+    partition: int
+    offset: int
 
 
 class NamedTasks(Protocol):
@@ -67,6 +110,19 @@ class NamedTasks(Protocol):
 def task_sets(named: Iterable[NamedTasks]) -> TaskSets:
     """The tasks that a message or a record names."""
     return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
+
+
+def _by_task(reported: Iterable[ReportedOffset]) -> TaskOffsets:
+    found: dict[str, dict[int, int]] = {}
+    for each in reported:
+        offsets = found.setdefault(each.subtopology_id, {})
+        if each.partition in offsets:
+            raise DuplicateOffsetError(
+                f"Task offsets contain a duplicate entry for subtopology {each.subtopology_id} and partition "
+                f"{each.partition}."
+            )
+        offsets[each.partition] = each.offset
+    return found
 
 
 def have_common(some: Tasks, others: Tasks) -> bool:

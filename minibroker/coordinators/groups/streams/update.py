@@ -16,14 +16,16 @@ from minibroker.coordinators.groups.streams.internal_topics import (
     StatusCode,
     configure,
 )
-from minibroker.coordinators.groups.streams.tasks import Tasks
+from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinators.groups.streams.topology import DuplicateSubtopologyError, Topology
 from minibroker.support.slices import Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 
 STANDBYS: Final = "num.standby.replicas"
-"""The name of the one setting of the assignor."""
+RACK_TAGS: Final = "rack.aware.assignment.tags"
+"""The names of the settings of the assignor."""
 _NOT_READY: Final = -1
 
 
@@ -51,8 +53,36 @@ class GroupUpdate:
         self.configs: Mapping[str, str] = group.configs
         self.statuses: list[Status] = []
         self.work: Work[dict[str, Tasks]] | None = None
+        self._taken_over: tuple[str, str] | None = None
         self._metadata_hash = group.metadata_hash
         self._validated_epoch = group.validated_epoch
+
+    def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
+        """A static member has come back as this one."""
+        self.changes += records.taken_over(self.group, known, member)
+        self._taken_over = known.member_id, member.member_id
+
+    def target_of(self, member_id: str) -> Tasks:
+        """The target before the update of a member, or of the one whose place it takes."""
+        if self._taken_over is not None and member_id == self._taken_over[1]:
+            member_id = self._taken_over[0]
+        return self.group.target_of(member_id)
+
+    def members_with(self, updated: StreamsMember | None) -> tuple[dict[str, StreamsMember], dict[str, Tasks]]:
+        """The members after the update, and the target before it (`UpdatedMembersAndTargetAssignmentView`)."""
+        members, target = dict(self.group.members), dict(self.group.target)
+        if self._taken_over is not None:
+            before, after = self._taken_over
+            members.pop(before)
+            target[after] = target.pop(before, NO_TASKS)
+        if updated is not None:
+            members[updated.member_id] = updated
+        return members, target
+
+    def missing_tags(self, member: StreamsMember) -> list[str]:
+        """The tags that standby tasks are to be spread over, and that this member lacks."""
+        tags = self.configs.get(RACK_TAGS, "")
+        return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
 
     def take_topology(self, value: StreamsGroupTopologyValue | None) -> None:
         """A member runs this topology (`maybeUpdateTopology`). GroupRefusedError: it is not the group's."""
@@ -126,9 +156,7 @@ class GroupUpdate:
         if self.bumps:
             self.epoch += 1
             self.changes.append(
-                records.group_epoch(
-                    self.group.group_id, self.epoch, self._metadata_hash, self._validated_epoch, self.configs
-                )
+                records.group_epoch(self.group, self.epoch, self._metadata_hash, self._validated_epoch, self.configs)
             )
 
     def delayed(self, detail: str) -> None:

@@ -303,6 +303,14 @@ RARE: Final[dict[str, Meaning]] = table(
         "standby_tasks_pending_revocation": "The standby tasks that the member has to give up first.",
         "warmup_tasks_pending_revocation": "The warm-up tasks that the member has to give up first.",
         "validated_topology_epoch": "The epoch of the topology whose topics are all there; -1 for none.",
+        "stored_description_topology_epoch": (
+            "The epoch of the topology whose description a plugin has stored; -1 for none, -2 if it was interrupted.",
+            1331,
+        ),
+        "failed_description_topology_epoch": (
+            "The epoch of the topology whose description a plugin has refused; -1 for none.",
+            1331,
+        ),
         "last_assignment_configs": "The settings of the group that the last assignment was made with.",
         "assignment_epochs": "For each partition the epoch in which the member got its task.",
         "user_endpoint": ("The address at which others query the member.", 1071),

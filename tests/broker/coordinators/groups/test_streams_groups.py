@@ -23,6 +23,16 @@ def group() -> StreamsGroup:
     return group
 
 
+def test_what_a_plugin_of_kafka_has_stored_is_not_forgotten(group: StreamsGroup) -> None:
+    key, value = changes.next_epoch(group)
+    assert value is not None
+    value.stored_description_topology_epoch, value.failed_description_topology_epoch = 3, 4
+    group.apply(key, value)
+    after = changes.next_epoch(group).value
+    assert after is not None
+    assert (after.stored_description_topology_epoch, after.failed_description_topology_epoch) == (3, 4)
+
+
 @pytest.mark.parametrize(
     ("member_id", "epoch", "code"),
     [

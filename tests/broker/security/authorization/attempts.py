@@ -339,6 +339,11 @@ def attempts(names: Names) -> list[Attempt]:
             },
         ),
         Attempt("StreamsGroupDescribe", 0, {"group_ids": [group]}),
+        Attempt(
+            "StreamsGroupTopologyDescriptionUpdate",
+            0,
+            {"group_id": group, "member_id": "m", "topology_epoch": 0, "topology_description": {}},
+        ),
         Attempt("ShareFetch", 2, share | {"share_session_epoch": 0, "max_records": 1, "max_bytes": 1000}),
         Attempt("ShareAcknowledge", 2, share | {"share_session_epoch": 1}),
         *(
