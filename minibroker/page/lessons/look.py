@@ -9,6 +9,7 @@ from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views import groups, logs, transactions
 from minibroker.page.follow.links import record_sets
 from minibroker_protocol.fields.frames import request_fields
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ class Look:
         for each in topics or ():
             name = getattr(each, "name", "") or getattr(each, "topic", "")
             if not name:
-                topic = self._topics.with_id(each.topic_id)
+                topic = self._topics.with_id(getattr(each, "topic_id", ZERO_UUID))
                 name = None if topic is None else topic.name
             if name == "orders":
                 yield from each.partitions

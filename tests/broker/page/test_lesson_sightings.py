@@ -37,13 +37,17 @@ def plain(sentence: str) -> str:
     return text
 
 
-@with_lab(REQUESTS)
-def test_of_versions(lab: Broker) -> None:
-    header = struct.pack(">hhih", 18, 3, 1, 7) + b"by-hand\0" + b"\2x\2y\0"
+def ask(lab: Broker, request: bytes) -> None:
+    """Send a request, and wait for the response."""
     host, port = server_of(lab).split(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
-        connection.sendall(struct.pack(">i", len(header)) + header)
+        connection.sendall(struct.pack(">i", len(request)) + request)
         assert connection.recv(4)
+
+
+@with_lab(REQUESTS)
+def test_of_versions(lab: Broker) -> None:
+    ask(lab, struct.pack(">hhih", 18, 3, 1, 7) + b"by-hand\0" + b"\2x\2y\0")
     assert {name: plain(sentence) for name, sentence in so_far(REQUESTS, lab).items()} == {
         "negotiated": "Only `by-hand` has asked for versions.",
         "by-hand": "Request has version 3 and the client id 'by-hand'.",
@@ -86,6 +90,13 @@ def test_of_places_in_a_log(lab: Broker) -> None:
     assert plain(seen["inside"]).startswith("Request asked for offset ")
     write(lab, "orders", (None, "x" * 20_000))
     assert plain(so_far(FINDING, lab)["segments"]) == "Request, the last Produce, got RECORD_LIST_TOO_LARGE."
+
+
+@with_lab(FINDING)
+def test_of_a_topic_without_a_name(lab: Broker) -> None:
+    list_offsets = struct.pack(">hhih", 2, 1, 1, 0) + struct.pack(">iihiiq", -1, 1, 0, 1, 0, -1)
+    ask(lab, list_offsets)
+    assert so_far(FINDING, lab)["by-time"] == "No ListOffsets has come."
 
 
 @with_lab(FETCHING)
