@@ -13,8 +13,10 @@ when its last partition is forgotten, when it gives way to another one (`_make_r
 from __future__ import annotations
 
 import os
+from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
+from minibroker.cluster.quiet_partitions import QuietPartitions, Terms
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         ForgottenTopic,
         PartitionData,
     )
+    from minibroker_storage.log import Log
 
 FetchKey = tuple[str | bytes, int]
 """A partition by its topic, named or, from version 13 on, by its id, and its number."""
@@ -40,6 +43,8 @@ _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
 _OF_A_STEP: Final = 64
 """Partitions between two steps."""
+_ALWAYS_READ: Final = 1
+"""In a session of so few partitions all are read: to listen for what makes a read needless would cost as much."""
 
 
 class NamedTopic(Protocol):
@@ -60,18 +65,18 @@ class TopicIds(Protocol):
 
 
 class CachedPartition:
-    """A partition in a session: the request for it, and the last response to the consumer."""
+    """A partition in a session: the request for it, and the last response to the consumer.
 
-    __slots__ = ("high_watermark", "log_start_offset", "request")
+    `place` rises in the order of the session.
+    """
 
-    def __init__(self, request: FetchPartition) -> None:
+    __slots__ = ("high_watermark", "log_start_offset", "place", "request")
+
+    def __init__(self, request: FetchPartition, place: int) -> None:
         self.request = request
+        self.place = place
         self.high_watermark: int = _UNKNOWN
         self.log_start_offset: int = _UNKNOWN
-
-    def forget(self) -> None:
-        """No response to the consumer had it yet."""
-        self.high_watermark = _UNKNOWN
 
     def note(self, data: PartitionData) -> bool:
         """Remember the numbers in `data`.
@@ -97,9 +102,10 @@ class FetchSession:
     """One session. The order of `partitions` is the order in which they are served; those served last come last.
 
     `names` has the topics that ids have stood for, of a session that goes by ids; it is None for one that does not.
+    `quiet` has the partitions that need not be read; it is None until the session has had several partitions.
     """
 
-    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions")
+    __slots__ = ("_places", "created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "quiet")
 
     def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
@@ -108,6 +114,8 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
+        self.quiet: QuietPartitions | None = None
+        self._places = count()
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
         """Add or change partitions of a topic of a request; `ids` as for `FetchSessionCache.context`."""
@@ -122,15 +130,63 @@ class FetchSession:
             key = (named, each.partition)
             entry = known.get(key)
             if entry is None:
-                known[key] = CachedPartition(each)
+                known[key] = CachedPartition(each, next(self._places))
             else:
                 entry.request = each
+            if self.quiet is not None:
+                self.quiet.activate(key)
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
         """Drop what a request forgets."""
         for topic in forgotten:
             for index in topic.partitions:
-                self.partitions.pop((topic.topic if ids is None else topic.topic_id, index), None)
+                key = (topic.topic if ids is None else topic.topic_id, index)
+                if key in self.partitions:
+                    if self.quiet is not None:
+                        self.quiet.drop(key)
+                    del self.partitions[key]
+
+    def forget(self, key: FetchKey) -> None:
+        """No response to the consumer had this partition yet."""
+        entry = self.partitions.get(key)
+        if entry is not None:
+            entry.high_watermark = _UNKNOWN
+            if self.quiet is not None:
+                self.quiet.activate(key)
+
+    def move_to_end(self, key: FetchKey) -> None:
+        """Serve a partition behind all others from now on."""
+        entry = self.partitions[key] = self.partitions.pop(key)
+        entry.place = next(self._places)
+
+    def use(self, always_read: int) -> None:
+        """A request of the session comes. An earlier one that waits goes on with the partitions as they are."""
+        quiet = self.quiet
+        if quiet is None:
+            if len(self.partitions) > always_read:
+                self.quiet = QuietPartitions(self.partitions)
+        elif quiet.context is not None:
+            quiet.context.detach()
+
+    def end(self) -> None:
+        """The session is closed."""
+        quiet = self.quiet
+        if quiet is not None:
+            if quiet.context is not None:
+                quiet.context.detach()
+            quiet.activate_all()
+
+
+class Waiter(Protocol):
+    """A fetch that waits for its partitions."""
+
+    def listen(self, logs: Iterable[Log]) -> None:
+        """Listen to the logs of partitions that were quiet."""
+        ...
+
+    def look_soon(self) -> None:
+        """Read again."""
+        ...
 
 
 class FetchContext:
@@ -139,9 +195,11 @@ class FetchContext:
     Attributes:
         session: None for a request without one.
         incremental: the answer leaves out partitions without news.
+        quiet: the session's partitions that are not read; None where all are.
+        waiter: the request while it waits, if it has to hear of quiet partitions.
     """
 
-    __slots__ = ("incremental", "partitions", "session", "session_id")
+    __slots__ = ("_partitions", "incremental", "quiet", "session", "session_id", "waiter")
 
     def __init__(
         self,
@@ -149,27 +207,64 @@ class FetchContext:
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
+        quiet: QuietPartitions | None = None,
     ) -> None:
-        self.partitions = partitions
+        self._partitions = partitions
         self.session = session
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
+        self.waiter: Waiter | None = None
+        self.quiet = quiet
+        if quiet is not None:
+            if quiet.context is not None:
+                quiet.context.detach()
+            quiet.context = self
+
+    def count(self, terms: Terms) -> int:
+        """The number of partitions to be read on these terms."""
+        return len(self._partitions) if self.quiet is None else self.quiet.count(terms)
+
+    def to_read(self) -> dict[FetchKey, FetchPartition]:
+        """The partitions to be read, in order, with the requests for them."""
+        if self.quiet is None:
+            return self._partitions
+        return {key: entry.request for key, entry in self.quiet.in_order()}
+
+    def detach(self) -> None:
+        """The session changes, or ends: what the request asked for, and that it has to be read, stays as it was."""
+        if self.quiet is not None and self.session is not None:
+            self._partitions = {key: entry.request for key, entry in self.session.partitions.items()}
+            if self.waiter is not None:
+                self.waiter.listen(self.quiet.logs)
+            self.end()
+
+    def end(self) -> None:
+        """The request reads no more."""
+        if self.quiet is not None:
+            self.quiet.context = None
+            self.quiet = self.waiter = None
 
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
         """The results that the response holds, in order; the session notes what its consumer now knows."""
-        if self.session is None:
+        session = self.session
+        if session is None:
             return results
-        cached = self.session.partitions
+        cached, quiet = session.partitions, session.quiet
+        if quiet is not None and quiet.context is not None and quiet.context is not self:
+            quiet.context.detach()  # its partitions have the order that they had when it came
         selected: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
             entry = cached.get(key)
             if entry is None:
                 continue
-            if entry.note(data) or not self.incremental:
+            has_news = entry.note(data)
+            if has_news and quiet is not None:
+                quiet.activate(key)
+            if has_news or not self.incremental:
                 selected[key] = data
                 if self.incremental and has_records(data):
                     # Partitions that were served go to the end, so that max_bytes starves nobody.
-                    cached[key] = cached.pop(key)
+                    session.move_to_end(key)
         return selected
 
 
@@ -182,10 +277,15 @@ class FetchSessionError(Exception):
 
 
 class FetchSessionCache:
-    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
+    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`).
+
+    Attributes:
+        always_read: sessions of more partitions have quiet ones.
+    """
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        self.always_read: int = _ALWAYS_READ
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -198,6 +298,16 @@ class FetchSessionCache:
     def get(self, session_id: int) -> FetchSession | None:
         """The session with this id."""
         return self._sessions.get(session_id)
+
+    def clear(self) -> None:
+        """End all sessions."""
+        for session_id in tuple(self._sessions):
+            self._end(session_id)
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.end()
 
     def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
         """The context of a request; `ids` has the topics of one that names them by their ids.
@@ -241,7 +351,7 @@ class FetchSessionCache:
     def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
         """The session that a request goes on with, in its next epoch; None for a request that asks for all."""
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             return None
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -253,6 +363,7 @@ class FetchSessionCache:
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
+        session.use(self.always_read)
         return session
 
     def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
@@ -273,10 +384,12 @@ class FetchSessionCache:
         if asked is not None:
             self._sessions[session.id] = session
             return FetchContext(asked, session)
+        if not session.partitions:
+            self._end(session.id)
+            return FetchContext({})
+        if session.quiet is not None and self._sessions.get(session.id) is session:  # it may have ended between steps
+            return FetchContext({}, session, incremental=True, quiet=session.quiet)
         partitions = {key: entry.request for key, entry in session.partitions.items()}
-        if not partitions:
-            self._sessions.pop(session.id, None)
-            return FetchContext(partitions)
         return FetchContext(partitions, session, incremental=True)
 
     def _make_room(self, size: int, now_ms: int) -> bool:
@@ -290,13 +403,13 @@ class FetchSessionCache:
             return False
         least_recent = next(iter(self._sessions.values()))
         if now_ms - least_recent.last_used_ms > _EVICTION_MS:
-            del self._sessions[least_recent.id]
+            self._end(least_recent.id)
             return True
         evictable = [session for session in self._sessions.values() if now_ms - session.created_ms > _EVICTION_MS]
         smallest = min(evictable, key=lambda session: len(session.partitions), default=None)
         if smallest is None or len(smallest.partitions) >= size:
             return False
-        del self._sessions[smallest.id]
+        self._end(smallest.id)
         return True
 
     def _new_id(self) -> int:

@@ -54,7 +54,7 @@ class Node:
         fetch_sessions: of its clients.
     """
 
-    __slots__ = ("_slots", "endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
+    __slots__ = ("endpoints", "fetch_sessions", "id", "is_up", "listener", "rack")
 
     def __init__(self, node_id: int, rack: str | None = None, session_slots: int = 0) -> None:
         self.id = node_id
@@ -62,7 +62,6 @@ class Node:
         self.is_up = True
         self.endpoints: dict[str, ListenerEndpoint] = {}
         self.listener: Listener | None = None
-        self._slots = session_slots
         self.fetch_sessions = FetchSessionCache(session_slots)
 
     def address(self, listener: str, dialed: tuple[str, int]) -> tuple[str, int]:
@@ -77,4 +76,4 @@ class Node:
 
     def forget_sessions(self) -> None:
         """The node stops, and with it go its fetch sessions."""
-        self.fetch_sessions = FetchSessionCache(self._slots)
+        self.fetch_sessions.clear()

@@ -136,6 +136,7 @@ class Partition:
         """The topic has another configuration now."""
         if self._log is not None:
             self._keeper.reconfigure(self._log, self.topic.log_config)
+            self._log.call_listeners()
         self._count_isr()
 
     def delete(self) -> str | None:

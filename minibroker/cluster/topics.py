@@ -301,6 +301,8 @@ class Topics:
                 if not renamed:
                     raise
                 _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
+                if partition.opened_log is not None:
+                    partition.opened_log.call_listeners()
             else:
                 if directory is not None:
                     renamed.append(directory)

@@ -110,9 +110,8 @@ def _refuse_fetched(
     for each in hit:
         name, index = cast("str", each.topic), cast("int", each.partition)
         topic_id = _topic_id(name, call)
-        entry = None if session is None else session.partitions.get((topic_id or name, index))
-        if entry is not None:
-            entry.forget()
+        if session is not None:
+            session.forget((topic_id or name, index))
         asked.setdefault((name, topic_id), []).append(index)
     errors = part_answer(endpoint, _fetch_of(request, asked), call.api_version, cast("ErrorCode", fault.error))
     return merged(response, errors), bool(hit)

@@ -22,12 +22,19 @@ epoch (replicas that share a log never diverge).
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 from minibroker.clock import Timer
-from minibroker.cluster.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchKey, FetchSessionError
+from minibroker.cluster.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchContext,
+    FetchKey,
+    FetchSessionError,
+)
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, Target, topics_at
 from minibroker.requests.fetch.reader import (
@@ -37,6 +44,7 @@ from minibroker.requests.fetch.reader import (
     Reader,
     failed_partition,
     refused_partition,
+    terms_of,
 )
 from minibroker.requests.numbered_request import Number, NumberedRequest
 from minibroker.requests.requirements import asked_by_handler
@@ -116,9 +124,9 @@ def handle(
         return _no_session(error)
     reader = Reader(request, call, context)
     results = reader.read()
-    if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
+    if request.max_wait_ms <= 0 or not reader.readable or reader.has_enough():
         return reader.answer(results)
-    return _DelayedFetch(request, call, reader)
+    return _DelayedFetch(request, call, reader, context)
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -145,10 +153,10 @@ def _serve_in_slices(request: FetchRequest, call: Call) -> Steps[FetchResponse |
         return _no_session(error)
     reader = Reader(request, call, context)
     results = yield from reader.read_in_steps()
-    if request.max_wait_ms <= 0 or not reader.logs or reader.has_enough():
+    if request.max_wait_ms <= 0 or not reader.readable or reader.has_enough():
         return (yield from reader.answer_in_steps(results))
-    delayed = _DelayedFetch(request, call, reader)
-    if len(context.partitions) > READ_AT_ONCE:
+    delayed = _DelayedFetch(request, call, reader, context)
+    if len(reader.asked) > READ_AT_ONCE:
         delayed.look_soon()  # others may have appended between the steps, to what was read before
     return delayed
 
@@ -158,7 +166,7 @@ def _no_session(error: FetchSessionError) -> FetchResponse:
 
 
 def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
-    """Whether the request names many partitions, or its session has them."""
+    """Whether the request names many partitions, or its session has them to be read."""
     topics = request.topics
     if len(topics) == 1:  # as in most requests
         many = len(topics[0].partitions) > _FEW
@@ -167,26 +175,43 @@ def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
     if many:
         return True
     session = call.node.fetch_sessions.get(request.session_id) if request.session_id else None
-    return session is not None and len(session.partitions) > _FEW
+    if session is None or len(session.partitions) <= _FEW:
+        return False
+    return session.quiet is None or session.quiet.count(terms_of(request, call)) > _FEW
 
 
 class _DelayedFetch(DelayedResponse):
     """A fetch that waits for appends to its partitions, or for its time to be up."""
 
-    __slots__ = ("_call", "_is_gone", "_is_over", "_is_reading", "_logs", "_reader", "_timer", "_woken", "deliver")
+    __slots__ = (
+        "_call",
+        "_context",
+        "_is_gone",
+        "_is_over",
+        "_is_reading",
+        "_logs",
+        "_readable",
+        "_reader",
+        "_timer",
+        "_woken",
+        "deliver",
+    )
 
     deliver: Callable[[FetchResponse], None]
 
-    def __init__(self, request: FetchRequest, call: Call, reader: Reader) -> None:
+    def __init__(self, request: FetchRequest, call: Call, reader: Reader, context: FetchContext) -> None:
         self._call = call
         self._reader = reader
+        self._readable = reader.readable
+        self._context = context
+        if context.quiet is not None:
+            context.waiter = self
         self._woken = False
         self._is_gone = False
         self._is_over = False  # its time is up
         self._is_reading = False
-        self._logs = tuple(reader.logs)
-        for log in self._logs:
-            log.add_append_listener(self._on_append)
+        self._logs: dict[Log, None] = {}
+        self.listen(reader.logs)
         self._timer: Timer | None = call.core.clock.call_later(request.max_wait_ms, self._on_timeout)
 
     def cancel(self) -> None:
@@ -196,16 +221,25 @@ class _DelayedFetch(DelayedResponse):
 
     def waits_for(self) -> str:
         """See `DelayedResponse`."""
-        names = [os.path.basename(log.directory) for log in self._logs[:_MOST_NAMED]]
-        more = f" and {len(self._logs) - _MOST_NAMED} more" if len(self._logs) > _MOST_NAMED else ""
+        quiet = self._context.quiet
+        logs = [*self._logs, *(() if quiet is None else quiet.logs)]
+        names = [os.path.basename(log.directory) for log in logs[:_MOST_NAMED]]
+        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
         return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self._context.end()
             for log in self._logs:
                 log.remove_append_listener(self._on_append)
+
+    def listen(self, logs: Iterable[Log]) -> None:
+        """Wait for these logs, too."""
+        for log in logs:
+            self._logs[log] = None
+            log.add_append_listener(self._on_append)
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
         # Not at once: the wake-up that appended has its own answer to send first, and may append more.
@@ -232,7 +266,7 @@ class _DelayedFetch(DelayedResponse):
         self._is_reading = True
         core = self._call.core
         core.writes.commit()  # as before any request but Produce: what is staged can be read
-        if len(self._reader.asked) <= READ_AT_ONCE:
+        if self._reader.count() <= READ_AT_ONCE:
             self._on_read(self._reader.read())
             return
         results = core.slices.begin(self._reader.read_in_steps())
@@ -246,10 +280,15 @@ class _DelayedFetch(DelayedResponse):
         reader = self._reader
         if self._timer is None:
             return
-        if self._is_over or reader.has_enough() or len(reader.logs) != len(self._logs):
+        if self._is_over or reader.has_enough() or reader.readable != self._readable:
             self._answer(results)
-        elif self._woken:  # by an append between the steps
+            return
+        if self._woken:  # by an append between the steps
             self._call.core.call_soon(self._look)
+        unheard = [log for log in reader.logs if log not in self._logs]
+        if unheard:  # they were quiet when the request came, and may have changed again since they were read
+            self.listen(unheard)
+            self.look_soon()
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()

@@ -225,9 +225,9 @@ class Log(LocalLog):
             self._active.resume_at(data.position + data.size)
 
     def add_append_listener(self, listener: AppendListener) -> None:
-        """Have `listener` called with this log after each commit that moved the high watermark, and when it closes.
+        """Have `listener` called with this log after each commit, whenever one of its ends moves, and when it closes.
 
-        Takes constant time.
+        Its owner may call it, too. Takes constant time.
         """
         self._listeners[listener] = None
 
@@ -236,7 +236,7 @@ class Log(LocalLog):
         self._listeners.pop(listener, None)
 
     def call_listeners(self) -> None:
-        """Wake those that wait for appends."""
+        """Wake those that wait for the log to change."""
         for listener in tuple(self._listeners):
             listener(self)
 
@@ -498,6 +498,7 @@ class Log(LocalLog):
             if self.epochs.truncate_from_start(offset):
                 with contextlib.suppress(OSError):  # opening the log cuts them again
                     self.epochs.write()
+            self.call_listeners()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything from `offset` on, and with it the whole batch that holds it; the log then ends at `offset`.
@@ -528,6 +529,7 @@ class Log(LocalLog):
     def _ends_at(self, offset: int) -> None:
         self.log_end_offset = self.high_watermark = self.next_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.call_listeners()
         self._durability.truncate(offset)
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()

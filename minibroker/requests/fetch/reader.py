@@ -1,10 +1,11 @@
 """The log reads of a Fetch request, and the partitions of its response."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
+from minibroker.cluster.quiet_partitions import Terms
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.leader_hints import hint_of
@@ -55,13 +56,27 @@ _NO_FAILURE: Final = frozenset(
 
 
 class Reader:
-    """One pass over the partitions of a fetch.
+    """One pass over the partitions of a fetch; quiet ones count as read (`cluster.quiet_partitions`).
 
     Attributes:
-        logs: of the partitions that could be read.
+        asked: the partitions that the pass looks at, with the requests for them.
+        readable: the number of partitions that could be read.
+        logs: of these, but for the quiet ones.
     """
 
-    __slots__ = ("_call", "_context", "_failed", "_found", "_least", "_left", "_request", "_size", "logs")
+    __slots__ = (
+        "_call",
+        "_context",
+        "_failed",
+        "_found",
+        "_least",
+        "_left",
+        "_request",
+        "_size",
+        "asked",
+        "logs",
+        "readable",
+    )
 
     def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
         self._request = request
@@ -72,7 +87,9 @@ class Reader:
         self._least = 0
         self._left = 0
         self._found: list[tuple[LogSlice, FetchPartition]] = []
+        self.asked: Mapping[FetchKey, FetchPartition] = {}
         self.logs: list[Log] = []
+        self.readable = 0
 
     @property
     def limits(self) -> str:
@@ -84,21 +101,30 @@ class Reader:
         """Read every partition; afterwards the attributes have the result."""
         results: dict[FetchKey, PartitionData] = {}
         self._begin()
-        self._read_some(self._context.partitions.items(), results)
+        self._read_some(self.asked.items(), results)
         return results
 
     def read_in_steps(self) -> Steps[dict[FetchKey, PartitionData]]:
         """`read` in steps."""
         results: dict[FetchKey, PartitionData] = {}
         self._begin()
-        partitions = iter(self._context.partitions.items())
+        partitions = iter(self.asked.items())
         while some := tuple(islice(partitions, READ_AT_ONCE)):
             if results:
                 yield
             self._read_some(some, results)
         return results
 
+    def count(self) -> int:
+        """The number of partitions that a pass would look at now."""
+        return self._context.count(terms_of(self._request, self._call))
+
     def _begin(self) -> None:
+        quiet = self._context.quiet
+        if quiet is not None:
+            quiet.read_on(terms_of(self._request, self._call))
+        self.readable = 0 if quiet is None else len(quiet)
+        self.asked = self._context.to_read()
         self._size = 0
         self._failed = False
         self._found.clear()
@@ -123,7 +149,7 @@ class Reader:
             if guarded and not self._may_read(named if topic is None else topic.name):
                 data = failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             else:
-                data = self._unknown(key) if topic is None else self._read_partition(topic, requested, left)
+                data = self._unknown(key) if topic is None else self._read_partition(topic, key, requested, left)
             results[key] = data
             records = data.records
             if isinstance(records, LogSlice):
@@ -132,11 +158,6 @@ class Reader:
             if data.error_code not in _NO_FAILURE:
                 self._failed = True
         self._left = left
-
-    @property
-    def asked(self) -> Collection[FetchKey]:
-        """The partitions of the fetch."""
-        return self._context.partitions
 
     def has_enough(self) -> bool:
         """Whether to answer at once.
@@ -204,6 +225,7 @@ class Reader:
         return self._response(topics, leaders)
 
     def _response(self, topics: _Topics, leaders: dict[int, NodeEndpoint]) -> FetchResponse:
+        self._context.end()
         response = FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
         if leaders:
             response.node_endpoints = list(leaders.values())
@@ -239,7 +261,7 @@ class Reader:
         """The data of one partition for a client that reads no v2."""
         from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
-        requested = self._context.partitions[key]
+        requested = self.asked[key]
         topic = self._topic(key[0])
         partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
@@ -260,7 +282,7 @@ class Reader:
         data.records = records
         return data
 
-    def _read_partition(self, topic: Topic, requested: FetchPartition, left: int) -> PartitionData:
+    def _read_partition(self, topic: Topic, key: FetchKey, requested: FetchPartition, left: int) -> PartitionData:
         partition = topic.partition(requested.partition)
         if partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -290,8 +312,12 @@ class Reader:
             return failed_partition(requested.partition, error_code_of(error))
         if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        self.logs.append(log)
-        self._found.append((found, requested))
+        self.readable += 1
+        quiet = self._context.quiet
+        end = log.last_stable_offset if committed else log.high_watermark
+        if quiet is None or requested.fetch_offset < end or not quiet.silence(key, log):
+            self.logs.append(log)
+            self._found.append((found, requested))
         return PartitionData(
             partition_index=requested.partition,
             error_code=0,
@@ -301,6 +327,23 @@ class Reader:
             aborted_transactions=aborted,
             records=records,
         )
+
+
+def terms_of(request: FetchRequest, call: Call) -> Terms:
+    """The conditions of a read at the end of a partition, apart from the partition and its topic."""
+    authorizer = call.services.authorizer
+    if authorizer is None:
+        return call.api_version, request.isolation_level
+    session = call.session
+    replica = max(request.replica_id, request.replica_state.replica_id)
+    return (
+        call.api_version,
+        request.isolation_level,
+        session.principal,
+        session.client_host,
+        replica,
+        authorizer.changes,
+    )
 
 
 def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:

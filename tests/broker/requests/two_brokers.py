@@ -2,7 +2,7 @@
 
 import errno
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, Final, Literal
@@ -153,7 +153,7 @@ class Side:
         self.connect()
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def named(self) -> Generator[None, None, None]:
         """Topics and fetch sessions that are made get ids that the other broker gives, too."""
         with (
             patch("minibroker.cluster.topics.new_uuid", lambda: next(self._ids).to_bytes(16, "big")),
@@ -208,11 +208,20 @@ class Side:
 
     def _wait(self, waiting: Waiting, received: list[bytes | str]) -> None:
         """Wait for a delayed answer."""
+        self._expect(waiting, received)
+        before = len(received) + len(self.line.events)
+        self.harness.run_soon()
+        self.harness.clock.advance(10)
+        self.harness.run_soon()
+        assert len(received) + len(self.line.events) > before
+
+    def _expect(self, waiting: Waiting, received: list[bytes | str]) -> None:
+        """Have a delayed answer come among the received ones."""
 
         def finish(outcome_of: Callable[[], Outcome]) -> None:
             outcome = outcome_of()
             if isinstance(outcome, Waiting):
-                self._wait(outcome, received)
+                self._expect(outcome, received)
             elif outcome is not None:
                 received.append(bytes_of(outcome))
 
@@ -222,11 +231,6 @@ class Side:
             waiting.delayed.deliver = lambda response: received.append(
                 bytes_of(waiting.answer._replace(response=response))
             )
-        before = len(received) + len(self.line.events)
-        self.harness.run_soon()
-        self.harness.clock.advance(10)
-        self.harness.run_soon()
-        assert len(received) + len(self.line.events) > before
 
     def _plain(self, event: bytes | str) -> bytes | str:
         """Without the name of the broker's directory."""
