@@ -61,6 +61,7 @@ NOT_RUN: Final = {
     ("docs/test-dotnet.md", "With Testcontainers"): "as above",
     ("docs/ci.md", "In CI"): "takes a container engine",
     ("docs/docker.md", "In a container"): "as above",
+    ("docs/docker.md", "The lab"): "tests/docker/test_lab.py runs the image with its options",
     ("docs/tutorial.md", "Install"): "what it installs is installed where the tests run",
 }
 

@@ -1,0 +1,46 @@
+"""The lab in the image, with the options that docs/docker.md shows."""
+
+import json
+import shlex
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.docker.boxes import Box, Image
+from tests.documented import code
+from tests.patience import PATIENCE_S
+
+_PORT = 8090
+
+
+def test_the_image_serves_the_lab_and_its_course(image: Image) -> None:
+    (line,) = code("docs/docker.md", "The lab", "sh")
+    words = shlex.split(line)
+    variable, value = words[words.index("--env") + 1].split("=")
+    assert f"127.0.0.1:{_PORT}:{_PORT}" in words
+    options = words[words.index("minibroker") + 1 :]
+    with Box(image, command=options, environment={variable: value}) as box:
+        box.wait_until(lambda: "Kafka Server started" in box.logs(), "the broker has started")
+        address = f"http://127.0.0.1:{box.publish(_PORT)}"
+
+        def read(path: str) -> bytes:
+            request = Request(address + path, headers={"Authorization": f"Bearer {value}"})
+            with urlopen(request, timeout=PATIENCE_S) as response:
+                body: bytes = response.read()
+                return body
+
+        assert b"<html " in read("/")
+        assert len(json.loads(read("/data/lessons"))["lessons"]) == 10
+        assert json.loads(read("/data/lessons/1"))["before"]
+        box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--create", "--topic", "orders"])
+        assert "CreateTopics" in json.loads(read("/data/requests/apis"))["apis"]
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(address, timeout=PATIENCE_S)
+
+
+def test_no_package_of_the_terminal_is_in_the_image(image: Image) -> None:
+    (packages,) = (image.rootfs / "opt" / "minibroker" / "lib").glob("python*/site-packages")
+    names = {path.name.partition("-")[0] for path in packages.iterdir()}
+    assert {"markdown_it", "mdurl", "fastapi"} <= names
+    assert not {"textual", "rich", "pygments", "platformdirs", "linkify_it", "mdit_py_plugins", "uc_micro"} & names
