@@ -23,7 +23,7 @@ from tests.patience import PATIENCE_S
 VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
 NEWEST = "4.3.1"
-"""The newest one whose groups are all served: it speaks no version of an API that came before Kafka 2.1."""
+"""One of Kafka 4, which speaks no version of an API that came before Kafka 2.1."""
 NEWEST_GROUPS = "4.4.0"
 """The newest one whose share groups and streams groups are served."""
 

@@ -1,4 +1,4 @@
-"""Records of share groups (KIP-932) as we print them, beside what the newest Kafka's own tool prints of them."""
+"""Records of share groups and streams groups as we print them, beside what the tool of Kafka 4.4 prints of them."""
 
 import subprocess
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker_protocol.coordinator_records import share_groups
+from minibroker_protocol.coordinator_records import share_groups, streams_groups
 from minibroker_protocol.coordinator_records.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -108,6 +108,11 @@ def records_of_groups() -> list[KeyAndValue]:
             ),
         ),
     ]
+    return _encoded(entries)
+
+
+def _encoded(entries: list[tuple[Any, int, Any]]) -> list[KeyAndValue]:
+    """The records with a tombstone behind each."""
     records: list[KeyAndValue] = []
     for key, kind, value in entries:
         named = encode_versioned(key, kind)
@@ -115,17 +120,104 @@ def records_of_groups() -> list[KeyAndValue]:
     return records
 
 
+def _metadata(**fields: Any) -> streams_groups.StreamsGroupMetadataValue:
+    return streams_groups.StreamsGroupMetadataValue(epoch=4, metadata_hash=1 << 60, **fields)
+
+
+def records_of_streams() -> list[KeyAndValue]:
+    """Records of streams groups in `__consumer_offsets`."""
+    group, member = {"group_id": "g"}, {"group_id": "g", "member_id": "m"}
+    configs = [streams_groups.LastAssignmentConfig(key="num.standby.replicas", value="1")]
+    targets = [streams_groups.TargetTaskIds(subtopology_id="0", partitions=[0, 2])]
+    active = [streams_groups.TaskIds(subtopology_id="0", partitions=[0, 2], assignment_epochs=[3, 4])]
+    copies = [streams_groups.TaskIds(subtopology_id="1", partitions=[1])]
+    info = streams_groups.TopicInfo(
+        name="changelog",
+        partitions=0,
+        replication_factor=-1,
+        topic_configs=[streams_groups.TopicConfig(key="cleanup.policy", value="compact")],
+    )
+    subtopology = streams_groups.Subtopology(
+        subtopology_id="0",
+        source_topics=["t"],
+        source_topic_regex=[],
+        state_changelog_topics=[info],
+        repartition_sink_topics=["r"],
+        repartition_source_topics=[],
+        copartition_groups=[
+            streams_groups.CopartitionGroup(source_topics=[0], source_topic_regex=[], repartition_source_topics=[])
+        ],
+    )
+    metadata = [
+        _metadata(),
+        _metadata(validated_topology_epoch=2, last_assignment_configs=configs),
+        _metadata(stored_description_topology_epoch=-2, failed_description_topology_epoch=3),
+    ]
+    assigned = [streams_groups.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=4)]
+    assigned.append(
+        streams_groups.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=4, assignment_timestamp=1 << 40)
+    )
+    members = [
+        streams_groups.StreamsGroupMemberMetadataValue(
+            instance_id=instance,
+            rack_id=None,
+            client_id="c",
+            client_host="/127.0.0.1",
+            rebalance_timeout_ms=300_000,
+            topology_epoch=2,
+            process_id="p",
+            user_endpoint=endpoint,
+            client_tags=[streams_groups.KeyValue(key="zone", value="z")],
+        )
+        for instance, endpoint in ((None, None), ("i", streams_groups.Endpoint(host="here", port=65_535)))
+    ]
+    entries: list[tuple[Any, int, Any]] = [
+        *((streams_groups.StreamsGroupMetadataKey(**group), 17, each) for each in metadata),
+        *((streams_groups.StreamsGroupMemberMetadataKey(**member), 19, each) for each in members),
+        *((streams_groups.StreamsGroupTargetAssignmentMetadataKey(**group), 20, each) for each in assigned),
+        (
+            streams_groups.StreamsGroupTargetAssignmentMemberKey(**member),
+            21,
+            streams_groups.StreamsGroupTargetAssignmentMemberValue(
+                active_tasks=targets, standby_tasks=targets, warmup_tasks=[]
+            ),
+        ),
+        (
+            streams_groups.StreamsGroupCurrentMemberAssignmentKey(**member),
+            22,
+            streams_groups.StreamsGroupCurrentMemberAssignmentValue(
+                member_epoch=-2,
+                previous_member_epoch=3,
+                state=2,
+                active_tasks=active,
+                standby_tasks=copies,
+                warmup_tasks=copies,
+                active_tasks_pending_revocation=active,
+                standby_tasks_pending_revocation=copies,
+                warmup_tasks_pending_revocation=[],
+            ),
+        ),
+        (
+            streams_groups.StreamsGroupTopologyKey(**group),
+            23,
+            streams_groups.StreamsGroupTopologyValue(epoch=2, subtopologies=[subtopology]),
+        ),
+    ]
+    return _encoded(entries)
+
+
 @pytest.mark.parametrize(
     ("option", "decode", "records"),
     [
         ("--share-group-state-decoder", decode_share_state_record, records_of_states),
         ("--offsets-decoder", decode_group_record, records_of_groups),
+        ("--offsets-decoder", decode_group_record, records_of_streams),
     ],
 )
-def test_records_of_share_groups_are_printed_alike(
+def test_records_of_share_groups_and_streams_groups_are_printed_alike(
     tmp_path: Path, option: str, decode: Callable[[Record], Decoded], records: Callable[[], list[KeyAndValue]]
 ) -> None:
-    words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST)))
+    words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST_GROUPS)))
     log = written(tmp_path, records())
     tool = [*words, "org.apache.kafka.tools.DumpLogSegments", option, "--files", str(log)]
     theirs = subprocess.run(tool, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
