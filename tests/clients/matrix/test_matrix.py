@@ -58,6 +58,7 @@ OTHER_RELEASES = (
         "sarama-1.38",
         "kafka-go-0.3",
         "kafkajs-1",
+        "spark",  # its connector's client is Java's 3.9.2
     ),
 )
 """The clients of whose kind there is a newer one: with release 2.0 `make torture` runs them, too."""
