@@ -111,8 +111,8 @@ _APIS: Final = (
     "streams_group_describe",
 )
 """The APIs of producers, consumers and the everyday work of administrators."""
-_YOUNG: Final = (10_000, 5, 100)
-"""The collector's thresholds. A collection of the middle generation looks at 60,000 objects at most: some 5 ms."""
+_YOUNG: Final = (5_000, 5, 200)
+"""The collector's thresholds. A collection of the middle generation looks at 30,000 objects at most: 3 to 8 ms."""
 _COLLECTION_MS: Final = 10_000
 _IDLE_SHARE: Final = 0.01
 """The broker is idle when its thread needs less of a CPU than that."""

@@ -108,11 +108,11 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Steps
     """The session that the request opens, goes on with, or ends. ShareSessionError."""
     manager = call.services.share_partitions
     sessions = manager.sessions(call.node)
-    named: list[TopicIdPartition] = []
+    named: dict[TopicIdPartition, bool] = {}
     acknowledges = False
     for topic in request.topics:
         for count, each in enumerate(topic.partitions, 1):
-            named.append((topic.topic_id, each.partition_index))
+            named[topic.topic_id, each.partition_index] = False
             acknowledges |= bool(each.acknowledgement_batches)
             if not count % _STEP:
                 yield
@@ -124,7 +124,8 @@ def _session(request: ShareFetchRequest, member: MemberKey, call: Call) -> Steps
         return session
     if acknowledges:
         raise ShareSessionError(ErrorCode.INVALID_REQUEST)
-    session = sessions.open(member, named, call.session)
+    session = sessions.open(member, (), call.session)
+    session.partitions = named  # as it is: to copy 200,000 partitions takes 15 ms
     if not call.session.ends:  # once for all sessions of the connection
         call.session.ends = (partial(manager.connection_lost, call.node, call.session),)
     return session
@@ -148,29 +149,22 @@ class _Answer:
     def __call__(self, results: Mapping[TopicIdPartition, PartitionData]) -> Steps[ShareFetchResponse]:
         is_first = self._request.share_session_epoch == INITIAL_EPOCH
         tells = self._session.has_to_tell
-        chosen: dict[TopicIdPartition, PartitionData] = {}
         served: set[TopicIdPartition] = set()
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        leaders: dict[int, NodeEndpoint] = {}
         for count, (key, data) in enumerate(results.items(), 1):
             has_records = bool(data.acquired_records)
             if has_records:
                 served.add(key)
-            if is_first or tells(key, has_records=has_records, has_failed=bool(data.error_code)):
-                chosen[key] = data
+            has_to_tell = is_first or tells(key, has_records=has_records, has_failed=bool(data.error_code))
+            if has_to_tell or key in self._outcomes:
+                self._add(key, data, topics, leaders)
             if not count % _STEP:
                 yield
         self._session.served = served
-        for key, code in self._outcomes.items():
-            data = chosen.setdefault(key, failed(key[1], ErrorCode.NONE))
-            data.acknowledge_error_code = code
-            data.acknowledge_error_message = code.meaning if code else None
-        leaders: dict[int, NodeEndpoint] = {}
-        topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for count, (key, data) in enumerate(chosen.items(), 1):
-            self._hint(key, data, leaders)
-            topic = topics.get(key[0])
-            if topic is None:
-                topic = topics[key[0]] = ShareFetchableTopicResponse(topic_id=key[0], partitions=[])
-            topic.partitions.append(data)
+        for count, key in enumerate(self._outcomes, 1):
+            if key not in results:
+                self._add(key, failed(key[1], ErrorCode.NONE), topics, leaders)
             if not count % _STEP:
                 yield
         return self._throttled(
@@ -183,6 +177,24 @@ class _Answer:
                 node_endpoints=list(leaders.values()),
             )
         )
+
+    def _add(
+        self,
+        key: TopicIdPartition,
+        data: PartitionData,
+        topics: dict[bytes, ShareFetchableTopicResponse],
+        leaders: dict[int, NodeEndpoint],
+    ) -> None:
+        """Have the member hear of a partition."""
+        code = self._outcomes.get(key)
+        if code is not None:
+            data.acknowledge_error_code = code
+            data.acknowledge_error_message = code.meaning if code else None
+        self._hint(key, data, leaders)
+        topic = topics.get(key[0])
+        if topic is None:
+            topic = topics[key[0]] = ShareFetchableTopicResponse(topic_id=key[0], partitions=[])
+        topic.partitions.append(data)
 
     def _hint(self, key: TopicIdPartition, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
         """Name the leader to a client that has asked another broker (KIP-951)."""

@@ -17,6 +17,7 @@ from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
 from minibroker.routing.interceptors import Line, Observer
 from minibroker.routing.outcomes import NO_ANSWER, Answer, AnyOutcome, Filled, Outcome, Waiting, outcome_of
 from minibroker.services import Services
+from minibroker.support.letting_go import let_go, long_lists
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
@@ -48,6 +49,7 @@ class SlicedRequest(DelayedResponse):
         self._is_gone = False
         self.amend: Callable[[Outcome, float], Outcome] | None = None
         self.entry: Any = None
+        self._kept: list[list[Any]] = []
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
@@ -71,6 +73,7 @@ class SlicedRequest(DelayedResponse):
             self._tell(outcome)
             return
         self._services.core.writes.commit()
+        self._kept = long_lists(outcome.response)
         try:
             encoding = self._services.core.slices.begin(_encoded(outcome))
         except Exception as error:  # noqa: BLE001 - the connection decides what it means
@@ -84,6 +87,11 @@ class SlicedRequest(DelayedResponse):
     def _tell(self, outcome: Outcome) -> None:
         if not self._is_gone:
             self.finish(lambda: outcome)
+        if self._kept:  # the response is freed when this turn of the event loop ends
+            self._services.core.call_soon(self._let_go)
+
+    def _let_go(self) -> None:
+        self._services.core.slices.begin(let_go(self._kept))
 
     def _failed(self, error: Exception) -> None:
         if self.entry is not None:
@@ -229,8 +237,12 @@ def _observe_large(observer: Observer, line: Line, frame: memoryview, session: S
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:
     """Serve a request from its first byte in slices."""
     served, header, request, call = yield from _read_large(frame, session)
+    kept = long_lists(request)
     response = serve(served, request, call)
-    return (yield from _outcome_in_slices(response, served, call.api_version, header.correlation_id))
+    del request
+    outcome = yield from _outcome_in_slices(response, served, call.api_version, header.correlation_id)
+    yield from let_go(kept)
+    return outcome
 
 
 def _outcome_in_slices(response: Any, served: Endpoint, version: int, correlation_id: int) -> Steps[Outcome]:

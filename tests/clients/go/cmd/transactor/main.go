@@ -138,7 +138,7 @@ func (t *transactor) endCopy(ctx context.Context, c command) (bool, error) {
 }
 
 func (t *transactor) handle(do string, c command) lines.Fields {
-	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 280*time.Second)
 	defer cancel()
 	var err error
 	answer := lines.Fields{}
