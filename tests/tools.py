@@ -42,7 +42,8 @@ ELSEWHERE: Final = re.compile(
     | tests/command_line_tools/test_kcat\.py::test_.*_as_by_kcat\[.*
     | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
-    | tests/kafka/test_(newest_directories|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
+    | tests/kafka/test_newest_(authorization|directories)\.py::.*
+    | tests/kafka/test_(share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
     | tests/broker/grade/test_peers\.py::.*\[kfake\]
     | tests/broker/control/test_documented\.py::test_(node|java|go)

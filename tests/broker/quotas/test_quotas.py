@@ -10,6 +10,7 @@ from minibroker_protocol.messages.create_partitions import CreatePartitionsReque
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
+from tests.broker.coordinators.share_partitions.members import ACCEPT, ShareMember, acquired, begin
 from tests.broker.harness import Harness, batch, fetch_request, produce_request
 from tests.broker.quotas.asking import Metered, set_quota
 
@@ -93,6 +94,21 @@ def test_a_consumer_that_is_over_its_quota_is_given_nothing_and_told_to_wait(har
     response, muted = Metered(harness).ask(fetch_request(("t", 0, 0)), 12)
     assert response.responses == []
     assert response.throttle_time_ms == muted > 3000
+
+
+def test_a_share_consumer_that_is_over_its_quota_keeps_its_records_and_waits(harness: Harness) -> None:
+    begin(harness)
+    harness.produce(RECORDS)
+    set_quota(harness, {"client-id": "c"}, consumer_byte_rate=1500)
+    member = ShareMember(harness)
+    client = Metered(harness)
+    response, muted = client.ask(member.request(("t", 0)), 2)
+    (topic,) = response.responses
+    assert acquired(topic.partitions[0]) == [(0, 0, 1)]
+    assert response.throttle_time_ms == muted > 3000
+    member.epoch = 1
+    released, _ = client.ask(member.request(("t", 0), acks=[(0, 0, ACCEPT)]), 2)
+    assert [each.acknowledge_error_code for topic in released.responses for each in topic.partitions] == [0]
 
 
 def test_what_was_held_back_counts_for_nothing(harness: Harness) -> None:
