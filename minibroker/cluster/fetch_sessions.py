@@ -1,10 +1,9 @@
 """Incremental fetch sessions (KIP-227): a consumer names partitions once, then only changes.
 
-A request with session epoch 0 opens a session that holds all its partitions. The following requests, with epochs 1, 2,
-..., name only partitions that are new, changed or forgotten, and the answers only partitions with something new. A
-request with epoch -1 has no session, and closes the one it names. Sessions are kept in a cache of limited size
-(Kafka's `FetchSessionCache`). From version 13 of Fetch on their topics go by ids, and a session stays with what it
-began.
+A request with session epoch 0 opens a session that holds all its partitions. The following requests have epochs 1, 2,
+... They name only partitions that are new, changed or forgotten, and get only partitions with something new. A request
+with epoch -1 has no session, and closes the one that it names. Sessions are kept in a cache of limited size (Kafka's
+`FetchSessionCache`). From version 13 of Fetch on topics go by ids. A session that began with names stays with names.
 
 A session is kept in `Node.fetch_sessions` of the node that answers. It ends when a request with epoch 0 or -1 names it,
 when its last partition is forgotten, when it gives way to another one (`_make_room`), and when its node stops.
@@ -312,8 +311,8 @@ class FetchSessionCache:
     def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
         """The context of a request; `ids` has the topics of one that names them by their ids.
 
-        Raises FetchSessionError when it names a session that is not there, or a wrong epoch, or when it goes by ids and
-        the session by names, or the other way round.
+        Raises FetchSessionError when it names an unknown session or a wrong epoch, or when one of the two goes by ids
+        and the other by names.
         """
         session = self._known(request, now_ms, ids)
         asked: dict[FetchKey, FetchPartition] | None = None

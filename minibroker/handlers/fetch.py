@@ -1,24 +1,31 @@
 """Fetch: ranges of the log, sent from file to socket without being looked at.
 
-Versions 0-18. A fetch reads from the start of the batch that holds the asked offset, at most `partition_max_bytes` of
-each partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A later
-partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
-(`ReplicaManager.readFromLog`). Before version 3 the limits are hard and cut the first batch, too. Where the index knows
-a batch's start, a range ends there; elsewhere it may end within a batch, which clients pass over. Fewer than
-`min_bytes` wait for appends, at most `max_wait_ms`, and cost nothing meanwhile; what lies behind the range counts, too,
-since waiting would not bring more (Kafka's `DelayedFetch`). Clients of versions 0 to 3 get message format v0 or v1,
-converted if need be (UNSUPPORTED_VERSION with `message.downconversion.enable=false`).
+Versions 0-18. Each version adds to the ones before:
 
-Fetch sessions (KIP-227) from version 7 on. Version 13 names topics by their ids (KIP-516): one that nobody has is
-UNKNOWN_TOPIC_ID, one that a session has known and whose name another topic has now INCONSISTENT_TOPIC_ID, and a
-session that began with names, or with ids, goes on with them (FETCH_SESSION_TOPIC_ID_ERROR). The leader epoch is
-checked from version 9 on (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH). Readers of committed data see what lies below
-the last stable offset, with the aborted transactions in it (KIP-98). A topic whose `compression.type` is zstd needs
-version 10 (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below); batches that producers have compressed so are sent from
-version 4 on. From version 11 on a replica that does not lead serves consumers, too (KIP-392); which one they should
-ask is not in the response. Any other broker answers NOT_LEADER_OR_FOLLOWER, from version 16 on with the leader and its
-address (KIP-951), also with FENCED_LEADER_EPOCH. Ignored: the rack, what replicas say of themselves, the last fetched
-epoch (replicas that share a log never diverge).
+- 0 to 3: records come in message format v0 or v1, converted where needed (UNSUPPORTED_VERSION with
+  `message.downconversion.enable=false`). Before version 3 the limits are hard and cut the first batch, too.
+- 4: readers of committed data get the records below the last stable offset, and the aborted transactions among them
+  (KIP-98). Batches that producers have compressed with zstd are sent from here on.
+- 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
+- 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+- 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below).
+- 11: a replica that does not lead serves consumers, too (KIP-392). The response names no preferred replica. A broker
+  without a replica answers NOT_LEADER_OR_FOLLOWER.
+- 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session knew
+  the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with names, and the
+  request has ids, or the other way round.
+- 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
+
+A fetch reads from the start of the batch that holds the fetch offset. It reads at most `partition_max_bytes` of each
+partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A later
+partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
+(`ReplicaManager.readFromLog`). Where the index knows the start of a batch, a range ends there. Elsewhere it may end
+within a batch, which clients pass over.
+
+With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes behind
+the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
+
+Ignored: the rack, the state of replicas, and the last fetched epoch, since replicas that share a log never diverge.
 """
 
 import os

@@ -310,6 +310,6 @@ class BothWays(RuleBasedStateMachine):
 
 def test_both_ways_tell_and_do_the_same() -> None:
     Counted.taken = 0
-    lives = settings(examples(whole=60, sample=LIVES), stateful_step_count=40, suppress_health_check=list(HealthCheck))
+    lives = settings(examples(whole=500, sample=LIVES), stateful_step_count=40, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(BothWays, settings=lives)
     assert Counted.taken > LIVES * 4
