@@ -179,23 +179,6 @@ def detached(message: Any) -> Any:
     return copied
 
 
-def owned(message: Any) -> Any:
-    """A message that was decoded from bytes of its own: itself where it shares nothing with them, else `detached`."""
-    return message if message is None or _shares_nothing(_class(message)) else detached(message)
-
-
-@cache
-def _shares_nothing(cls: type[Any]) -> bool:
-    """Whether no field can be a view, or a secret, here or in the structures within."""
-    return cls.__name__ != SETTING and all(
-        field.name not in SECRETS and _is_own(field.kind) for field in fields_of(cls)
-    )
-
-
-def _is_own(kind: Any) -> bool:
-    return kind not in {p.RECORDS, p.BYTES} if isinstance(kind, p.WireType) else _shares_nothing(kind)
-
-
 def is_password(key: str) -> bool:
     """Whether the value of a configuration key is a secret."""
     if key.endswith(_LOGINS):

@@ -5,11 +5,11 @@ JoinGroup v9 group billing from consumer-1 127.0.0.1:51236: MEMBER_ID_REQUIRED i
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from minibroker.inspection.journal import Entry
-from minibroker.inspection.message_json import RecordsSummary
+from minibroker.inspection.message_json import RecordsSummary, summary
 from minibroker.requests.declarations import Target
 from minibroker_protocol.primitives import RECORDS, WireType
 from minibroker_protocol.schema import fields_of
@@ -44,8 +44,20 @@ def _outcome(entry: Entry) -> str:
     return text if entry.duration_ms is None else f"{text} in {entry.duration_ms:.1f} ms"
 
 
-def subjects_of(targets: Sequence[Target]) -> Iterator[str]:
+def subjects_of(targets: Sequence[Target]) -> Sequence[str]:
     """The subjects of a request with these targets; of many the first few."""
+    if len(targets) > _MOST_NAMES:
+        return tuple(_subjects_of(targets))
+    return _known_subjects(tuple(targets))
+
+
+@lru_cache(maxsize=1000)
+def _known_subjects(targets: tuple[Target, ...]) -> tuple[str, ...]:
+    """`subjects_of` for the few targets that come again and again."""
+    return tuple(_subjects_of(targets))
+
+
+def _subjects_of(targets: Sequence[Target]) -> Iterator[str]:
     named: dict[str, set[int]] = {}
     for each in targets:
         if each.topic is not None:
@@ -91,8 +103,8 @@ def _summaries(message: Any) -> Iterator[RecordsSummary]:
         for each in (value or ()) if is_array else (value,):
             if is_structure:
                 yield from _summaries(each)
-            elif each is not None:
-                yield each
+            elif (found := summary(each)) is not None:
+                yield found
 
 
 @cache

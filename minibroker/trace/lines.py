@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import lru_cache
 from typing import Any, Final
 
 from minibroker.inspection.message_json import to_json
@@ -11,25 +12,31 @@ from minibroker.trace.exchange import Kind
 from minibroker.trace.reading import RawBytes, Reading
 
 HEADING: Final = f"{'time':<12}  {'client':<30}  {'request':<26}  {'about':<36}  {'outcome':<24}  {'ms':>9}  bytes\n"
-_COLUMNS: Final = "{:<12}  {:<30}  {:<26}  {:<36}  {:<24}  {:>9}  {}"
 
 
 def line_of(reading: Reading) -> str:
     """The line of the list, with its end: time, client, API and version, subject, outcome, latency, bytes."""
     exchange = reading.exchange
-    at = f"{time.strftime('%H:%M:%S', time.localtime(exchange.time_ms / 1000))}.{exchange.time_ms % 1000:03}"
+    seconds, milliseconds = divmod(exchange.time_ms, 1000)
+    at = f"{_time_of_day(seconds)}.{milliseconds:03}"
     client = f"{reading.client_id} {exchange.client}" if reading.client_id else exchange.client
     api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
     latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
     sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
-    return one_line(_COLUMNS.format(at, client, api, about_of(reading), outcome_of(reading), latency, sizes)) + "\n"
+    about, outcome = about_of(reading), outcome_of(reading)
+    return one_line(f"{at:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+
+
+@lru_cache(maxsize=10)
+def _time_of_day(seconds: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def about_of(reading: Reading) -> str:
     """The subject of a request: topics, groups, records; empty for none."""
     if reading.request is None:
         return ""
-    words = list(subjects_of(reading.targets))
+    words = [*subjects_of(reading.targets)]
     if records := records_of(reading.request):
         words.append(f"({records})")
     session = getattr(reading.request, "session_id", 0)

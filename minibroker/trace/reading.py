@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from minibroker.inspection.journal import error_codes_of
 from minibroker.inspection.kept import holds_secrets
-from minibroker.inspection.message_json import owned
+from minibroker.inspection.message_json import detached
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.delayed import UnservedRequestError
@@ -61,7 +61,7 @@ class Reading(NamedTuple):
 
     Attributes:
         api: the name of the API, "Produce"; "API 999" for one that this program does not know.
-        request, response: messages without record bytes and secrets; None for none, and for bytes.
+        request, response: messages without secrets, with views of the frames; None for none, and for bytes.
         response_version: of the response: 0 for the answer to an ApiVersions that the broker does not know.
         request_bytes, response_bytes: the messages that were not decoded.
         errors: the names of the errors in the response, sorted; a number for one that has no name here.
@@ -131,8 +131,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         exchange,
         name_of(exchange.api_key),
         client_id,
-        owned(request),
-        owned(response),
+        detached(request) if hides else request,
+        detached(response) if hides else response,
         version,
         _raw(exchange.request, exchange.bytes_in, hides=hides) if request is None else None,
         _raw(exchange.response, exchange.bytes_out, hides=hides) if response is None else None,

@@ -109,5 +109,5 @@ def _got(look: Look) -> Iterator[_Got]:
             places[client, part.partition] = part.fetch_offset
         for part in look.partitions(each.response.responses) if each.response is not None else ():
             offset = places.get((client, part.partition_index))
-            if offset is not None and part.records is not None and part.records.size:
+            if offset is not None and part.records:
                 yield _Got(each.exchange, each.client_id, part.partition_index, offset)

@@ -199,7 +199,7 @@ def _at_the_end(look: Look) -> Iterator[tuple[Reading, bool]]:
             continue
         for part in look.partitions(each.response.responses):
             place = client, part.partition_index
-            has_records = part.records is not None and part.records.size > 0
+            has_records = bool(part.records)
             has_news |= has_records and place in ends and ends[place] == asked.get(place)
             ends[place] = part.high_watermark
         yield each, has_news
