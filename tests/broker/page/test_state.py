@@ -8,9 +8,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from tests.broker.control.http import Control
+from tests.broker.handlers.streams_group_requests import subtopology, topology
 from tests.broker.operations.members import SHARING, from_the_start, polled, sharer
 from tests.broker.page.browser import Window, launched
+from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.kafka_python_client import KafkaConsumer
 from tests.patience import PATIENCE_S
 
@@ -171,4 +174,48 @@ def test_a_share_group_shows_what_its_members_have_in_hand(browser: Browser) -> 
             page = window.open("/groups/g")
             expect(page.get_by_role("group", name="Share-partitions")).to_contain_text("0 to 2 ACQUIRED, delivery 1")
             window.check_accessibility()
+            window.close()
+
+
+def test_a_streams_group_shows_its_states_and_members(browser: Browser) -> None:
+    sessions = {f"group.streams.{each}session.timeout.ms": str(PATIENCE_MS) for each in ("", "max.")}
+    config = {"group.streams.initial.rebalance.delay.ms": "0", **sessions}
+    with Broker(page=True, topics=["words:2"], config=config) as broker:
+        client = SocketClient(address_of(broker.bootstrap_servers))
+
+        def beat(epoch: int) -> int:
+            request = StreamsGroupHeartbeatRequest(
+                group_id="counting",
+                member_id="counter-1",
+                member_epoch=epoch,
+                endpoint_information_epoch=-1,
+                process_id="process-1",
+                rebalance_timeout_ms=PATIENCE_MS,
+                topology=topology(subtopology(sources=["words"])) if epoch == 0 else None,
+                active_tasks=[],
+                standby_tasks=[],
+                warmup_tasks=[],
+            )
+            client.send(request, 0)
+            answer = client.receive()[1]
+            assert not answer.error_code, answer.error_message
+            return int(answer.member_epoch)
+
+        with client:
+            assert beat(0) > 0
+            group = Control(broker.page_url).get("/data/groups/counting")
+            assert (group["type"], group["state"] in group["states"], group["member_count"]) == ("streams", True, 1)
+            window = Window(browser, broker.page_url)
+            page = window.open("/state")
+            row = page.get_by_role("row").filter(has_text="counting")
+            expect(row).to_contain_text("streams")
+            expect(row.locator("li[aria-current]")).to_have_text(group["state"])
+            expect(row.locator("li.next")).to_have_count(len(group["states"][group["state"]]))
+            page.get_by_role("link", name="counting").click()
+            expect(page.locator(".machine li[aria-current]")).to_have_text(group["state"])
+            expect(page.get_by_role("group", name="Members")).to_contain_text("counter-1")
+            window.check_accessibility()
+            beat(-1)
+            expect(page.locator(".machine li[aria-current]")).to_have_text("Empty")
+            expect(page.get_by_text("The group has no member. Its offsets stay.")).to_be_visible()
             window.close()
