@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 _NONE: Final = "None of Kafka's tools does this."
 _NULL: Final = "NULL"
-_PATIENCE_MS: Final = 3000
+PATIENCE_MS: Final = 10_000
+"""The console consumer waits for so long: a JVM that has just started takes seconds until its group has partitions."""
 
 
 class ToolLine(NamedTuple):
@@ -92,7 +93,7 @@ def _read_records(values: Mapping[str, Any], servers: str) -> ToolLine:
         words += ["--max-messages", str(values["limit"])]
     for name in ("partition", "offset", "key"):
         words += ["--property", f"print.{name}=true"]
-    return ToolLine(shlex.join([*words, "--timeout-ms", str(_PATIENCE_MS)]))
+    return ToolLine(shlex.join([*words, "--timeout-ms", str(PATIENCE_MS)]))
 
 
 def _move_leader(values: Mapping[str, Any], servers: str, replicas: Sequence[int]) -> ToolLine:

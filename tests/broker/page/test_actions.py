@@ -1,6 +1,7 @@
 """The view Do without a browser: its forms, and each shown line, which is run and does the same."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,24 @@ import pytest
 
 from minibroker import Broker
 from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker.page.actions import tool_lines
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
+from tests.clients import operator_tools
 from tests.clients.kafka_python_client import KafkaConsumer
+from tests.kafka import jvm
 from tests.patience import PATIENCE_S
+from tests.samples import part
 
-TOOLS = ("kafka-topics", "kafka-console-producer", "kafka-console-consumer", "kafka-reassign-partitions")
+WITH_TOOL = [each for each in CASES if each.has_tool]
+TOOLS = (
+    "kafka-topics",
+    "kafka-console-producer",
+    "kafka-console-consumer",
+    "kafka-reassign-partitions",
+    "kafka-leader-election",
+)
+CLASSES = {**operator_tools.TOOLS, "kafka-console-producer": "kafka.tools.ConsoleProducer"}
 
 
 def prepared(page: Control, name: str, fields: dict[str, str]) -> Any:
@@ -28,8 +41,20 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with Kafka's tools by their names, as users have it on their PATH."""
     folder = tmp_path_factory.mktemp("tools")
     program = Path(sys.executable).with_name("minibroker-tools")
-    for name in (*TOOLS, "kafka-leader-election"):
+    for name in TOOLS:
         (folder / f"{name}.sh").symlink_to(program)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def kafkas_tools(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folder with the tools of Kafka itself."""
+    folder = tmp_path_factory.mktemp("kafkas-tools")
+    java = shlex.join(jvm.command(kafka_libs, heap="256m"))
+    for name in TOOLS:
+        path = folder / f"{name}.sh"
+        path.write_text(f'#!/bin/sh\nexec {java} {CLASSES[name]} "$@"\n')
+        path.chmod(0o755)
     return folder
 
 
@@ -50,7 +75,10 @@ def run(line: str, tools: Path) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 @pytest.mark.parametrize("way", ["request", "python", "curl", "tool"])
-def test_each_line_does_the_same(cluster: Broker, tools: Path, tmp_path: Path, way: str, case: Case) -> None:
+def test_each_line_does_the_same(
+    cluster: Broker, tools: Path, tmp_path: Path, way: str, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_lines, "PATIENCE_MS", 3000)
     page = Control(cluster.page_url)
     cleared(cluster)
     case.before(cluster)
@@ -71,6 +99,19 @@ def test_each_line_does_the_same(cluster: Broker, tools: Path, tmp_path: Path, w
         output = run(found["lines"][way], tools)
         assert '"message":' not in output
     assert case.after(cluster, output, tmp_path / "snapshot") == case.expected
+
+
+@pytest.mark.parametrize("case", WITH_TOOL[: part(len(WITH_TOOL), 1)])
+def test_kafkas_own_tools_do_it_with_the_same_line(
+    cluster: Broker, kafkas_tools: Path, case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_lines, "PATIENCE_MS", int(PATIENCE_S * 1000))
+    cleared(cluster)
+    case.before(cluster)
+    fields = {"limit": "3", **case.fields} if case.name == "read_records" else case.fields  # it ends with the last one
+    line = prepared(Control(cluster.page_url), case.name, fields)["lines"]["tool"]
+    output = run(line, kafkas_tools)
+    assert case.after(cluster, output, Path()) == case.expected
 
 
 def test_a_group_is_rebalanced_by_each_line(cluster: Broker, tools: Path) -> None:
