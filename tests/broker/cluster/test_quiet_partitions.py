@@ -368,7 +368,8 @@ class Sessions(RuleBasedStateMachine):
         if hasattr(self, "sides"):
             for side in self.sides:
                 side.harness.run_soon()
-            self.fetch_named([], self.epoch, self.version, isolation_level=self.committed)
+            for _ in range(2):  # the first one may hear of an error, and the second one of its end
+                self.fetch_named([], self.epoch, self.version, isolation_level=self.committed)
             self.catch_up()
             assert sorted(self.sides[0].arrived, key=repr) == sorted(self.sides[1].arrived, key=repr)
             for side in self.sides:
