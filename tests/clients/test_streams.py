@@ -3,12 +3,14 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_process import JavaProcess
@@ -44,7 +46,16 @@ def counts(arrived: Iterable[Arrived]) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST, ["streams"])])
+def instance_ids(broker: BrokerProcess, group_id: str) -> list[str | None]:
+    """The instance ids of the members of a streams group; nothing for a group of another kind."""
+    request = StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+    client = SocketClient(address_of(broker.bootstrap))
+    with closing(client.socket):
+        (group,) = client.ask(request, 1).groups
+    return [each.instance_id for each in group.members]
+
+
+@pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST_GROUPS, ["streams", "counter"])])
 def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path, version: str, protocol: list[str]
 ) -> None:
@@ -55,6 +66,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     with JavaProcess([*command, broker.bootstrap, "counting", SOURCE, TARGET, str(tmp_path), *protocol]) as words:
         turns: Turns = dict.fromkeys((600, 1_200, 1_800), broker.kill_and_start)
         arrived = flow(broker.bootstrap, words, [line.encode() for line in lines], factor=2, turns=turns)
+        assert instance_ids(broker, "counting") == [f"{each}-1" for each in protocol[1:]]  # its first thread
         words.end()
     assert counts(arrived) == {word: list(range(1, total + 1)) for word, total in expected.items()}
     broker.terminate()
@@ -63,7 +75,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
 def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_instance_is_killed(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    command = streams_command("Payments", jars.NEWEST)
+    command = streams_command("Payments", jars.NEWEST_GROUPS)
     broker = broker_process(*TOPICS, *(word for setting in (*_QUICK, *_SOON_GONE) for word in ("--set", setting)))
     now = int(time.time()) * 1_000  # records of long ago would be deleted
     lines = [f"{kind} {number} {now + number * 100}" for number in range(PAYMENTS) for kind in ("order", "payment")]

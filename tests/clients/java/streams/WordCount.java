@@ -19,9 +19,9 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * Counts words with Kafka Streams, exactly once (version 2), in stores in memory with change logs.
  *
- * <p>Arguments: BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR, and "streams" for the protocol of KIP-1071. Each word of each record of INPUT makes one record in
- * OUTPUT: the word is its key, its value the number of times that it has come, as text. A thread that fails is
- * replaced. It ends at the end of its standard input.
+ * <p>Arguments: BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR, "streams" for the protocol of KIP-1071, and an instance
+ * id. Each word of each record of INPUT makes one record in OUTPUT: the word is its key, its value the number of times
+ * that it has come, as text. A thread that fails is replaced. It ends at the end of its standard input.
  *
  * <p>Events, one line of JSON each: state (with its name: RUNNING is what one waits for), error (text), closed.
  */
@@ -78,6 +78,9 @@ public final class WordCount {
         } else {
             properties.put("consumer.session.timeout.ms", "6000");
             properties.put("consumer.heartbeat.interval.ms", "500");
+        }
+        if (arguments.length > 6) {
+            properties.put("group.instance.id", arguments[6]);
         }
         return properties;
     }
