@@ -86,6 +86,7 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
         return refused
     outcomes = yield from acknowledge(request, call)
     if request.share_session_epoch == FINAL_EPOCH:
+        yield  # each step of the release takes some milliseconds
         yield from call.services.share_partitions.release(call.node, member)
     answer = _Answer(request, call, session, outcomes)
     if is_renewal or request.share_session_epoch == FINAL_EPOCH or not request.max_records or not request.max_bytes:

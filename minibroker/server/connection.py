@@ -299,8 +299,7 @@ class Connection(asyncio.BufferedProtocol):
                     if session.muted_ms:
                         self._mute()
                     elif perf_counter() > until:
-                        self._waiting = _LATER
-                        self._services.core.call_soon(self._go_on)
+                        self._serve_later()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
         self._end_turn(answers, fault)
@@ -322,6 +321,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._reader.settle(paused=self._waiting is not None and self._waiting is not _LATER)
         self._regulate()
+
+    def _serve_later(self) -> None:
+        self._waiting = _LATER
+        self._services.core.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         """Serve what has come, after others have had their turn."""
@@ -349,7 +352,10 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._touch()
         if outcome is None or self._answer([outcome]):
-            self._go_behind()
+            if self._reader.pending and not self._session.muted_ms:
+                self._serve_later()  # the last slice, the answer and a first slice of the next request make a long turn
+            else:
+                self._go_behind()
 
     def fail(self, error: Exception) -> None:
         """Close the connection: what has come is no request, or could not be served."""

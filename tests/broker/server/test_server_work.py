@@ -6,6 +6,7 @@ import logging
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,14 @@ import pytest
 from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
 from minibroker.logs.log_manager import LogManager
+from minibroker.routing.outcomes import Outcome
 from minibroker.server import server
+from minibroker.server.connection import Connection
 from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
 from minibroker.support.slices import Steps
 from minibroker_protocol.codec import Splices
+from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import frame_of
@@ -140,3 +144,37 @@ async def test_answers_that_take_long_to_encode_leave_one_by_one(
         writer.close()
         await writer.wait_closed()
     assert len(sent) == sends
+
+
+async def test_a_request_behind_one_in_slices_is_served_in_a_later_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    finish, serve = Connection._finish, Connection._serve
+
+    def finishing(self: Connection, outcome_of: Callable[[], Outcome]) -> None:
+        steps.append("finishing")
+        finish(self, outcome_of)
+        steps.append("finished")
+
+    def serving(self: Connection) -> None:
+        steps.append("serving")
+        serve(self)
+
+    monkeypatch.setattr(Connection, "_finish", finishing)
+    monkeypatch.setattr(Connection, "_serve", serving)
+    async with AsyncBroker() as broker:
+        server_of(broker).services.core.slices.slice_s = 0.0
+        host, port = broker.bootstrap_servers.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        topics = [CreatableTopic(name=name, num_partitions=5, replication_factor=1) for name in ("t", "u")]
+        requests: tuple[tuple[object, int], ...] = (
+            (CreateTopicsRequest(topics=topics, timeout_ms=1000), 4),
+            (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0),
+        )
+        for request, version in requests:
+            frame = frame_of(request, version)
+            writer.write(struct.pack(">i", len(frame)) + frame)
+        for _ in requests:
+            await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+        writer.close()
+        await writer.wait_closed()
+    assert steps[-3:] == ["finishing", "finished", "serving"]
