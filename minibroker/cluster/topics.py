@@ -177,7 +177,7 @@ class Topics:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._folded: dict[str, dict[str, None]] = {}
-        self._coming: dict[str, Topic] = {}
+        self._coming: dict[str, Topic | None] = {}  # None until the file can have it
         self._file = TopicsFile(data_dir, durability)
         self._markers: list[str] = []
         self._deleted: set[str] = set()
@@ -221,21 +221,23 @@ class Topics:
     ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
-        A slice looks whether a directory's name is free. Until all are, the names are taken (`is_coming`) but the
-        topics are not there. A partition gets its directory with its first record. `placements` has the replicas of
-        each topic's partitions; None for one each.
+        A slice begins a topic, or looks whether a directory's name is free. Until all are, the names are taken
+        (`is_coming`) but the topics are not there. A partition gets its directory with its first record. `placements`
+        has the replicas of each topic's partitions; None for one each.
         """
         version = self._cluster.settle_version
-        created = [Topic(name, new_uuid(), config) for name, _, config in specs]
-        replicas = placements or [None] * len(created)
-        begun = [
-            begin_partitions(topic, partitions, placed, self._new_partition, self._cluster)
-            for topic, (_, partitions, _), placed in zip(created, specs, replicas, strict=True)
-        ]
-        for steps in begun:
-            next(steps, None)  # the file may have no topic without any partition
-        self._coming.update((topic.name, topic) for topic in created)
+        self._coming.update((name, None) for name, _, _ in specs)
+        created: list[Topic] = []
+        begun: list[Steps[None]] = []
         try:
+            for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
+                topic = Topic(name, new_uuid(), config)
+                steps = begin_partitions(topic, partitions, placed, self._new_partition, self._cluster)
+                next(steps, None)  # the file may have no topic without any partition
+                self._coming[name] = topic
+                created.append(topic)
+                begun.append(steps)
+                yield
             for steps in begun:
                 yield from steps
             yield from self._keeper.forget(topic.name for topic in created)
@@ -244,8 +246,8 @@ class Topics:
             self.save()
             yield from prepare_partitions(created, version, self._cluster)
         except (OSError, GeneratorExit):
-            for topic in created:
-                del self._coming[topic.name]
+            for name, _, _ in specs:
+                del self._coming[name]
             self._save_if_possible()
             raise
         for topic in created:
@@ -388,7 +390,7 @@ class Topics:
 
         It is forced to disk soon afterwards (`Durability`), with `sync` at once.
         """
-        topics = chain(self._by_name.values(), self._coming.values())
+        topics = chain(self._by_name.values(), filter(None, self._coming.values()))
         lines = (topic.line or self._line(topic) for topic in topics)
         self._file.write(self.next_producer_id, lines, sync=sync)
         if self._markers:

@@ -151,7 +151,7 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
 def coming(harness: Harness) -> Iterator[Any]:
     """The creation of a topic "new" with 3 partitions, of which one has been looked for on the disk."""
     slices = harness.core.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
-    for _ in range(3):  # two make partitions besides the first one
+    for _ in range(4):  # one begins the topic with its first partition, two make the others
         next(slices)
     yield slices
     slices.close()
@@ -176,6 +176,17 @@ def test_a_topic_that_is_being_made_is_not_there_yet_but_its_name_is_taken(harne
     assert harness.ask(request, 9).topics[0].error_code == 0
     harness.produce(batch(b"a record"), "new", 1)
     assert names_on_disk(harness) == {"new-1"}
+
+
+def test_a_topic_that_has_not_begun_has_its_name_and_is_not_in_the_file(harness: Harness) -> None:
+    slices = harness.core.topics.creation([(name, 1, TopicConfig(CONFIG, {})) for name in ("new", "newer")])
+    next(slices)
+    harness.create("other")
+    assert noted(harness) == {"t", "other", "new"}
+    assert harness.core.topics.is_coming("newer")
+    slices.close()
+    assert noted(harness) == {"t", "other"}
+    harness.create("newer")
 
 
 def test_a_creation_that_is_given_up_leaves_nothing(harness: Harness, coming: Any) -> None:
