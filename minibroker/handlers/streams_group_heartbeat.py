@@ -21,6 +21,7 @@ from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.member import AWAY
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
 from minibroker.coordinators.groups.streams.topology import to_record
+from minibroker.coordinators.groups.streams.update import preparing
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.delayed_responses import hold
@@ -81,6 +82,7 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
         _check(request, call)
         heartbeat = _heartbeat(request, call)
         yield  # a topology may be large
+        prepared = yield from preparing(heartbeat.topology, call.core.topics)
         code = coordinator.status(request.group_id, call.node)
         if code:
             return _refused(code)
@@ -93,7 +95,7 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
                 shuts_down=request.shutdown_application,
             )
             return _response(left)
-        answer = streams.heartbeat(heartbeat)
+        answer = streams.heartbeat(heartbeat, prepared)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     response = _response(answer)

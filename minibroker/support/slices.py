@@ -17,7 +17,7 @@ These steps may take longer than 20 ms on a slow or busy machine, since each is 
 - The log validator packs a batch for another format or codec in one step: 20 ms for a MiB under gzip.
 - A group with more than 50,000 committed offsets is looked through at once before some of them are deleted.
 - A heartbeat of a share group takes its topics in at once: 25 ms for 10,000 names, 30 ms for 9,000 new partitions.
-- A heartbeat of a streams group takes a new topology in at once: 20 ms for the 2,500 parts that it may have.
+- A heartbeat of a streams group compares and stores its topology at once: 10 ms for the 2,500 parts that it may have.
 - A state of a share-partition is changed at once: 12 ms for the 10,000 batches that it may have.
 - The configuration of one resource is checked as a whole: 10 ms for the 10,000 keys that it may have.
 - The first request of a rare API loads its modules: 5 to 10 ms, once in a process. In `Broker()` this holds for all

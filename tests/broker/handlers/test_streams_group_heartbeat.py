@@ -3,12 +3,15 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.releases import release
+from minibroker.config import TopicConfig
 from minibroker.config.broker import RunTime
 from minibroker.config.resources import ConfigResourceType
+from minibroker.coordinators.groups.streams.internal_topics import StatusCode
+from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
-from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, Subtopology
 from minibroker_protocol.messages.streams_tasks import Endpoint, KeyValue
 from tests.broker.handlers.streams_group_requests import (
     DELAY_MS,
@@ -422,22 +425,46 @@ def test_internal_topics_have_no_more_partitions_than_a_request_may_create(
     assert [each.name for each in harness.core.topics if each.name.startswith("r-")] == []
 
 
-def test_internal_topics_are_made_in_slices(harness: Harness, client: StreamsGroupClient) -> None:
-    harness.core.slices.slice_s = 0.0
-    changelogs = [topic(f"c-{number}") for number in range(50)]
-    begun = StreamsGroupHeartbeatRequest(
+def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
+    return StreamsGroupHeartbeatRequest(
         group_id="g",
         member_id="a",
         member_epoch=0,
         endpoint_information_epoch=-1,
         rebalance_timeout_ms=1_000,
         process_id="p",
-        topology=topology(subtopology(changelogs=changelogs)),
+        topology=topology(*parts),
         active_tasks=[],
         standby_tasks=[],
         warmup_tasks=[],
     )
-    pending = harness.send(begun, 0)
+
+
+def test_internal_topics_are_made_in_slices(harness: Harness, client: StreamsGroupClient) -> None:
+    harness.core.slices.slice_s = 0.0
+    pending = harness.send(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
     assert isinstance(pending, Pending)
     harness.run_soon()
     assert len([each for each in harness.core.topics if each.name.startswith("c-")]) == 50
+
+
+def test_a_topic_that_comes_while_a_topology_is_looked_at_is_seen(harness: Harness) -> None:
+    harness.core.slices.slice_s = 0.0
+    request = joining(subtopology(sources=["late"]))
+    waiting = harness.accept(request, 0)
+    assert isinstance(waiting, Waiting)
+    pending = Pending(request, 0, waiting)
+    harness.core.topics.create([("late", 1, TopicConfig(harness.core.config, {}))])
+    harness.run_soon()
+    assert StatusCode.MISSING_SOURCE_TOPICS not in dict(statuses(pending.response))
+
+
+def test_a_topology_that_is_refused_is_refused_whatever_steps_it_takes(harness: Harness) -> None:
+    harness.core.slices.slice_s = 0.0
+    loop = [subtopology("a", [], sinks=["x"], repartition=[topic("x")])]
+    for parts, code in (
+        (loop, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        ([subtopology(), subtopology()], ErrorCode.UNKNOWN_SERVER_ERROR),
+    ):
+        pending = harness.send(joining(*parts), 0)
+        assert (pending.response if isinstance(pending, Pending) else pending).error_code == code

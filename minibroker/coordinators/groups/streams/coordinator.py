@@ -35,7 +35,7 @@ from minibroker.coordinators.groups.streams.tasks import (
     Tasks,
     are_within,
 )
-from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
+from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate, Preparation
 from minibroker.core import Core
 from minibroker.support.slices import Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
@@ -154,8 +154,8 @@ class StreamsGroups:
 
     # Heartbeats
 
-    def heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
-        """A member joins or is heard of. GroupRefusedError."""
+    def heartbeat(self, request: StreamsHeartbeat, prepared: Preparation | None = None) -> StreamsAnswer:
+        """A member joins or is heard of; the topology that it sends may be prepared. GroupRefusedError."""
         joins = request.epoch == JOINING
         group, before = self._group_for(request.group_id, joins=joins)
         known = None if request.instance_id is None else group.static_member(request.instance_id)
@@ -167,7 +167,7 @@ class StreamsGroups:
         member = _member(group, known, request)
         updated = _updated(member, request)
         is_new = self.store.find(group.group_id) is not group
-        update = GroupUpdate(group)
+        update = GroupUpdate(group, prepared)
         if known is not None and joins:
             update.take_over(known, member)
         self._prepare(update, member, updated, request, is_new=is_new)

@@ -13,9 +13,12 @@ from typing import Final, NamedTuple
 from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash, table_size
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams.topology import Topology, source_topics
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
 
 _MOST_TOLD: Final = 3
+_AT_ONCE: Final = 100
+"""Subtopologies that are looked at in one step."""
 
 
 class StatusCode(IntEnum):
@@ -99,6 +102,11 @@ class ConfiguredTopology(NamedTuple):
 
 
 def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
+    """All steps of `configuring` at once."""
+    return drain(configuring(topology, topics))
+
+
+def configuring(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Steps[ConfiguredTopology]:
     """Count the tasks of a topology. InvalidTopologyError, MalformedTopologyError.
 
     Args:
@@ -109,9 +117,16 @@ def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Config
         _refuse_missing_sources(topology, topics)
         counts = _Counts(topology, topics)
         counts.of_repartition_topics()
+        yield
         counts.of_copartitioned_topics()
+        yield
         counts.of_changelogs()
-        subtopologies = {name: counts.subtopology(each) for name, each in sorted(topology.subtopologies.items())}
+        subtopologies: dict[str, ConfiguredSubtopology] = {}
+        for number, (name, each) in enumerate(sorted(topology.subtopologies.items())):
+            if not number % _AT_ONCE:
+                yield
+            subtopologies[name] = counts.subtopology(each)
+        yield
         missing = _missing(subtopologies, topology, topics)
     except _NotReadyError as error:
         return ConfiguredTopology(topology.epoch, None, {}, error.status)

@@ -1,11 +1,12 @@
 """The changes that one heartbeat makes to a streams group, until they are written."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
 from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import (
@@ -15,11 +16,12 @@ from minibroker.coordinators.groups.streams.internal_topics import (
     Status,
     StatusCode,
     configure,
+    configuring,
 )
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import NO_TASKS, Tasks
 from minibroker.coordinators.groups.streams.topology import DuplicateSubtopologyError, Topology
-from minibroker.support.slices import Work
+from minibroker.support.slices import Steps, Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -27,6 +29,29 @@ STANDBYS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
 """The names of the settings of the assignor."""
 _NOT_READY: Final = -1
+
+
+class Preparation(NamedTuple):
+    """The outcome of a sent topology beside the topics that there were then."""
+
+    topology: Topology
+    topics: Mapping[str, TopicMetadata]
+    configured: ConfiguredTopology
+
+
+def preparing(value: StreamsGroupTopologyValue | None, topics: Topics) -> Steps[Preparation | None]:
+    """Work out in steps what needs no group; None for no topology, or one that is refused when its turn has come."""
+    if value is None:
+        return None
+    try:
+        topology = Topology.of(value)
+        found = known_topics(topics, topology.required_topics, {})
+        yield
+        configured = yield from configuring(topology, found)
+    except (DuplicateSubtopologyError, InvalidTopologyError, MalformedTopologyError):
+        return None
+    yield
+    return Preparation(topology, found, configured)
 
 
 class GroupUpdate:
@@ -44,8 +69,9 @@ class GroupUpdate:
     topology: Topology
     configured: ConfiguredTopology
 
-    def __init__(self, group: StreamsGroup) -> None:
+    def __init__(self, group: StreamsGroup, prepared: Preparation | None = None) -> None:
         self.group = group
+        self._prepared = prepared
         self.changes: list[Change] = []
         self.bumps = False
         self.epoch = group.epoch
@@ -118,13 +144,19 @@ class GroupUpdate:
             self.configured = group.configured
         else:
             try:
-                self.configured = configure(self.topology, found)
+                self.configured = self._configured(found)
             except InvalidTopologyError as error:
                 raise GroupRefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(error)) from None
             except MalformedTopologyError as error:
                 raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
+
+    def _configured(self, found: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
+        prepared = self._prepared
+        if prepared is not None and prepared.topics == found and prepared.topology == self.topology:
+            return prepared.configured
+        return configure(self.topology, found)
 
     def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
         """A member says that it has these tasks. GroupRefusedError: there are no such ones."""
