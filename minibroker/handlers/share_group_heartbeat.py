@@ -13,6 +13,7 @@ from minibroker.coordinators.groups.share.coordinator import JOINING, LEAVING, S
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
 from minibroker.requests.same_request import SameRequest
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -22,6 +23,7 @@ from minibroker_protocol.messages.share_group_heartbeat import (
 )
 
 _LONGEST_MEMBER_ID: Final = 36
+_FEW_NAMES: Final = 1000
 
 
 def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
@@ -34,25 +36,40 @@ NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics 
 REPEAT: Final = SameRequest
 
 
-def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+def handle(
+    request: ShareGroupHeartbeatRequest, call: Call
+) -> ShareGroupHeartbeatResponse | Steps[ShareGroupHeartbeatResponse]:
     """Answer at once: nobody waits for anybody (`GroupMetadataManager.shareGroupHeartbeat`)."""
-    coordinator = call.services.groups
-    shares = coordinator.shares
-    if not shares.is_enabled:
+    if not call.services.groups.shares.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     wrong = _fault(request)
     if wrong is not None:
         return _refused(ErrorCode.INVALID_REQUEST, wrong)
-    code = coordinator.status(request.group_id, call.node)
+    heartbeat = _heartbeat(request, call)
+    if heartbeat.topics is not None and len(heartbeat.topics) > _FEW_NAMES:
+        return _handle_later(heartbeat, call)
+    return _handle(heartbeat, call)
+
+
+def _handle_later(heartbeat: ShareHeartbeat, call: Call) -> Steps[ShareGroupHeartbeatResponse]:
+    """Leave to another step what the group makes of many names."""
+    yield
+    return _handle(heartbeat, call)
+
+
+def _handle(heartbeat: ShareHeartbeat, call: Call) -> ShareGroupHeartbeatResponse:
+    coordinator = call.services.groups
+    shares = coordinator.shares
+    code = coordinator.status(heartbeat.group_id, call.node)
     if code:
         return _refused(code)
     try:
-        if request.member_epoch == LEAVING:
-            return _response(shares.leave(request.group_id, request.member_id), 0)
-        answer = shares.heartbeat(_heartbeat(request, call))
+        if heartbeat.epoch == LEAVING:
+            return _response(shares.leave(heartbeat.group_id, heartbeat.member_id), 0)
+        answer = shares.heartbeat(heartbeat)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
-    return _response(answer, shares.heartbeat_interval_ms(request.group_id))
+    return _response(answer, shares.heartbeat_interval_ms(heartbeat.group_id))
 
 
 def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
