@@ -78,6 +78,10 @@ class Services:
         core.hooks.topics_deleted.subscribe(self._on_topics_deleted)
         core.call_soon(self.resume_coordinators)
 
+    def is_before(self, release: str) -> bool:
+        """Does the broker emulate an earlier release than this one of `RELEASES`?"""
+        return self.release is not None and not self.release.is_at_least(release)
+
     def forget_visits(self) -> None:
         """No client has sent anything of itself, or set the level of a logger."""
         if self._has("telemetry"):
@@ -156,7 +160,13 @@ class Services:
         """Consumer groups and committed offsets; made when the first request asks for them."""
         from minibroker.coordinators.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
 
-        return GroupCoordinator(self.core, self.authorizer, lambda: self.share_states, self._forgotten_groups)
+        return GroupCoordinator(
+            self.core,
+            self.authorizer,
+            lambda: self.share_states,
+            self._forgotten_groups,
+            is_before_4_4=self.is_before("4.4"),
+        )
 
     @property
     def made_groups(self) -> "GroupCoordinator | None":

@@ -3,8 +3,10 @@
 Versions 0-1; from version 1 on it has the protocol of each member (KIP-1099). GROUP_ID_NOT_FOUND for what is no
 such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the client may
 not describe. UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+Since Kafka 4.3 a member has what it has to give up until it has done so.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.topics import Topics
@@ -49,8 +51,10 @@ def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
     state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
     listed, targets = tuple(group.members.values()), dict(group.target)
     members: list[Member] = []
+    is_before_4_3 = call.services.is_before("4.3")
     for each in listed:
-        member = _member(each, targets.get(each.member_id, NOTHING), call.core.topics)
+        held = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
+        member = _member(each, held, targets.get(each.member_id, NOTHING), call.core.topics)
         if not _may_describe_topics(member, call):
             raise GroupRefusedError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -92,7 +96,7 @@ def _may_describe_topics(member: Member, call: Call) -> bool:
     )
 
 
-def _member(member: ConsumerMember, target: Partitions, topics: Topics) -> Member:
+def _member(member: ConsumerMember, held: Sequence[Partitions], target: Partitions, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -102,18 +106,22 @@ def _member(member: ConsumerMember, target: Partitions, topics: Topics) -> Membe
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_assignment(member.assigned, topics),
-        target_assignment=_assignment(target, topics),
+        assignment=_assignment(held, topics),
+        target_assignment=_assignment([target], topics),
         member_type=_CLASSIC if member.is_classic else _CONSUMER,
     )
 
 
-def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
-    """Partitions with the names of their topics; without those that are gone."""
+def _assignment(several: Sequence[Partitions], topics: Topics) -> Assignment:
+    """Partitions one set after the other, with the names of their topics; without topics that are gone."""
+    found: dict[bytes, list[int]] = {}
+    for partitions in several:
+        for topic_id, indexes in partitions.items():
+            found.setdefault(topic_id, []).extend(sorted(indexes))
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(indexes))
-            for topic_id, indexes in partitions.items()
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
+            for topic_id, indexes in found.items()
             if (topic := topics.with_id(topic_id)) is not None
         ]
     )

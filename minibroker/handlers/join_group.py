@@ -141,7 +141,7 @@ class _Join:
         member_id = request.member_id or new_member_id()
         members = ClassicMembers(self._coordinator.consumers, group, call.core.topics)
         try:
-            members.check_joining(member_id, request.protocol_type, self._protocols)
+            members.check_joining(member_id, request.group_instance_id, request.protocol_type, self._protocols)
             is_new = not request.member_id and request.group_instance_id is None
             if is_new and call.api_version >= _FIRST_WITH_KNOWN_MEMBERS:
                 self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))

@@ -100,7 +100,7 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
         return _refused(error.code, error.message)
     response = _response(answer)
     response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
-    if not _is_before_4_4(call):
+    if not call.services.is_before("4.4"):
         response.task_offset_interval_ms = streams.task_offset_interval_ms(request.group_id)
         response.acceptable_recovery_lag = streams.acceptable_recovery_lag(request.group_id)
     if not answer.missing:
@@ -109,18 +109,12 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
     return hold(response, request, call)
 
 
-def _is_before_4_4(call: Call) -> bool:
-    """Does the broker emulate a release that knew less?"""
-    release = call.services.release
-    return release is not None and not release.is_at_least("4.4")
-
-
 def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
     """Look at all that needs no group. GroupRefusedError."""
     for look, code in (
         (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
-        *(((_new_in_4_4, ErrorCode.INVALID_REQUEST),) if _is_before_4_4(call) else ()),
+        *(((_new_in_4_4, ErrorCode.INVALID_REQUEST),) if call.services.is_before("4.4") else ()),
         (_unsupported, ErrorCode.INVALID_REQUEST),
         (_fault, ErrorCode.INVALID_REQUEST),
         (_changelog_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),

@@ -30,9 +30,15 @@ def kafka_address(
 
 
 @pytest.fixture(scope="module")
-def our_address(config: Mapping[str, str]) -> Iterator[Address]:
+def our_config(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The configuration of ours; modules in which it is more than Kafka's have a fixture of this name."""
+    return config
+
+
+@pytest.fixture(scope="module")
+def our_address(our_config: Mapping[str, str]) -> Iterator[Address]:
     """Where a broker of ours is."""
-    with Broker(config=config) as running:
+    with Broker(config=our_config) as running:
         yield with_coordinators(running.bootstrap_servers)
 
 
@@ -44,9 +50,9 @@ def kafka(kafka_libs: Path, tmp_path: Path, config: Mapping[str, str]) -> Iterat
 
 
 @pytest.fixture
-def ours(tmp_path: Path, config: Mapping[str, str]) -> Iterator[BrokerProcess]:
+def ours(tmp_path: Path, our_config: Mapping[str, str]) -> Iterator[BrokerProcess]:
     """A broker of ours that a test starts, stops and kills."""
     (tmp_path / "ours").mkdir()
-    options = [f"--set={name}={value}" for name, value in config.items()]
+    options = [f"--set={name}={value}" for name, value in our_config.items()]
     with closing(BrokerProcess(tmp_path / "ours", options)) as running:
         yield running

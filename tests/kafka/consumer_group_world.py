@@ -93,6 +93,15 @@ class ConsumerWorld(World):
         for name, count in partitions.items():
             self._until_it_has(name, count)
 
+    def begin_in_epoch_3(self, **partitions: int) -> None:
+        """Create topics, and have the group be empty in epoch 3, whatever epoch its first member makes."""
+        self.create(**partitions)
+        (name, *_) = partitions
+        joined = self.client("admin").ask(self.request("first", 0, topics=[name]), 0)
+        if joined.member_epoch == 1:  # it is 2 in Kafka 4.4
+            self.client("admin").ask(self.request("first", 1, topics=[name, "more"]), 0)
+        self.client("admin").ask(self.request("first", -1), 0)
+
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions."""
         topic = CreatePartitionsTopic(name=self.topic(name), count=partitions, assignments=None)

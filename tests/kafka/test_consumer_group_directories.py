@@ -1,5 +1,6 @@
 """Groups of the consumer protocol go from Kafka 3.9.1 to this broker and back, in the midst of what they do."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import pytest
@@ -23,6 +24,11 @@ def config() -> dict[str, str]:
         "group.consumer.max.session.timeout.ms": "600000",
         "group.consumer.session.timeout.ms": "600000",
     }
+
+
+@pytest.fixture(scope="module")
+def our_config(config: Mapping[str, str]) -> dict[str, str]:
+    return {**config, "minibroker.emulate": "3.9"}
 
 
 class Scene:

@@ -1,10 +1,21 @@
-"""Groups of the consumer protocol, request by request: Kafka 3.9.1 and this broker answer alike, and write the same."""
+"""Groups of the consumer protocol, request by request: Kafka and this broker answer alike, and write the same.
+
+The Kafka is 3.9.1, and 4.4.0 for what has changed since.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 
 import pytest
 
+from minibroker import Broker
 from tests.broker.socket_client import Address
-from tests.kafka.consumer_group_scripts import SCRIPTS
+from tests.kafka import jars
+from tests.kafka.consumer_group_scripts import CHANGED_IN_4_4, SCRIPTS
 from tests.kafka.consumer_group_world import ConsumerWorld
+from tests.kafka.coordinators import with_coordinators
+from tests.kafka.fixtures import or_skip
+from tests.kafka.real_kafka import RealKafka
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +34,37 @@ def config() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.fixture(scope="module")
+def our_config(config: Mapping[str, str]) -> dict[str, str]:
+    return {**config, "minibroker.emulate": "3.9"}
+
+
+@pytest.fixture(scope="module")
+def newest_kafka(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
+    """Where a Kafka 4.4 is that assigns with each heartbeat, as minibroker does."""
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    settings = {**config, "group.consumer.assignment.interval.ms": "0"}
+    with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs, settings)) as running:
+        running.start()
+        yield with_coordinators(running.bootstrap)
+
+
+@pytest.fixture(scope="module")
+def our_newest(config: Mapping[str, str]) -> Iterator[Address]:
+    with Broker(config=config) as running:
+        yield with_coordinators(running.bootstrap_servers)
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, *CHANGED_IN_4_4])
 def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: Address, our_address: Address) -> None:
-    ours, theirs = ConsumerWorld.transcripts_of((our_address, kafka_address), SCRIPTS[name], f"group-{name}")
+    script = {**SCRIPTS, **CHANGED_IN_4_4}[name]
+    ours, theirs = ConsumerWorld.transcripts_of((our_address, kafka_address), script, f"group-{name}")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", CHANGED_IN_4_4)
+def test_kafka_4_4_and_this_broker_answer_consumers_alike(
+    name: str, newest_kafka: Address, our_newest: Address
+) -> None:
+    ours, theirs = ConsumerWorld.transcripts_of((our_newest, newest_kafka), CHANGED_IN_4_4[name], f"group-{name}")
     assert ours == theirs

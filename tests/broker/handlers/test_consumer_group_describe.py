@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from minibroker_protocol.error_codes import ErrorCode
@@ -30,6 +32,19 @@ def test_a_group_is_told_with_what_its_members_read_and_are_to_read(version: int
     assert consumers.named(a.assignment.topic_partitions) == {"t": [0]}
     assert (b.member_epoch, b.subscribed_topic_names) == (2, ["t", "u"])
     assert {each.member_type for each in group.members} == {1 if version else -1}
+
+
+@pytest.mark.parametrize(("release", "described"), [("4.3", {"three": [0, 1, 2]}), ("4.2", {"three": [0, 1]})])
+def test_what_a_member_has_to_give_up_is_its_own_since_kafka_4_3(
+    release: str, described: dict[str, list[int]], configured: Callable[[dict[str, str]], Harness]
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    consumers.harness.create("three", 3)
+    consumers.beat("a", topics=["three"])
+    consumers.beat("b", topics=["three"])
+    consumers.beat("a", 1, {"three": [0, 1, 2]})
+    a, _ = sorted(consumers.describe().members, key=lambda each: str(each.member_id))
+    assert consumers.named(a.assignment.topic_partitions) == described
 
 
 @every_version

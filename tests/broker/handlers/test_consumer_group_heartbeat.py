@@ -13,6 +13,7 @@ from tests.broker.coordinators.groups.consumers import REBALANCE_MS, SESSION_MS,
 from tests.broker.harness import Harness
 
 Configured = Callable[[dict[str, str]], Harness]
+changed_in_4_4 = pytest.mark.parametrize(("release", "is_new"), [("4.3", False), ("4.4", True)])
 every_version = pytest.mark.parametrize("version", range(2))
 
 
@@ -105,6 +106,48 @@ def test_a_member_that_is_not_heard_of_is_removed(consumers: Consumers) -> None:
     assert list(consumers.assigned()) == ["b"]
     assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
     assert consumers.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@changed_in_4_4
+def test_a_group_without_members_has_the_assignment_of_its_epoch(
+    release: str, configured: Configured, *, is_new: bool
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    consumers.beat("a")
+    consumers.beat("b", instance_id="i")
+    consumers.beat("a", -1)
+    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (3, 2)
+    consumers.beat("b", -1, instance_id="i")
+    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (4, 4 if is_new else 2)
+
+
+@changed_in_4_4
+def test_another_assignor_makes_another_epoch_once_most_members_wish_for_it(
+    release: str, configured: Configured, *, is_new: bool
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    consumers.beat("a", server_assignor="range")
+    consumers.beat("b")
+    assert consumers.beat("b", 2, server_assignor="range").error_code == 0
+    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (2, "range")
+    for _ in range(2):
+        consumers.beat("b", 2, server_assignor="uniform")
+    consumers.beat("a", 1, server_assignor="uniform")
+    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (3 if is_new else 2, "uniform")
+    assert consumers.describe().assignment_epoch == consumers.describe().group_epoch
+
+
+@changed_in_4_4
+def test_a_static_member_comes_back_to_a_full_group(release: str, configured: Configured, *, is_new: bool) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release, "group.consumer.max.size": "2"}))
+    consumers.beat("a", instance_id="i")
+    consumers.beat("b")
+    taken = consumers.beat("c", instance_id="i").error_code
+    assert taken == (ErrorCode.UNRELEASED_INSTANCE_ID if is_new else ErrorCode.GROUP_MAX_SIZE_REACHED)
+    consumers.beat("a", -2, instance_id="i")
+    assert consumers.beat("c", instance_id="j").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert consumers.beat("c", instance_id="i").error_code == (0 if is_new else ErrorCode.GROUP_MAX_SIZE_REACHED)
+    assert set(consumers.assigned()) == ({"b", "c"} if is_new else {"a", "b"})
 
 
 def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers) -> None:

@@ -32,9 +32,11 @@ class ClassicMembers:
         self._group = group
         self._topics = topics
 
-    def check_joining(self, member_id: str, protocol_type: str, protocols: Sequence[Protocol]) -> None:
+    def check_joining(
+        self, member_id: str, instance_id: str | None, protocol_type: str, protocols: Sequence[Protocol]
+    ) -> None:
         """May it become a member, or stay one?"""
-        self._groups.check_room(self._group, member_id)
+        self._groups.check_room(self._group, member_id, instance_id)
         if not self._group.supports(protocol_type, [each.name for each in protocols]):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 

@@ -67,6 +67,9 @@ class Heartbeat(NamedTuple):
 class ConsumerGroups:
     """All groups of the consumer protocol, and what happens to them.
 
+    Args:
+        is_before_4_4: whether they are those of an earlier release of Kafka, which the broker emulates.
+
     Attributes:
         assignors: by name, the default one first.
         migration: how groups come from one protocol to the other.
@@ -80,11 +83,14 @@ class ConsumerGroups:
         rebalances: Rebalances,
         authorizer: "Authorizer | None",
         forgotten: Container[str],
+        *,
+        is_before_4_4: bool,
     ) -> None:
         self._core = core
         self._store = store
         self._authorizer = authorizer
         self._forgotten = forgotten
+        self._is_before_4_4 = is_before_4_4
         self.assignors = named(core.config.items("group.consumer.assignors"))
         self.migration = Migration(core, store, rebalances)
         self._targets = Targets(core.slices, store)
@@ -123,7 +129,7 @@ class ConsumerGroups:
         """A member joins or is heard of. GroupRefusedError."""
         joins = request.epoch == JOINING
         group, before = self._group_for(request.group_id, joins=joins)
-        self.check_room(group, request.member_id)
+        self.check_room(group, request.member_id, request.instance_id)
         member_id = request.member_id or new_member_id()
         update = self.begin(group, request.may_describe)
         if request.instance_id is None:
@@ -183,8 +189,10 @@ class ConsumerGroups:
             self.resume(group)
         return group
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
         """GroupRefusedError: GROUP_MAX_SIZE_REACHED where one more does not fit."""
+        if not self._is_before_4_4 and group.static_member(instance_id) is not None:
+            return  # it takes a place that is there
         if len(group.members) >= self.max_size and member_id not in group.members:
             raise GroupRefusedError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has {self.max_size} members, and may have no more."
@@ -196,7 +204,9 @@ class ConsumerGroups:
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
             may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return GroupUpdate(group, self._core.topics, self.assignors, may_match, self._targets)
+        return GroupUpdate(
+            group, self._core.topics, self.assignors, may_match, self._targets, is_before_4_4=self._is_before_4_4
+        )
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""

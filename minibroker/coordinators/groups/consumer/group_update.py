@@ -41,12 +41,15 @@ class GroupUpdate:
         assignors: Mapping[str, Assignor],
         may_match: MayMatch | None,
         targets: Targets,
+        *,
+        is_before_4_4: bool,
     ) -> None:
         self._group = group
         self._topics = topics
         self._may_match = may_match
         self._assignors = assignors
         self._targets = targets
+        self._is_before_4_4 = is_before_4_4
         self.changes: list[Change] = []
         self.epoch = group.epoch
         self.work: Work[Target] | None = None
@@ -72,14 +75,15 @@ class GroupUpdate:
     def advance(self, member: ConsumerMember, updated: ConsumerMember, owned: Partitions | None) -> ConsumerMember:
         """The member after the update; `updated` is what it has said of itself now. UnknownStateError."""
         group = self._group
-        subscription_changed = group.epoch == _NEVER or group.has_new_meanings
+        is_news = group.epoch == _NEVER or group.has_new_meanings
         group.has_new_meanings = False
         if updated != member:
             self.changes.append(records.member_metadata(group.group_id, updated))
-            subscription_changed |= updated.topics != member.topics or updated.regex != member.regex
-        if subscription_changed or self._may_be_news():
+            is_news |= updated.topics != member.topics or updated.regex != member.regex
+            is_news |= self._changes_assignor(member, updated)
+        if is_news or self._may_be_news():
             members = self._members_with(updated)
-            self._look_at_topics(members.values(), changed=subscription_changed)
+            self._look_at_topics(members.values(), changed=is_news)
             if self.epoch > group.assignment_epoch and not group.is_assigning:
                 self._assign(members, updated)
         target_epoch, target = self._target or (group.assignment_epoch, group.target_of(updated))
@@ -89,6 +93,15 @@ class GroupUpdate:
         if moved != updated:
             self.changes.append(records.current_assignment(group.group_id, moved))
         return moved
+
+    def _changes_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
+        """Do most members wish for another assignor now? Kafka assigns again since 4.4."""
+        if self._is_before_4_4 or updated.server_assignor == member.server_assignor:
+            return False
+        return self._assignor_of(self._group.members) != self._assignor_of(self._members_with(updated))
+
+    def _assignor_of(self, members: Mapping[str, ConsumerMember]) -> str:
+        return self._group.assignor(members.values(), next(iter(self._assignors)))
 
     def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
         """The group's members, this one as it is now, and not the one whose place it takes."""
@@ -111,7 +124,10 @@ class GroupUpdate:
         group = self._group
         for member_id in gone:
             self.changes += records.without_member(group.group_id, member_id)
-        self._look_at_topics([each for each in group.members.values() if each.member_id not in gone], changed=True)
+        others = [each for each in group.members.values() if each.member_id not in gone]
+        self._look_at_topics(others, changed=True)
+        if not others and not self._is_before_4_4:
+            self.changes.append(records.assignment_epoch(group.group_id, self.epoch))
 
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
@@ -129,7 +145,7 @@ class GroupUpdate:
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
         """Make an assignment for the new epoch, or begin to."""
         group = self._group
-        name = group.assignor(members.values(), next(iter(self._assignors)))
+        name = self._assignor_of(members)
         made = self._targets.begin(
             Wish(
                 members,

@@ -133,8 +133,8 @@ class Targets:
                     record = records.target_assignment(group.group_id, member.member_id, partitions).encode(now_ms)
                 ready.append((member, partitions, record))
                 yield
-        if self._store.find(group.group_id) is not group or group.epoch < epoch:
-            return ErrorCode.NONE
+        if self._store.find(group.group_id) is not group or not group.assignment_epoch < epoch <= group.epoch:
+            return ErrorCode.NONE  # an emptied group has the assignment of its epoch
         changed: dict[str, Partitions] = {}
         written: list[NewRecord] = []
         for before, partitions, record in ready:

@@ -89,8 +89,8 @@ class AwaitedTargets(Generic[T]):
                 record = self._target_assignment(group.group_id, member_id, each).encode(now_ms)
                 ready[member_id] = each, record
                 yield
-        if self._store.find(group.group_id) is not group or group.epoch < epoch:
-            return ErrorCode.NONE
+        if self._store.find(group.group_id) is not group or not group.assignment_epoch < epoch <= group.epoch:
+            return ErrorCode.NONE  # an emptied group has the assignment of its epoch
         there = {member_id: each for member_id, each in ready.items() if member_id in group.members}
         changed = {member_id: each for member_id, (each, _) in there.items()}
         done = self._assignment_epoch(group.group_id, epoch, now_ms)

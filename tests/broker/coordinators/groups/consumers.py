@@ -79,11 +79,18 @@ class Consumers:
             before = self.describe()
             known = {each.member_id: each for each in before.members}
             for member in members:
-                owned = self.named(known[member].assignment.topic_partitions)
-                assert self.beat(member, known[member].member_epoch, owned).error_code == 0
+                kept = self._kept(known[member])
+                assert self.beat(member, known[member].member_epoch, kept).error_code == 0
             if self.describe() == before:
                 break
         return self.assigned()
+
+    def _kept(self, member: Any) -> dict[str, list[int]]:
+        """The partitions that a described member has and does not have to give up."""
+        target = self.named(member.target_assignment.topic_partitions)
+        held = self.named(member.assignment.topic_partitions)
+        kept = {name: [each for each in indexes if each in target.get(name, ())] for name, indexes in held.items()}
+        return {name: indexes for name, indexes in kept.items() if indexes}
 
     def _id(self, name: str) -> bytes:
         topic = self.harness.core.topics.get(name)

@@ -1,10 +1,12 @@
 """Share groups: epochs, assignment, sessions, the states of their partitions, and what a restart keeps."""
 
+import math
 from collections.abc import Callable
 
 import pytest
 
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
@@ -50,6 +52,19 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert (answer.epoch, answer.assignment) == (3, {topic.id: frozenset(range(4))})
     assert members.beat("a", 3).assignment is None
     assert members.group.state is ShareGroupState.STABLE
+
+
+def test_a_target_that_is_made_for_a_group_that_was_emptied_is_dropped(members: ShareMembers) -> None:
+    members.beat("a", topics=["four"])
+    members.pass_time(ASSIGNMENT_MS)
+    slices = members.harness.core.slices
+    slices.slice_s = -1.0
+    members.groups.heartbeat(ShareHeartbeat("g", "a", 2, None, None, "client", "/host"))
+    assert members.group.is_assigning
+    members.groups.leave("g", "a")
+    slices.slice_s = math.inf
+    members.harness.run_soon()
+    assert (members.group.epoch, members.group.assignment_epoch) == (4, 4)
 
 
 def test_members_share_partitions_evenly_and_keep_what_they_have(members: ShareMembers) -> None:

@@ -78,6 +78,17 @@ def test_who_goes_meanwhile_is_given_nothing(slow: Slow) -> None:
     assert slow.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
+def test_a_target_that_is_made_for_a_group_that_was_emptied_is_dropped(slow: Slow) -> None:
+    slow.beat("a", topics=["four"])
+    slow.beat_first("b", topics=["four"])
+    for member in "ab":
+        slow.beat_first(member, -1)
+    slow.harness.run_soon()
+    assert (slow.describe().group_epoch, slow.describe().assignment_epoch) == (4, 4)
+    slow.beat("c", topics=["four"])
+    assert slow.settle("c") == {"c": {"four": [0, 1, 2, 3]}}
+
+
 def test_nobody_is_given_a_topic_that_it_does_not_subscribe_to_any_more(slow: Slow) -> None:
     slow.beat("a", topics=["four"])
     slow.beat_first("b", topics=["four", "five"])
