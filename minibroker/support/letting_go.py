@@ -10,7 +10,7 @@ _MANY: Final = 1000
 
 
 def long_lists(message: object) -> list[list[Any]]:
-    """Copies of the lists in a message and in the elements of its short lists, if they have many elements.
+    """Copies of the lists in a message, its structures and the elements of its short lists, if they have many elements.
 
     A copy keeps the elements alive when the message is freed.
     """
@@ -28,6 +28,8 @@ def _lists_of(structure: object) -> Iterator[list[Any]]:
         value = getattr(structure, name)
         if isinstance(value, list):
             yield value
+        elif hasattr(value, "__dataclass_fields__"):
+            yield from _lists_of(value)
 
 
 def let_go(lists: list[list[Any]]) -> Steps[None]:

@@ -1,5 +1,6 @@
 """Large messages are let go some elements at a time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -25,15 +26,24 @@ class Element:
 class Message:
     name: str = "name"
     elements: list[Any] = field(default_factory=list[Any])
+    structure: Any = None
 
 
 def elements(count: int) -> list[Any]:
     return [Element() for _ in range(count)]
 
 
-@pytest.mark.parametrize("is_nested", [False, True])
-def test_many_elements_are_freed_in_steps(*, is_nested: bool) -> None:
-    message = Message(elements=[Message(elements=elements(100)) for _ in range(35)] if is_nested else elements(3500))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Message(elements=elements(3500)),
+        lambda: Message(elements=[Message(elements=elements(100)) for _ in range(35)]),
+        lambda: Message(structure=Message(elements=elements(3500))),
+    ],
+    ids=["a list", "lists in a list", "a structure"],
+)
+def test_many_elements_are_freed_in_steps(make: Callable[[], Message]) -> None:
+    message = make()
     lists = long_lists(message)
     del message
     alive = [Element.alive, *(Element.alive for _ in let_go(lists))]
