@@ -199,7 +199,7 @@ ACTED_ON = by_name((
               is_internal=True),
     ConfigKey("group.streams.rack.aware.assignment.tags", LIST, [], DISTINCT, LOW, HONORED,
               "The client tags that standby tasks of a streams group are to be spread over; members hear which of them "
-              "they lack. As in Kafka 4.4 the sticky assignor passes them over."),
+              "they lack, and the sticky assignor passes them over, as in Kafka; new in Kafka 4.4."),
     ConfigKey("group.streams.session.timeout.ms", INT, 45_000, POSITIVE, MEDIUM, HONORED,
               "After how long a silence a member of a streams group is dropped; new in Kafka 4."),
     ConfigKey("group.streams.task.offset.interval.ms", INT, 60_000, POSITIVE, MEDIUM, HONORED,

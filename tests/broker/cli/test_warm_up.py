@@ -69,7 +69,10 @@ async def main():
             pass
         clock.advance(10_000)
         print("busy", node() is None)
-        clock.advance(10_000)
+        for _ in range(50):  # other work of a slow machine may take its part of a period
+            clock.advance(10_000)
+            if node() is None:
+                break
         print("idle", node() is None)
 
 asyncio.run(main())
