@@ -59,7 +59,7 @@ NOT_RUN: Final = {
     ("docs/clients.md", ".NET"): "takes the .NET SDK; the page says that it is not run",
     ("docs/test-dotnet.md", "Without a container"): "takes the .NET SDK; the page says that it is not run",
     ("docs/test-dotnet.md", "With Testcontainers"): "as above",
-    ("docs/ci.md", "In CI"): "takes a container engine",
+    ("docs/ci.md", "The image"): "takes a container engine",
     ("docs/docker.md", "In a container"): "as above",
     ("docs/docker.md", "The lab"): "tests/docker/test_lab.py runs the image with its options",
     ("docs/tutorial.md", "Install"): "what it installs is installed where the tests run",

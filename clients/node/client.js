@@ -16,6 +16,9 @@ class ControlError extends Error {
     const reason = code === "foreign" ? `not an answer of a control plane: ${content.slice(0, 200)}` : answer.message;
     super(`minibroker: ${method} ${path}: ${reason} (${status} ${code})`);
     this.name = "ControlError";
+    // Test runners show the code of the first frame, which should be yours.
+    const isYours = (line) => !line.includes(__filename) && !line.includes("(node:internal/process/");
+    this.stack = this.stack.split("\n").filter(isYours).join("\n");
     Object.assign(this, { method, path, status, code, reason, answer });
   }
 }
@@ -33,7 +36,17 @@ function payload(value) {
   return value instanceof Uint8Array ? { base64: Buffer.from(value).toString("base64") } : value;
 }
 
+/** The query of a read. Another option would go unseen, such as a `timeout`, which belongs to the argument before. */
+function formatOf({ format, ...others }) {
+  const [name] = Object.keys(others);
+  if (name !== undefined) throw new TypeError(`minibroker: ${name}: there is no such option; the last argument has format`);
+  return { format };
+}
+
 function withPayloads(criteria) {
+  if (typeof criteria !== "object" || criteria === null) {
+    throw new TypeError(`minibroker: ${JSON.stringify(criteria)} is not an object such as { key: "7", value: "text" }`);
+  }
   const body = { ...criteria };
   for (const name of ["key", "value"]) if (name in body) body[name] = payload(body[name]);
   if (Array.isArray(body.headers)) body.headers = body.headers.map(([name, value]) => [name, payload(value)]);
@@ -131,13 +144,13 @@ class ControlClient {
     return this.#get(at("topics", topic, "records"), options);
   }
 
-  async waitForRecords(topic, { matching, ...wait } = {}, { format } = {}) {
+  async waitForRecords(topic, { matching, ...wait } = {}, options = {}) {
     const body = { ...wait, ...(matching ? { matching: withPayloads(matching) } : {}) };
-    return (await this.#post(at("topics", topic, "records", "wait"), body, { format })).records;
+    return (await this.#post(at("topics", topic, "records", "wait"), body, formatOf(options))).records;
   }
 
-  expect(topic, expectation, { format } = {}) {
-    return this.#post(at("topics", topic, "records", "expect"), withPayloads(expectation), { format });
+  async expect(topic, expectation, options = {}) {
+    return this.#post(at("topics", topic, "records", "expect"), withPayloads(expectation), formatOf(options));
   }
 
   expectNone(topic, absence = {}) {

@@ -130,6 +130,15 @@ class Entry:
         self._response: Any = None
         self._targets: tuple[Target, ...] | None = ()
 
+    def __str__(self) -> str:
+        """The line of the report of a failed test (`inspection.request_lines`)."""
+        from minibroker.inspection.request_lines import line_of  # noqa: PLC0415 - it needs this class
+
+        return line_of(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     @classmethod
     def noted(cls, note: Noted) -> Entry:
         """The entry of a request that was noted; the same one each time."""

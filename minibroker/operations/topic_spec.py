@@ -21,7 +21,8 @@ class TopicSpec(NamedTuple):
         name, _, rest = text.partition(":")
         count, _, settings = rest.partition(":")
         if count and not (count.isascii() and count.isdigit()):
-            raise ValueError(f"{text!r}: {count!r} is not a number of partitions")
+            advice = "; name each topic apart" if " " in text else ""
+            raise ValueError(f"{text!r}: {count!r} is not a number of partitions{advice}")
         configs: dict[str, str | None] = {}
         for setting in filter(None, settings.split(",")):
             key, equals, value = setting.partition("=")

@@ -17,6 +17,7 @@ from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 
 PAGE = "docs/ci.md"
+ALONE = "Tests that start the broker"
 SERVICE = "GitHub Actions, as a service"
 PROCESS = "GitHub Actions, as a process"
 GITLAB = "GitLab"
@@ -60,6 +61,7 @@ def job(heading: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("heading", "schema"),
     [
+        (ALONE, "vendor.github-workflows"),
         (SERVICE, "vendor.github-workflows"),
         (PROCESS, "vendor.github-workflows"),
         (GITLAB, "vendor.gitlab-ci"),
@@ -177,8 +179,15 @@ def test_compose_runs_the_tests_beside_a_service(tmp_path: Path) -> None:
     assert output == "{'invoices': 1, 'orders': 3}\n"
 
 
+def test_tests_that_start_the_broker_have_it_as_the_job_beside_a_process() -> None:
+    *setup, test = job(ALONE)["steps"]
+    assert setup == job(PROCESS)["steps"][: len(setup)]
+    assert test == {"run": "./run-tests"}
+
+
 def test_github_runs_the_tests_beside_a_process(tmp_path: Path) -> None:
-    *_, install, start, test = job(PROCESS)["steps"]
+    *_, install, start, test, shown = job(PROCESS)["steps"]
+    assert shown == {"if": "failure()", "run": "cat broker.log"}
     assert install["run"].endswith("[control]'")  # what the tests run in has it
     command = start["run"].replace("minibroker serve", "minibroker serve --listen 127.0.0.1:0 --data-dir data")
     assert "127.0.0.1:9900" in command
@@ -192,6 +201,6 @@ def test_github_runs_the_tests_beside_a_process(tmp_path: Path) -> None:
 
 
 def test_a_start_in_vain_shows_the_log_and_fails(tmp_path: Path) -> None:
-    start = job(PROCESS)["steps"][-2]["run"].replace("orders:3", "orders:0")
+    start = job(PROCESS)["steps"][-3]["run"].replace("orders:3", "orders:0")
     with pytest.raises(AssertionError, match="Number of partitions"):
         run(start.replace("127.0.0.1:9900", "127.0.0.1:0"), tmp_path, {})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.drawings import failures, lives, logs, messages, requests
+from tests.drawings import failures, lives, logs, messages, performance, requests
 from tests.drawings.svg import Drawing
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "images"
@@ -18,4 +18,5 @@ DRAWINGS: Final[Mapping[str, Callable[[], Drawing]]] = {
     "life-of-a-transaction.svg": lives.transaction,
     "rebalance-classic.svg": lives.classic_rebalance,
     "rebalance-consumer.svg": lives.consumer_rebalance,
+    "performance.svg": performance.beside_others,
 }

@@ -40,6 +40,22 @@ function ask(clientId) {
 
 const fails = (code) => (error) => error.code === code;
 
+test("arguments that the service would not understand", async () => {
+  await assert.rejects(control.expect("given", "x"), /"x" is not an object such as/);
+  await assert.rejects(control.expect("given", { key: "1" }, { timeout: 1 }), /timeout: there is no such option/);
+  await assert.rejects(control.waitForRecords("given", { count: 1 }, { formt: "json" }), /formt: there is no such option/);
+});
+
+test("the stack of an error begins in the program that called", async () => {
+  try {
+    await control.expect("given", { value: "missing", timeout: 0 });
+    assert.fail("there is no such record");
+  } catch (error) {
+    assert.match(error.stack, /\n +at async [^\n]*control\.test\.js/);
+    assert.doesNotMatch(error.stack, /client\.js/);
+  }
+});
+
 test("topics", async () => {
   const configs = { "retention.ms": 1000 };
   const made = await control.createTopic({ name: "orders", partitions: 3, replication_factor: 2, configs });

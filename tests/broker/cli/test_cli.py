@@ -332,6 +332,7 @@ def test_an_address_in_use_is_named(refused: Callable[..., str]) -> None:
         ("a:0", "Number of partitions"),
         ("a:x", "'x' is not a number of partitions"),
         ("a:-1", "'-1' is not a number of partitions"),
+        ("a:1 b", "'1 b' is not a number of partitions; name each topic apart"),
         ("a:1:nothing", "'nothing' is not key=value"),
         ("a:1:no.such.key=1", "no.such.key"),
         ("a:1:retention.ms=soon", "retention.ms"),

@@ -77,6 +77,8 @@ def test_an_entry_tells_who_asked_what_and_was_told_what(tapped: Tapped, journal
     assert (entry.duration_ms, entry.fault, entry.failure) == (0, None, None)
     assert [sorted(each) for each in (entry.topics, entry.groups)] == [["t"], []]
     assert not entry.error_codes
+    shown = f"Produce v9 t-0 (2 records, {len(batch(b'a', b'b'))} bytes) from test 127.0.0.1:51234: ok in 0.0 ms"
+    assert (str(entry), repr([entry])) == (shown, f"[<{shown}>]")
 
 
 def test_record_bytes_are_not_kept_but_counted(tapped: Tapped, journal: Journal) -> None:
