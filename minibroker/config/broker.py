@@ -34,7 +34,7 @@ STREAMS_ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.streams.assignor.StickyTaskAssignor": "sticky",
     "sticky": "sticky",
 }
-"""Those of streams groups, as `group.streams.assignors` may name them (KIP-1071)."""
+"""The assignors of streams groups, as `group.streams.assignors` may name them (KIP-1071)."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
 """The key to blame, what has to hold of the values, and what is said where it does not."""

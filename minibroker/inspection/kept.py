@@ -174,10 +174,10 @@ def request_of_note(note: Noted) -> Any:
 def names_itself(endpoint: Endpoint, request: Any, call: Call) -> bool:
     """Whether a request names all its targets itself, by their names, whatever else the broker knows."""
     names = endpoint.names
-    if names.implied is not None and not any(getattr(request, each.topics) for each in names.topics):
-        return False
-    if names.implied is not None and names.implied(request, call):  # a fetch session has more than its request names
-        return False
+    if names.implied is not None:
+        names_some = any(getattr(request, each.topics) for each in names.topics)
+        if not names_some or names.implied(request, call):  # a fetch session has more than its request names
+            return False
     return not (_has_topic_ids(endpoint.request, call.api_version) and _uses_topic_ids(names, request))
 
 

@@ -34,7 +34,7 @@ _REQUIRED: Final = {
 """The commands with the options that each needs."""
 _FORCE: Final = "forceTerminateTransaction"
 _KNOWN: Final = {**_REQUIRED, _FORCE: ("transactionalId",)}
-"""Those of Kafka 3.9, whose messages name them, and of Kafka 4.3."""
+"""The commands of Kafka 3.9, whose messages name them, and of Kafka 4.3."""
 _BATCH: Final = 500
 _MINUTE_MS: Final = 60_000
 _DEFAULT_MINUTES: Final = 15

@@ -59,7 +59,7 @@ class ShareCampaign:
         self._done: set[int] = set()
         """Records that are confirmed as accepted or rejected."""
         self._rejected: set[int] = set()
-        """Those of them that were rejected."""
+        """Records that are confirmed as rejected."""
         self._open: set[int] = set()
         """Records that were accepted or rejected, and nobody has said whether that counts."""
         self._released: dict[int, int] = {}
