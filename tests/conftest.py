@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from minibroker import Broker, checked_options
 from minibroker.operations import groups
-from tests import memory_folder, tools
+from tests import memory_folder, samples, tools
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka import jars
 from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
@@ -33,6 +33,8 @@ WATCH = pytest.StashKey[tools.Watch]()
 """The watch on the programs that tests start, in a run of all tests."""
 STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""
+SAMPLE = pytest.StashKey[tuple[list[pytest.Item], list[pytest.Item]]]()
+"""The tests that were collected, and those among them that were left to `make torture`."""
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed."""
 
@@ -55,6 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "in_torture: make torture alone takes this test")
+    config.addinivalue_line("markers", "each_row: make test takes this test with each value of its parameters")
     if not is_worker(config):
         use_memory(config)
     if config.getoption("--python-alone") and not is_worker(config):
@@ -111,12 +115,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=needing)
         left_out = set(needing)
         items[:] = [item for item in items if item not in left_out]
+    if not samples.WHOLE and not names_tests(config):
+        sampled = samples.left_out(items)
+        config.stash[SAMPLE] = (list(items), sampled)
+        config.hook.pytest_deselected(items=sampled)
+        left_out = set(sampled)
+        items[:] = [item for item in items if item not in left_out]
     if is_worker(config):
         items.sort(key=lambda item: place(item.nodeid))
 
     for item in items:
         if item.nodeid.startswith(BESIDE_OTHERS):
             item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def names_tests(config: pytest.Config) -> bool:
+    """Whether a run was asked for certain tests, and not for files: those run, whatever the sample is."""
+    return bool(config.getoption("keyword")) or any("::" in name for name in config.args)
 
 
 @pytest.hookimpl(wrapper=True)

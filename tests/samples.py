@@ -1,21 +1,43 @@
 """Samples of sweeps: `make test` takes a part of the cases, the same one each time, and `make torture` takes them all.
 
-A sweep is a test over many generated cases. Its sample has a fixed seed, so that a failure comes again.
+A sweep is a test over many cases. Its sample has a fixed seed, so that a failure comes again. The tests of some rooms
+are a sweep as they are: they run programs of others, and most of them with each client, version, codec and scenario.
+Of a file there the sample has each test with some values of its parameters, and each value in some test.
 """
 
 import os
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 SWEEPS: Final = "MINIBROKER_SWEEPS"
 """The environment's name for how much of a sweep is taken; "whole" is all of it."""
 WHOLE: Final = os.environ.get(SWEEPS) == "whole"
 
-_USE: Final = re.compile(r"^from tests\.samples import .*\b(examples|one_of_two|part|WHOLE)\b", re.MULTILINE)
+ROOMS: Final = (
+    "tests/broker/page/",
+    "tests/clients/",
+    "tests/command_line_tools/",
+    "tests/docker/",
+    "tests/kafka/",
+    "tests/pipeline/",
+)
+"""The rooms whose tests are sampled file by file."""
+in_torture: Final = pytest.mark.in_torture
+"""Marks a test, or a case of one, that `make torture` alone takes: it costs much, and others have most of it."""
+each_row: Final = pytest.mark.each_row
+"""Marks a test in these rooms that is taken with each value of its parameters, whatever others are taken with."""
+
+_USE: Final = re.compile(
+    r"^from tests\.samples import .*\b(examples|in_torture|one_of_two|part|some|WHOLE)\b", re.MULTILINE
+)
 _TESTS: Final = Path(__file__).parent
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -24,6 +46,13 @@ _B = TypeVar("_B")
 def part(whole: int, sample: int) -> int:
     """The number of cases of a sweep with a seed of its own: `whole`, or the first `sample` of them."""
     return whole if WHOLE else sample
+
+
+def some(cases: Collection[_A], sample: int) -> list[_A]:
+    """All cases of a sweep, or `sample` of them, always the same ones, in their order."""
+    every = list(cases)
+    taken = random.Random(16).sample(range(len(every)), part(len(every), min(sample, len(every))))
+    return [every[at] for at in sorted(taken)]
 
 
 def examples(whole: int, sample: int, *suppressed: HealthCheck) -> settings:
@@ -51,7 +80,52 @@ def one_of_two(first: Sequence[_A], second: Sequence[_B]) -> list[tuple[_A, _B, 
     ]
 
 
+def left_out(tests: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """The tests that `make test` leaves to `make torture`, of those that a run has collected."""
+    files: dict[str, dict[str, AbstractSet[Hashable]]] = {}
+    left = {test.nodeid for test in tests if test.get_closest_marker(in_torture.name)}
+    for test in tests:
+        file = test.nodeid.partition("::")[0]
+        if file.startswith(ROOMS) and test.nodeid not in left:
+            files.setdefault(file, {})[test.nodeid] = traits(test)
+    for of_file in files.values():
+        left |= of_file.keys() - covering(of_file)
+    return [test for test in tests if test.nodeid in left]
+
+
+def traits(test: pytest.Item) -> set[Hashable]:
+    """The name of a test without its parameters, and each parameter with its value.
+
+    A value counts for all tests of the file, or for this one alone where the test is marked `each_row`.
+    """
+    name: str = getattr(test, "originalname", test.name)
+    call: Any = getattr(test, "callspec", None)
+    values: Mapping[str, object] = call.params if call else {}
+    owner = name if test.get_closest_marker(each_row.name) else ""
+    return {name} | {(owner, parameter, _comparable(value)) for parameter, value in values.items()}
+
+
+def _comparable(value: object) -> Hashable:
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)  # several tests have it, since pytest combines the lists of values that it is given
+    return value
+
+
+def covering(cases: Mapping[str, AbstractSet[Hashable]]) -> set[str]:
+    """The names of few cases that together have the traits of all of them; always the same ones."""
+    order = sorted(cases, key=lambda name: crc32(name.encode()))
+    missing = {trait for case in cases.values() for trait in case}
+    taken: set[str] = set()
+    while missing:
+        best = max(order, key=lambda name: len(cases[name] & missing))
+        missing -= cases[best]
+        taken.add(best)
+    return taken
+
+
 def swept_files() -> list[str]:
-    """The files of tests that take samples, from the root of the checkout on."""
+    """The files of tests that say what their samples are, from the root of the checkout on."""
     using = [path for path in _TESTS.rglob("test_*.py") if _USE.search(path.read_text())]
     return sorted(path.relative_to(_TESTS.parent).as_posix() for path in using)

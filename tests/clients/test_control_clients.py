@@ -23,6 +23,7 @@ from tests.clients.broker_process import environment as with_checkout
 from tests.clients.recorded_serve import CALLS
 from tests.clients.toolchains import tool
 from tests.patience import PATIENCE_S
+from tests.samples import each_row
 
 FOLDER = ROOT / "clients"
 TIMEOUT = 600  # a hang; they take seconds
@@ -57,6 +58,7 @@ def sent(schema: Mapping[str, Any]) -> set[str]:
     return names
 
 
+@each_row
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_client_passes_its_tests_which_send_all_that_the_control_plane_takes(language: str, tmp_path: Path) -> None:
     command = getattr(programs, language)()

@@ -9,7 +9,7 @@ from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.features import FEATURES, FRAMEWORKS, SINCE
 from tests.clients.matrix.known import ASKS_FOR_MORE, GIVES_UP_LATE, KNOWN, NOT_OURS, UNSTEADY
 from tests.clients.matrix.runs import Prepared, Run, prepare
-from tests.samples import WHOLE
+from tests.samples import WHOLE, each_row
 
 CLIENTS = [name for name in DRIVERS if name not in PROGRAMS]
 
@@ -74,6 +74,7 @@ def runs_with_2_0(
         yield {name: Run(prepared[name], bootstrap, checks_of(name, *GIVES_UP_LATE)) for name in WITH_2_0}
 
 
+@each_row
 @pytest.mark.parametrize("name", CLIENTS)
 def test_what_a_client_can_do_with_kafka_it_can_do_here(runs: Mapping[str, Run], name: str) -> None:
     results = runs[name].results()
