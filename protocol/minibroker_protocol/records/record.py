@@ -69,7 +69,7 @@ def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
     `InvalidRecordError` where those bytes are not `header.record_count` records and nothing else.
     """
     become(read_records, READ_RECORDS)
-    return read_records(data, header)
+    yield from read_records(data, header)  # a generator, as the generated function is
 
 
 def walk_records(data: bytes | memoryview, position: int, count: int, first: int = 0) -> int:

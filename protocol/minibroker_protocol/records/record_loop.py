@@ -41,6 +41,8 @@ FIELDS: Final = {
 
 NUMBER: Final = "(raw >> 1) ^ -(raw & 1)"
 """The integer whose raw value is in `raw`."""
+_CO_GENERATOR: Final = 0x20
+"""`inspect.CO_GENERATOR`. To import `inspect` would make the start longer."""
 _NAMES: Final = {
     "DecodeError": DecodeError,
     "InvalidRecordError": InvalidRecordError,
@@ -76,12 +78,18 @@ class RecordLoop(NamedTuple):
 
 
 def become(function: Callable[..., Any], loop: RecordLoop) -> None:
-    """Make the generated code the body of `function`. What it names is put beside the function."""
+    """Make the generated code the body of `function`. What it names is put beside the function.
+
+    TypeError if only one of the two is a generator: Python 3.13 and newer warn of that.
+    """
     name = function.__name__
     namespace: dict[str, Any] = {}
     exec(compile(source(name, loop), f"<{function.__module__}.{name}>", "exec"), namespace)  # noqa: S102 - our own text
+    code = namespace[name].__code__
+    if (code.co_flags ^ function.__code__.co_flags) & _CO_GENERATOR:
+        raise TypeError(f"{name} and its generated body must both be generators, or neither")
     function.__globals__.update({**_NAMES, **loop.names})
-    function.__code__ = namespace[name].__code__
+    function.__code__ = code
 
 
 def source(name: str, loop: RecordLoop) -> str:

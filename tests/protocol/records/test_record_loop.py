@@ -94,6 +94,16 @@ def test_the_first_call_puts_the_generated_body_into_the_function() -> None:
     assert add_deltas.__doc__ == "The sum of the timestamp deltas."
 
 
+def test_a_function_is_a_generator_if_its_generated_body_is_one() -> None:
+    def deltas(data: bytes, position: int, count: int) -> Iterator[int]:
+        become(deltas, loop)
+        return deltas(data, position, count)
+
+    loop = ADD_DELTAS._replace(fields={"timestamp_delta": "yield raw"})
+    with pytest.raises(TypeError, match="deltas and its generated body must both be generators, or neither"):
+        deltas(DATA, 0, len(RECORDS))
+
+
 @pytest.mark.parametrize("field", [name for name in FIELDS if name != "attributes"])
 def test_a_loop_may_end_behind_any_field(field: str) -> None:
     text = source("loop", RecordLoop("data, position", records="1", before="", fields={field: "last = position"}))
