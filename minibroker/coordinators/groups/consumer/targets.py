@@ -1,12 +1,6 @@
-"""Target assignments of consumer groups (Kafka's `TargetAssignmentBuilder`).
+"""Target assignments of consumer groups (Kafka's `TargetAssignmentBuilder`)."""
 
-An assignor works in slices of the event loop. A small group has its target in the first slice, and the heartbeat that
-asks for it has it. Otherwise heartbeats are answered by the present target until the new one is there.
-"""
-
-import logging
 from collections.abc import Collection, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.assignors import Assignor, GroupSpec
@@ -16,14 +10,12 @@ from minibroker.coordinators.groups.assignors.spec import MemberSpec
 from minibroker.coordinators.groups.consumer import changes as records
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.coordinators.groups.store import GroupStore
-from minibroker.support.slices import Slices, Steps, Work
+from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
-
-_logger = logging.getLogger(__name__)
 
 
 class Target(NamedTuple):
@@ -78,43 +70,12 @@ class Wish(NamedTuple):
         return Target({member_id: self.members[member_id] for member_id in ordered}, assigned)
 
 
-class Targets:
-    """Makes the targets of all groups.
-
-    Attributes:
-        slices: do what takes more than a slice.
-    """
-
-    def __init__(self, slices: Slices, store: GroupStore) -> None:
-        self.slices = slices
-        self._store = store
+class Targets(AwaitedTargets[ConsumerGroup, Target]):
+    """Makes the targets of all consumer groups."""
 
     def begin(self, wish: Wish) -> Target | Work[Target]:
         """Begin to make a target: it, or the work that goes on."""
         return self.slices.begin(wish.make())
-
-    def await_target(self, group: ConsumerGroup, work: Work[Target], epoch: int) -> None:
-        """Have the target for an epoch of the group written when it is made; until then no other one is begun."""
-        group.is_assigning = True
-        work.then(partial(self._made, group, epoch), partial(self._failed, group))
-
-    def _made(self, group: ConsumerGroup, epoch: int, target: Target) -> None:
-        writing = self.slices.begin(self._write(group, epoch, target))
-        if isinstance(writing, Work):
-            writing.then(partial(self._written, group), partial(self._failed, group))
-        else:
-            self._written(group, writing)
-
-    @staticmethod
-    def _written(group: ConsumerGroup, code: ErrorCode) -> None:
-        group.is_assigning = False
-        if code:
-            _logger.warning("The assignment of group %s could not be stored: %s", group.group_id, code.name)
-
-    @staticmethod
-    def _failed(group: ConsumerGroup, error: Exception) -> None:
-        group.is_assigning = False
-        _logger.error("No assignment could be made for group %s", group.group_id, exc_info=error)
 
     def _write(self, group: ConsumerGroup, epoch: int, target: Target) -> Steps[ErrorCode]:
         """Write a target. Its group may have gone on to another epoch, for which the next heartbeat begins another one.
@@ -133,8 +94,8 @@ class Targets:
                     record = records.target_assignment(group.group_id, member.member_id, partitions).encode(now_ms)
                 ready.append((member, partitions, record))
                 yield
-        if self._store.find(group.group_id) is not group or not group.assignment_epoch < epoch <= group.epoch:
-            return ErrorCode.NONE  # an emptied group has the assignment of its epoch
+        if not self._is_due(group, epoch):
+            return ErrorCode.NONE
         changed: dict[str, Partitions] = {}
         written: list[NewRecord] = []
         for before, partitions, record in ready:

@@ -6,7 +6,7 @@ from minibroker.coordinators.groups.assignors.java_order import hash_order, stri
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.simple import assign_simply
 from minibroker.coordinators.groups.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
+from minibroker.coordinators.groups.modern.member_targets import MemberTargets
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.share import changes as records
@@ -18,7 +18,7 @@ from minibroker.support.slices import Slices, Steps, Work
 _Target = dict[str, Partitions]
 
 
-class ShareTargets(AwaitedTargets[Partitions]):
+class ShareTargets(MemberTargets[ShareGroup, Partitions]):
     """Makes the targets of all share groups."""
 
     def __init__(self, slices: Slices, store: GroupStore) -> None:

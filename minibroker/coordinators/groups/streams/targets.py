@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
-from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
+from minibroker.coordinators.groups.modern.member_targets import MemberTargets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.group import StreamsGroup
@@ -16,7 +16,7 @@ from minibroker.support.slices import Slices, Steps, Work
 _Target = dict[str, Tasks]
 
 
-class StreamsTargets(AwaitedTargets[Tasks]):
+class StreamsTargets(MemberTargets[StreamsGroup, Tasks]):
     """Makes the targets of all streams groups."""
 
     def __init__(self, slices: Slices, store: GroupStore) -> None:
