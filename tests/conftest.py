@@ -19,11 +19,11 @@ from minibroker.operations import groups
 from tests import memory_folder, samples, tools
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka import jars
-from tests.kafka.fixtures import kafka_libs, oracle, real_kafka
+from tests.kafka.fixtures import kafka_libs, newest_kafka, oracle, real_kafka
 from tests.patience import NO_RETENTION, PATIENCE_S
 from tests.shares import place, scheduler
 
-__all__ = ["kafka_libs", "oracle", "real_kafka"]
+__all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
 # Hypothesis fails an example that takes 200 ms, and a test whose examples are slow to make: a loaded machine does both.
 settings.register_profile("patient", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -55,7 +55,7 @@ def instance_ids(broker: BrokerProcess, group_id: str) -> list[str | None]:
     return [each.instance_id for each in group.members]
 
 
-@pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST_GROUPS, ["streams", "counter"])])
+@pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST, ["streams", "counter"])])
 def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path, version: str, protocol: list[str]
 ) -> None:
@@ -75,7 +75,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
 def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_instance_is_killed(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    command = streams_command("Payments", jars.NEWEST_GROUPS)
+    command = streams_command("Payments", jars.NEWEST)
     broker = broker_process(*TOPICS, *(word for setting in (*_QUICK, *_SOON_GONE) for word in ("--set", setting)))
     now = int(time.time()) * 1_000  # records of long ago would be deleted
     lines = [f"{kind} {number} {now + number * 100}" for number in range(PAYMENTS) for kind in ("order", "payment")]

@@ -145,7 +145,7 @@ _OF_CONTROLLERS = (
 )
 """Commands to a controller of KRaft."""
 _OTHER_FORM = {
-    "kafka-topics --version": (jars.NEWEST_GROUPS, "3.9.1"),
+    "kafka-topics --version": (jars.NEWEST, "3.9.1"),
     "kafka-topics --bootstrap-server {B} --describe --topic none": ("'none'", "'Optional[none]'"),
     "kafka-get-offsets --bootstrap-server {B} --time soon": ("earliest-pending-upload", "-5 or latest-tiered, or"),
     "kafka-configs --bootstrap-server {B} --alter --entity-type topics --add-config a=b": ("An ent", "an ent"),
@@ -208,13 +208,13 @@ class _ByController(RealKafka):
 
 @pytest.fixture(scope="module")
 def newest() -> Iterator[NewestTools]:
-    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST_GROUPS))) as running:
+    with or_skip(lambda: NewestTools(jars.find(version=jars.NEWEST))) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_ByController]:
-    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS)))
+    kafka = _ByController(tmp_path_factory.mktemp("newest"), or_skip(lambda: jars.find(version=jars.NEWEST)))
     try:
         kafka.start()
         Librdkafka(kafka.bootstrap).create_topic(_TOPIC, 1)

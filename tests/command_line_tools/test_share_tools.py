@@ -81,7 +81,7 @@ _CONSUMERS: Final = (  # what one has released or left in hand comes again to th
 
 @pytest.fixture(scope="module")
 def libs() -> Path:
-    return or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    return or_skip(lambda: jars.find(version=jars.NEWEST))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Kafka 4.3's own `kafka-streams-groups`, line by line on Kafka 4.4 and on this broker."""
+"""Kafka 4.4's own `kafka-streams-groups`, line by line on Kafka 4.4 and on this broker."""
 
 import re
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def tools() -> Iterator[NewestTools]:
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, _CONFIG)) as running:
         running.start()
         with_coordinators(running.bootstrap)

@@ -5,6 +5,7 @@ Where Kafka cannot run, the tests that ask for it are skipped and say why; under
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,3 +55,12 @@ def real_kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         yield kafka
     finally:
         kafka.close()
+
+
+@pytest.fixture(scope="session")
+def newest_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealKafka]:
+    """A running Kafka of the newest release, shared in the same way."""
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
+    with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs)) as kafka:
+        kafka.start()
+        yield kafka

@@ -22,10 +22,8 @@ from tests.patience import PATIENCE_S
 
 VERSION = "3.9.1"
 """The last minor version of Kafka that writes and converts every message format."""
-NEWEST = "4.3.1"
-"""One of Kafka 4, which speaks no version of an API that came before Kafka 2.1."""
-NEWEST_GROUPS = "4.4.0"
-"""The newest one whose share groups and streams groups are served."""
+NEWEST = "4.4.0"
+"""The newest one. As all of Kafka 4 it speaks no version of an API that came before Kafka 2.1."""
 
 _POM = Path(__file__).with_name("pom.xml")
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")

@@ -42,7 +42,7 @@ def our_config(config: Mapping[str, str]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def newest_kafka(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
     """Where a Kafka 4.4 is that assigns with each heartbeat, as minibroker does."""
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     settings = {**config, "group.consumer.assignment.interval.ms": "0"}
     with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs, settings)) as running:
         running.start()

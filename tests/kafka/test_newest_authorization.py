@@ -23,7 +23,7 @@ _TITLES = [each.title for each in attempts(PLACEHOLDERS) if each.api in _SINCE_4
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     one = {f"{_STATES}.replication.factor": "1", f"{_STATES}.min.isr": "1", f"{_STATES}.num.partitions": "1"}
     with closing(SecuredKafka(tmp_path_factory.mktemp("kafka"), libs, ("alice", "bob"), one)) as made:
         made.start()

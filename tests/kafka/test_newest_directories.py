@@ -42,7 +42,7 @@ def config() -> dict[str, str]:
 
 @pytest.fixture
 def kafka(tmp_path: Path, config: Mapping[str, str]) -> Iterator[RealKafka]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     with closing(RealKafka(tmp_path / "kafka", libs, config)) as running:
         yield running
 

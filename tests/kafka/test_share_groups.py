@@ -41,7 +41,7 @@ def config() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def kafka_address(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
-    libs = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    libs = or_skip(lambda: jars.find(version=jars.NEWEST))
     with closing(RealKafka(tmp_path_factory.mktemp("kafka"), libs, config)) as running:
         running.start()
         yield with_coordinators(running.bootstrap)

@@ -22,7 +22,7 @@ CHANGES: Final = 12
 @pytest.fixture(scope="module")
 def sticky_oracle() -> Iterator[LineOracle]:
     """Return Kafka's assignor."""
-    with or_skip(lambda: LineOracle(_SOURCE, jars.find(version=jars.NEWEST_GROUPS), heap="256m")) as running:
+    with or_skip(lambda: LineOracle(_SOURCE, jars.find(version=jars.NEWEST), heap="256m")) as running:
         yield running
 
 

@@ -1,4 +1,4 @@
-"""A transaction coordinator's answers, right and wrong ones, are those of Kafka 3.9.1, or of 4.3.1 if epochs go up."""
+"""A transaction coordinator's answers, right and wrong ones, are those of Kafka 3.9.1, or of 4.4.0 if epochs go up."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +11,8 @@ from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, List
 from tests.broker.coordinators.transactions.producer import Asks
 from tests.broker.harness import Harness
 from tests.broker.socket_client import SocketClient, address_of
-from tests.kafka import jars, raised_epoch_scenarios
+from tests.kafka import raised_epoch_scenarios
 from tests.kafka.coordinators import until, wait_for_coordinators
-from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.transaction_scenarios import SCENARIOS, Scenario
 from tests.kafka.transaction_stage import Stage
@@ -48,15 +47,10 @@ def ours(tmp_path: Path) -> Iterator[Asks]:
 
 
 @pytest.fixture(scope="module")
-def kafka_4(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketClient]:
-    running = RealKafka(tmp_path_factory.mktemp("kafka"), or_skip(lambda: jars.find(version=jars.NEWEST)))
-    try:
-        running.start()
-        with SocketClient(address_of(running.bootstrap)) as client:
-            wait_for_coordinators(client)
-            yield client
-    finally:
-        running.close()
+def kafka_4(newest_kafka: RealKafka) -> Iterator[SocketClient]:
+    with SocketClient(address_of(newest_kafka.bootstrap)) as client:
+        wait_for_coordinators(client)
+        yield client
 
 
 @pytest.fixture

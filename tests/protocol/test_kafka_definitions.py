@@ -72,7 +72,7 @@ def definitions(kafka_libs: Path) -> Definitions:
     newer = _definitions_in(or_skip(lambda: client_libs(_NEWEST)) / f"kafka-clients-{_NEWEST}.jar")
     # Kafka 3.9 has drafts of the messages of share groups: no release served these versions, some had other fields.
     older = {name: each for name, each in older.items() if "Share" not in name}
-    kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST_GROUPS))
+    kafka_4 = or_skip(lambda: jars.find(version=jars.NEWEST))
     newer |= _newer_records_in(
         *(path for module in ("group", "share") for path in kafka_4.glob(f"kafka-{module}-coordinator-[0-9]*.jar"))
     )

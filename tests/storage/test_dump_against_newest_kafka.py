@@ -217,7 +217,7 @@ def records_of_streams() -> list[KeyAndValue]:
 def test_records_of_share_groups_and_streams_groups_are_printed_alike(
     tmp_path: Path, option: str, decode: Callable[[Record], Decoded], records: Callable[[], list[KeyAndValue]]
 ) -> None:
-    words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST_GROUPS)))
+    words = or_skip(lambda: jvm.command(jars.find(version=jars.NEWEST)))
     log = written(tmp_path, records())
     tool = [*words, "org.apache.kafka.tools.DumpLogSegments", option, "--files", str(log)]
     theirs = subprocess.run(tool, capture_output=True, text=True, check=True, timeout=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""UpdateFeatures: what may be raised and lowered; codes and sentences compared with Kafka 4.3.1."""
+"""UpdateFeatures: what may be raised and lowered; codes and sentences compared with Kafka 4.4.0."""
 
 import os
 from typing import Any, Final
