@@ -7,7 +7,7 @@ which message format, codec and timestamps the log holds.
 from typing import Final
 
 from minibroker.config import TopicConfig
-from minibroker.config.keys import LONG_MAX
+from minibroker.config.keys import LONG_MAX, NO_RECORD_LIMIT
 from minibroker_protocol.records import CompressionCodec, TimestampType
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V1, MAGIC_V2
@@ -38,6 +38,7 @@ def keeps_batches(config: TopicConfig) -> bool:
         and config.text("message.timestamp.type") == "CreateTime"
         and config.integer("message.timestamp.before.max.ms") == LONG_MAX
         and config.integer("message.timestamp.after.max.ms") == LONG_MAX
+        and config.integer("max.decompressed.message.bytes") == NO_RECORD_LIMIT
         and "compact" not in config.items("cleanup.policy")
         and magic_of(config.text("message.format.version")) == MAGIC_V2
     )
@@ -56,5 +57,6 @@ def append_policy(config: TopicConfig) -> AppendPolicy:
         before_max_ms=config.integer("message.timestamp.before.max.ms"),
         after_max_ms=config.integer("message.timestamp.after.max.ms"),
         require_keys="compact" in config.items("cleanup.policy"),
+        max_record_bytes=config.integer("max.decompressed.message.bytes"),
         validated_records=config.broker.integer("minibroker.validate.records.max"),
     )

@@ -118,10 +118,10 @@ class DynamicConfigs:
             self.on_change(kind)
 
     def group(self, group_id: str) -> "GroupConfig":
-        """The configuration of a group as of now; ask again each time, since it may change at any time."""
+        """The configuration that counts for a group now; ask again each time, since it may change at any time."""
         from minibroker.config.group import GroupConfig  # noqa: PLC0415 - a start needs none
 
-        return GroupConfig(self.broker, self.of_group(group_id))
+        return GroupConfig(self.broker, self.of_group(group_id)).within_limits()
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)

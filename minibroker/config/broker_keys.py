@@ -1,6 +1,6 @@
 """The broker's configuration keys: names, types, defaults and limits of Kafka 3.9.1, meanings in our own words.
 
-All of Kafka's are here, those that are new in Kafka 4 as in 4.3.1; they were compared with
+All of Kafka's are here, those that are new in Kafka 4 as in 4.4.0; they were compared with
 `kafka.server.KafkaConfig.configDef` and `AbstractKafkaConfig.CONFIG_DEF`. Keys that begin with `minibroker.` are ours.
 Any other key is kept and listed as unknown, as Kafka does. `topic_keys` says which of these keys give a topic its
 defaults.
@@ -36,6 +36,7 @@ from minibroker.config.keys import (
     MEDIUM,
     MIB,
     MINUTE_MS,
+    NO_RECORD_LIMIT,
     NOT_NEGATIVE,
     PASSWORD,
     POSITIVE,
@@ -275,6 +276,10 @@ ACTED_ON = by_name((
               "Whether records carry the time of their creation or of their append."),
     ConfigKey("log.preallocate", BOOLEAN, False, None, MEDIUM, REPORTED,
               "Whether a new segment takes its full size on disk at once."),
+    ConfigKey("log.remote.copy.lag.bytes", LONG, -1, Range(-1), MEDIUM, REPORTED,
+              "How many newer bytes make a segment ready for remote storage; new in Kafka 4.4."),
+    ConfigKey("log.remote.copy.lag.ms", LONG, 0, Range(-1), MEDIUM, REPORTED,
+              "How old a segment is before it is ready for remote storage; new in Kafka 4.4."),
     ConfigKey("log.retention.bytes", LONG, -1, None, HIGH, HONORED,
               "How large a partition may become before its oldest segments are deleted; -1 is no limit."),
     ConfigKey("log.retention.check.interval.ms", LONG, 5 * MINUTE_MS, POSITIVE, MEDIUM, HONORED,
@@ -305,6 +310,8 @@ ACTED_ON = by_name((
               "How many connections an address has at once; others are closed."),
     ConfigKey("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, HONORED,
               "Other limits than max.connections.per.ip for single addresses, as host:limit,..."),
+    ConfigKey("max.decompressed.message.bytes", INT, NO_RECORD_LIMIT, Range(1, NO_RECORD_LIMIT), MEDIUM, HONORED,
+              "The largest record that is accepted in a compressed batch, as it is when unpacked; new in Kafka 4.4."),
     ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1000, NOT_NEGATIVE, MEDIUM, HONORED,
               "How many incremental fetch sessions the broker remembers (KIP-227)."),
     ConfigKey("max.request.partition.size.limit", INT, 2000, POSITIVE, MEDIUM, HONORED,

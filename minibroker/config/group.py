@@ -63,19 +63,26 @@ _LIMITED: Final = (
     _STREAMS_WARMUPS,
 )
 """The keys that the broker limits, in the order in which Kafka looks at them."""
-_LIMITED_IF_SET: Final = frozenset({_SHARE_ASSIGNMENT, _STREAMS_ASSIGNMENT, _STREAMS_OFFSETS, _STREAMS_WARMUPS})
 _ONLY_LEAST: Final = {_STREAMS_OFFSETS}
 _ONLY_MOST: Final = {
     _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
     _STREAMS_WARMUPS: "group.streams.max.warmup.replicas",
 }
 """Keys that have no least value but the one of their own."""
+_SESSIONS: Final = (
+    (_SESSION, _HEARTBEAT),
+    (_SHARE_SESSION, _SHARE_HEARTBEAT),
+    (_STREAMS_SESSION, _STREAMS_HEARTBEAT),
+)
+"""A session lasts longer than the time between two heartbeats."""
 
 # fmt: off
 GROUP_KEYS = by_name((
     ConfigKey(_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
               "How often members of the group send a heartbeat.",
               (("group.consumer.heartbeat.interval.ms", 1),)),
+    ConfigKey("consumer.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
+              "Whether a thread of its own makes the group's assignments.", is_internal=True),
     ConfigKey(_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
               "After how long a silence a member of the group is dropped.",
               (("group.consumer.session.timeout.ms", 1),)),
@@ -87,6 +94,8 @@ GROUP_KEYS = by_name((
     ConfigKey(_SHARE_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
               "How long a share group keeps an assignment before it gets another.",
               (("group.share.assignment.interval.ms", 1),)),
+    ConfigKey("share.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
+              "Whether a thread of its own makes the share group's assignments.", is_internal=True),
     ConfigKey("share.auto.offset.reset", STRING, LATEST, OffsetResetStrategy(), MEDIUM, HONORED,
               "Where a share group begins in a partition that it has not read before."),
     ConfigKey("share.delivery.count.limit", INT, 5, Range(2), MEDIUM, HONORED,
@@ -117,6 +126,8 @@ GROUP_KEYS = by_name((
     ConfigKey(_STREAMS_ASSIGNOR, STRING, None, None, MEDIUM, HONORED,
               "The assignor of the streams group, by its name; there is sticky.",
               (("group.streams.assignors", 1),)),
+    ConfigKey("streams.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
+              "Whether a thread of its own makes the streams group's assignments.", is_internal=True),
     ConfigKey(_STREAMS_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
               "How often members of the streams group send a heartbeat.",
               (("group.streams.heartbeat.interval.ms", 1),)),
@@ -183,6 +194,18 @@ class GroupConfig(ConfigValues):
         self.overrides = overrides
         self.broker = broker
 
+    def within_limits(self) -> "GroupConfig":
+        """Return the configuration that counts where the broker's limits have changed since a value was set.
+
+        Such a value counts as the nearest one that is allowed (`GroupConfig.evaluate` of Kafka 4.4); DescribeConfigs
+        shows it as it was set.
+        """
+        texts = dict(self.overrides)
+        for name in filter(texts.__contains__, _LIMITED):
+            value, (least, most) = self.integer(name), self._limits(name)
+            texts[name] = str(min(max(value, value if least is None else least), value if most is None else most))
+        return self if texts == self.overrides else GroupConfig(self.broker, texts)
+
     @property
     def heartbeat_interval_ms(self) -> int:
         """Milliseconds between two heartbeats of a member."""
@@ -209,31 +232,48 @@ class GroupConfig(ConfigValues):
         return self.integer(_SHARE_ASSIGNMENT)
 
     def check_limits(self) -> None:
-        """Raise ConfigError where a value lies outside of what the broker allows (`GroupConfig.validateValues`)."""
-        for name in _LIMITED:
-            if name in _LIMITED_IF_SET and name not in self.overrides:
-                continue
-            kind, _, setting = name.partition(".")
-            least, most = f"group.{kind}.min.{setting}", _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
-            if name not in _ONLY_MOST and self.integer(name) < self.broker.integer(least):
-                raise ConfigError(f"{name} must be greater than or equal to {least}")
-            if name not in _ONLY_LEAST and self.integer(name) > self.broker.integer(most):
-                raise ConfigError(f"{name} must be less than or equal to {most}")
-        sessions = (_SESSION, _HEARTBEAT), (_SHARE_SESSION, _SHARE_HEARTBEAT), (_STREAMS_SESSION, _STREAMS_HEARTBEAT)
-        for session, heartbeat in sessions:
-            if self.integer(session) <= self.integer(heartbeat):
-                raise ConfigError(f"{session} must be greater than {heartbeat}")
+        """Raise ConfigError where a value that is set lies outside of what the broker allows.
+
+        The order and the words are those of `GroupConfig.validateValues` of Kafka 4.4.
+        """
         tags = self.items(_RACK_TAGS)
         if len(set(tags)) < len(tags):
             raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
+        for name in _LIMITED:
+            if name in self.overrides:
+                self._check_limit(name)
+        if _STREAMS_ASSIGNOR in self.overrides:
+            self._check_assignor()
+        for session, heartbeat in _SESSIONS:
+            is_set = session in self.overrides or heartbeat in self.overrides
+            if is_set and self.integer(session) <= self.integer(heartbeat):
+                raise ConfigError(f"{session} must be greater than {heartbeat}")
+        if self.text(_DEAD_LETTER_QUEUE).startswith("__"):
+            raise ConfigError(f"{_DEAD_LETTER_QUEUE}: DLQ topic name must not start with '__'")
+
+    def _check_limit(self, name: str) -> None:
+        value, (least, most) = self.integer(name), self._limits(name)
+        if least is None and most is not None and value > most:
+            raise ConfigError(f"{name} must be less than or equal to {most}")
+        if most is None and least is not None and value < least:
+            raise ConfigError(f"{name} must be greater than or equal to {least}")
+        if least is not None and most is not None and not least <= value <= most:
+            raise ConfigError(f"{name} must be in the range {least} to {most} inclusive.")
+
+    def _limits(self, name: str) -> tuple[int | None, int | None]:
+        """The least and the highest value that the broker allows; None where it sets no limit."""
+        kind, _, setting = name.partition(".")
+        least = None if name in _ONLY_MOST else self.broker.integer(f"group.{kind}.min.{setting}")
+        most = _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
+        return least, None if name in _ONLY_LEAST else self.broker.integer(most)
+
+    def _check_assignor(self) -> None:
         known = [STREAMS_ASSIGNORS.get(each, each) for each in self.broker.items("group.streams.assignors")]
         if self.text(_STREAMS_ASSIGNOR) not in known:
             raise ConfigError(
                 f"{_STREAMS_ASSIGNOR} '{self.text(_STREAMS_ASSIGNOR)}' is not a registered task assignor. Registered "
                 f"assignors are: [{', '.join(known)}]."
             )
-        if self.text(_DEAD_LETTER_QUEUE).startswith("__"):
-            raise ConfigError(f"{_DEAD_LETTER_QUEUE}: DLQ topic name must not start with '__'")
 
     def entries(self) -> list[ConfigEntry]:
         """Return the whole configuration, without what Kafka lists only where it is set."""

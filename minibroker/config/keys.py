@@ -12,6 +12,8 @@ ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+NO_RECORD_LIMIT = INT_MAX - 8
+"""The largest array that a JVM makes: Kafka's default for a record that is unpacked."""
 
 # What a row says of `ConfigKey.honored`.
 HONORED = True

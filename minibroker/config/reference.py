@@ -10,12 +10,24 @@ from minibroker.config.keys import ConfigKey
 from minibroker.config.run_time import ALTERABLE, PER_BROKER
 from minibroker.config.topic_keys import TOPIC_KEYS
 
+KAFKA_4_DEFAULTS = {
+    "group.coordinator.append.linger.ms": "-1",
+    "group.coordinator.threads": "4",
+    "log.message.timestamp.after.max.ms": "3600000",
+    "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
+    "num.recovery.threads.per.data.dir": "2",
+    "remote.log.manager.copier.thread.pool.size": "10",
+    "remote.log.manager.expiration.thread.pool.size": "10",
+    "remote.log.manager.thread.pool.size": "2",
+}
+"""Broker keys whose defaults here are those of Kafka 3.9, and their defaults in Kafka 4.4."""
+
 _HEAD = """\
 # Configuration
 
 <!-- Made by `python -m minibroker.config.reference`: change the tables there, not this page. -->
 
-You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.3.1
+You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.4.0
 for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. For tests,
 [twelve settings](settings-in-tests.md) are enough in most cases.
 
@@ -39,6 +51,9 @@ Seven defaults differ in effect from Kafka 3.9:
 - As in Kafka 4, groups of the consumer protocol are served (`group.coordinator.rebalance.protocols`) and may change
   their protocol (`group.consumer.migration.policy`).
 - As in Kafka 4, share groups may have 2000 records in hand (`group.share.partition.max.record.locks`).
+
+These defaults are others in Kafka 4.4. One of them matters here: Kafka 4 refuses records from more than an hour ahead
+of its clock. Set `log.message.timestamp.after.max.ms` to see that. Unlike there, `segment.bytes` may be below a MiB.
 """
 
 _BROKER = """
@@ -83,7 +98,15 @@ def render() -> str:
     topic = _tables("Topic", TOPIC_KEYS.values(), "Broker keys", _synonyms)
     group = _tables("Group", GROUP_KEYS.values(), "Broker keys", _synonyms)
     client_metrics = _table(_COLUMNS, map(_row, CLIENT_METRICS_KEYS.values()))
-    return _HEAD + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
+    others = _table(("Key", "Here", "Kafka 4.4"), map(_in_both, KAFKA_4_DEFAULTS.items()))
+    return _HEAD + others + _BROKER + broker + _TOPIC + topic + _GROUP + group + _CLIENT_METRICS + client_metrics
+
+
+def _in_both(default: tuple[str, str]) -> tuple[str, str, str]:
+    name, newer = default
+    key = BROKER_KEYS[name]
+    here = key.text(key.default)
+    return f"`{name}`", f"`{here}`" if here else "empty", f"`{newer}`"
 
 
 def _counts_at_once(key: ConfigKey) -> bool:

@@ -106,7 +106,7 @@ _OF_KAFKA_4: Final = frozenset(
         "share.coordinator.cached.buffer.max.bytes",
     }
 )
-"""Keys that 3.9 does not have, as 4.3.1 has them; those of dead-letter queues as 4.4.0."""
+"""Keys that 3.9 does not have, as 4.4.0 has them."""
 
 ALTERABLE: Final = PER_BROKER | _THREADS | _OTHERS | _OF_KAFKA_4 | (_OF_TOPICS - {"log.message.format.version"})
 """Keys that may be altered while a broker runs; all others of Kafka's are read-only."""

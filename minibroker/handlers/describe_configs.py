@@ -14,6 +14,7 @@ from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
+from minibroker.config.group import GroupConfig
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import ALTERABLE, key_of
 from minibroker.config.values import ConfigValues
@@ -136,7 +137,7 @@ def _client_metrics(name: str, call: Call) -> Rows:
 def _group(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Group name must not be empty")
-    return _rows(call.core.configs.group(name))
+    return _rows(GroupConfig(call.core.config, call.core.configs.of_group(name)))
 
 
 _DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {

@@ -1,6 +1,18 @@
 """The group coordinator: its work on groups of all kinds, its topic, and groups of the consumer protocol."""
 
-from minibroker.config.keys import BOOLEAN, HIGH, INT, MEDIUM, MIB, NOT_NEGATIVE, POSITIVE, REPORTED, ConfigKey, Range
+from minibroker.config.keys import (
+    BOOLEAN,
+    CLASS,
+    HIGH,
+    INT,
+    MEDIUM,
+    MIB,
+    NOT_NEGATIVE,
+    POSITIVE,
+    REPORTED,
+    ConfigKey,
+    Range,
+)
 from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka_4
 
 # fmt: off
@@ -28,6 +40,8 @@ KEYS = (
                   "Threads of the coordinator for regular expressions and assignments."),
         ConfigKey("group.coordinator.cached.buffer.max.bytes", INT, 1_048_588, Range(512 * 1024), MEDIUM, REPORTED,
                   "The largest buffer that the coordinator keeps to use it again."),
+        ConfigKey("group.streams.topology.description.plugin.class", CLASS, None, None, MEDIUM, REPORTED,
+                  "The Java class that keeps descriptions of topologies (KIP-1331)."),
         *internal(
             ConfigKey("group.consumer.regex.refresh.interval.ms", INT, 600_000, Range(10_000), MEDIUM, REPORTED,
                       "How often the coordinator looks which topics match the expressions of a group."),

@@ -72,6 +72,10 @@ KEYS = (
     ConfigKey("sasl.oauthbearer.token.endpoint.url", STRING, None, None, MEDIUM, REPORTED,
               "Where the broker gets a token of its own."),
     *of_kafka_4(
+        ConfigKey("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False, None, MEDIUM, REPORTED,
+                  "Whether tokens for any audience are taken; here they are where no audience is expected."),
+        ConfigKey("sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False, None, MEDIUM, REPORTED,
+                  "Whether tokens of any issuer are taken; here they are where no issuer is expected."),
         ConfigKey("sasl.oauthbearer.assertion.algorithm", STRING, "RS256", OneOfAnyCase("ES256", "RS256"), MEDIUM,
                   REPORTED, "How the broker signs its assertion to who issues tokens (KIP-1139)."),
         ConfigKey("sasl.oauthbearer.assertion.claim.aud", STRING, None, None, MEDIUM, REPORTED,

@@ -7,6 +7,8 @@ from minibroker_protocol.records.varint import INT64_MAX
 
 NO_LIMIT_MS: Final = INT64_MAX
 """The default of both timestamp limits: any timestamp will do."""
+NO_LIMIT_BYTES: Final = 2**31 - 9
+"""The default of `max_record_bytes`: the largest array that a JVM makes."""
 ALL_RECORDS: Final = -1
 
 
@@ -27,5 +29,7 @@ class AppendPolicy(NamedTuple):
     """`message.timestamp.after.max.ms`: how far in the future."""
     require_keys: bool = False
     """Whether the topic is compacted, so that every record needs a key."""
+    max_record_bytes: int = NO_LIMIT_BYTES
+    """`max.decompressed.message.bytes` (Kafka 4.4): the largest body of a record in a compressed v2 batch."""
     validated_records: int = ALL_RECORDS
     """Up to which record count a v2 batch is opened when nothing else asks for it; see `check_produced_batch`."""

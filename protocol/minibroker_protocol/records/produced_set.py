@@ -16,7 +16,7 @@ from minibroker_protocol.errors import (
     RecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.append_policy import NO_LIMIT_MS, AppendPolicy
+from minibroker_protocol.records.append_policy import NO_LIMIT_BYTES, NO_LIMIT_MS, AppendPolicy
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
 from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.records.header import (
@@ -30,7 +30,7 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.legacy import inner_crcs_checked, read_wrapped
 from minibroker_protocol.records.produced_batch import check_produced_batch
 from minibroker_protocol.records.record import Record, read_records
-from minibroker_protocol.records.varint import wrap_int64
+from minibroker_protocol.records.varint import decode_varint, wrap_int64
 from minibroker_protocol.steps import Steps
 
 T = TypeVar("T")
@@ -166,6 +166,7 @@ class RecordValidator:
         return (
             self._policy.timestamp_type is TimestampType.CREATE_TIME
             or self._policy.require_keys
+            or self._limits_sizes(header)
             or header.timestamp_type is TimestampType.LOG_APPEND_TIME
         )
 
@@ -176,6 +177,8 @@ class RecordValidator:
         `InvalidRecordError`; both say which records of the batch are to blame.
         """
         for batch in batches:
+            if self._limits_sizes(batch.header):
+                yield from _check_sizes(batch.data, batch.header.record_count, self._policy.max_record_bytes)
             errors: list[RecordError] = []
             bad_timestamps = False
             index = 0
@@ -194,6 +197,11 @@ class RecordValidator:
                 raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
             if errors:
                 raise InvalidRecordError(_summary(errors), errors)
+
+    def _limits_sizes(self, header: BatchHeader) -> bool:
+        """Kafka counts the bytes of records only where it unpacks them."""
+        is_packed = header.magic == MAGIC_V2 and header.codec is not CompressionCodec.NONE
+        return is_packed and self._policy.max_record_bytes < NO_LIMIT_BYTES
 
     def _all_obey(self, records: Sequence[Record], header: BatchHeader) -> bool:
         """Whether none of a batch's records can be at fault. A no means that they must be looked at one by one."""
@@ -234,6 +242,20 @@ class RecordValidator:
                 "Producer should not set timestamp type to LogAppendTime."
             )
         return None
+
+
+def _check_sizes(data: bytes, count: int, limit: int) -> Steps[None]:
+    """Refuse records that were read, if a body has more bytes than `limit`; in the words of Kafka 4.4."""
+    position = 0
+    for index in range(count):
+        size, position = decode_varint(data, position)
+        if size > limit:
+            raise InvalidRecordError(
+                f"Invalid record size: {size} exceeds the configured maximum record size of {limit}."
+            )
+        position += size
+        if index % _AT_ONCE == 0:
+            yield
 
 
 def _summary(errors: list[RecordError]) -> str:

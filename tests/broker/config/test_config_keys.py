@@ -12,7 +12,7 @@ from minibroker.config import BROKER_KEYS, TOPIC_KEYS, ConfigError, ConfigKey, C
 from minibroker.config.broker_keys import ACTED_ON
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
 from minibroker.config.group import GROUP_KEYS
-from minibroker.config.reference import render
+from minibroker.config.reference import KAFKA_4_DEFAULTS, render
 from minibroker.config.reported_keys import share_groups
 
 ROOT = Path(__file__).parents[3]
@@ -111,7 +111,7 @@ transaction.two.phase.commit.enable BOOLEAN false LOW
 """
 
 
-# The same of `LogConfig.configDefCopy`: every key of a topic. That of dead-letter queues is of Kafka 4.4.0.
+# The same of `LogConfig.configDefCopy`: every key of a topic. Four are of Kafka 4.4.0.
 TOPIC_GOLDEN = """
 cleanup.policy LIST delete MEDIUM
 compression.gzip.level INT -1 MEDIUM
@@ -129,6 +129,7 @@ leader.replication.throttled.replicas LIST  MEDIUM
 local.retention.bytes LONG -2 MEDIUM
 local.retention.ms LONG -2 MEDIUM
 max.compaction.lag.ms LONG 9223372036854775807 MEDIUM
+max.decompressed.message.bytes INT 2147483639 MEDIUM
 max.message.bytes INT 1048588 MEDIUM
 message.downconversion.enable BOOLEAN true LOW
 message.format.version STRING 3.0-IV1 MEDIUM
@@ -140,6 +141,8 @@ min.cleanable.dirty.ratio DOUBLE 0.5 MEDIUM
 min.compaction.lag.ms LONG 0 MEDIUM
 min.insync.replicas INT 1 MEDIUM
 preallocate BOOLEAN false MEDIUM
+remote.copy.lag.bytes LONG -1 MEDIUM
+remote.copy.lag.ms LONG 0 MEDIUM
 remote.log.copy.disable BOOLEAN false MEDIUM
 remote.log.delete.on.disable BOOLEAN false MEDIUM
 remote.storage.enable BOOLEAN false MEDIUM
@@ -322,7 +325,8 @@ def test_the_page_of_the_docs_is_what_the_tables_say() -> None:
 
 def test_the_page_of_the_docs_has_a_row_for_every_key() -> None:
     rows = [line for line in render().splitlines() if line.startswith("| `")]
-    assert len(rows) == sum(map(len, (BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)))
+    tables = (BROKER_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS, KAFKA_4_DEFAULTS)
+    assert len(rows) == sum(map(len, tables))
     assert (
         "| `segment.ms` | LONG | `604800000` | at least 1 | medium | After how long a new segment is begun. |"
         in render()

@@ -23,17 +23,17 @@ def test_a_key_that_is_not_set_is_the_brokers_or_the_default() -> None:
         (
             "share.session.timeout.ms",
             "60001",
-            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+            "share.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "share.assignment.interval.ms",
             "15001",
-            "share.assignment.interval.ms must be less than or equal to group.share.max.assignment.interval.ms",
+            "share.assignment.interval.ms must be in the range 0 to 15000 inclusive.",
         ),
         (
             "share.delivery.count.limit",
             "11",
-            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+            "share.delivery.count.limit must be in the range 2 to 10 inclusive.",
         ),
         (
             "share.auto.offset.reset",
@@ -50,3 +50,18 @@ def test_a_value_beyond_the_brokers_limits_is_refused(key: str, text: str, messa
     with pytest.raises(ConfigError) as refusal:
         GroupConfig(BROKER, {key: text}).check_limits()
     assert str(refusal.value) == message
+
+
+def test_a_value_counts_as_far_as_the_broker_allows_it_now() -> None:
+    texts = {"share.session.timeout.ms": "60000", "streams.num.standby.replicas": "2"}
+    limits = {"group.share.max.session.timeout.ms": "50000", "group.streams.max.standby.replicas": "1"}
+    as_set = GroupConfig(BrokerConfig.from_properties(limits), texts)
+    counting = as_set.within_limits()
+    assert (counting.share_session_timeout_ms, counting.integer("streams.num.standby.replicas")) == (50_000, 1)
+    assert as_set.value_text("share.session.timeout.ms") == "60000"
+    assert GroupConfig(BROKER, texts).within_limits().overrides == texts
+
+
+def test_only_keys_that_are_set_are_looked_at() -> None:
+    limits = BrokerConfig.from_properties({"group.share.max.delivery.count.limit": "5"})
+    GroupConfig(limits, {"share.renew.acknowledge.enable": "false"}).check_limits()

@@ -395,3 +395,17 @@ def test_no_record_is_lost_or_changed(
     if min(magics) > 0 and timestamp_type is CREATE_TIME:
         assert [record.timestamp for record in stored] == [record.timestamp for record in records]
     assert prepared.max_timestamp == max(record.timestamp for record in stored)
+
+
+@pytest.mark.parametrize("timestamp_type", TimestampType)
+def test_a_record_of_a_compressed_batch_is_limited_as_it_is_when_unpacked(timestamp_type: TimestampType) -> None:
+    records = [NewRecord(None, value, 1) for value in (b"small", b"x" * 1000)]
+    packed = build_batch(records, codec=CompressionCodec.GZIP)
+    body = 1000 + 7  # attributes, both deltas, no key, two bytes of the length of the value, no header
+    policy = AppendPolicy(timestamp_type=timestamp_type, max_record_bytes=body)
+    appended(bytearray(packed), policy)
+    policy = policy._replace(max_record_bytes=body - 1)
+    with pytest.raises(InvalidRecordError) as refusal:
+        appended(bytearray(packed), policy)
+    assert str(refusal.value) == "Invalid record size: 1007 exceeds the configured maximum record size of 1006."
+    appended(build_batch(records), policy)
