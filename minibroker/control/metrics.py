@@ -1,4 +1,4 @@
-"""Metrics, taken when they are asked for: nothing is counted for them while requests are served.
+"""Metrics, taken when they are asked for: but for share groups nothing is counted for them while requests are served.
 
 Names are those that Prometheus' exporter for JMX gives Kafka's metrics with its example configuration for Kafka, and
 `kafka_consumergroup_lag` that of the exporter for consumer groups; what only this broker has begins with `minibroker_`.
@@ -21,6 +21,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.share_partitions.measured import Spread
 from minibroker.errors import OperationError
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
@@ -48,6 +49,8 @@ class Scrape:
     group_types: _Labelled = field(default_factory=_Labelled)
     in_flight: _Labelled = field(default_factory=_Labelled)
     buried: dict[str, _Labelled] = field(default_factory=dict[str, _Labelled])
+    acknowledged: _Labelled = field(default_factory=_Labelled)
+    spreads: dict[str, dict[tuple[str, ...], Spread]] = field(default_factory=dict[str, dict[tuple[str, ...], Spread]])
     fired: _Labelled = field(default_factory=_Labelled)
     requests: int | None = None
 
@@ -88,6 +91,17 @@ _BURIED: Final = {
     "kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests": "Their batches, once for each attempt",
     "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests": "Batches of them that were given up",
 }
+_ACKNOWLEDGED: Final = {1: "Accept", 2: "Release", 3: "Reject", 4: "Renew"}
+"""Types of acknowledgements as Kafka names them; a gap, 0, has no name and no metric."""
+_LOAD_MS: Final = "kafka_server_sharegroupmetrics_partitionloadtimems"
+_FETCH_RATIO: Final = "kafka_server_sharegroupmetrics_requesttopicpartitionsfetchratio"
+_ACQUIRE_MS: Final = "kafka_server_sharegroupmetrics_topicpartitionsacquiretimems"
+_SPREADS: Final = {
+    _LOAD_MS: "Milliseconds until a partition of a share group was loaded",
+    _FETCH_RATIO: "Percentage of a ShareFetch's partitions that it could acquire records of",
+    _ACQUIRE_MS: "Milliseconds until a ShareFetch could acquire records",
+}
+_QUANTILES: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 _LOGS: Final = {
     "kafka_log_log_size": "Bytes of a partition's segments",
     "kafka_log_log_numlogsegments": "Segments of a partition",
@@ -223,6 +237,12 @@ def _count_shares(services: Services, found: Scrape) -> Steps[None]:
         if topic is not None:
             found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
         yield
+    if manager is not None:
+        measured = manager.measured
+        found.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}
+        found.spreads[_LOAD_MS] = {(): measured.load_ms}
+        found.spreads[_FETCH_RATIO] = {(group_id,): each.ratio for group_id, each in measured.fetches.items()}
+        found.spreads[_ACQUIRE_MS] = {(group_id,): each.acquire_ms for group_id, each in measured.fetches.items()}
     for group_id, buried in () if manager is None else manager.buried.items():
         for name, number in zip(_BURIED, (buried.records, buried.batches, buried.failures), strict=True):
             found.buried.setdefault(name, {})[group_id,] = number
@@ -261,6 +281,11 @@ class _Numbers(Collector):
             # The exporter makes a Count of what has no PerSec in its name, and no counter.
             kind = UnknownMetricFamily if name.endswith("_count") else CounterMetricFamily
             yield _filled(kind(name, help_text, labels=["group"]), found.buried.get(name, {}))
+        name = "kafka_server_sharegroupmetrics_recordacknowledgements"
+        counted = CounterMetricFamily(name, "Records that members of share groups acknowledged", labels=["ackType"])
+        yield _filled(counted, found.acknowledged)
+        for name, help_text in _SPREADS.items():
+            yield from _spread(name, help_text, found.spreads.get(name, {}))
         name = "kafka_server_group_coordinator_metrics_group_count"
         yield _filled(GaugeMetricFamily(name, "Groups by their type", labels=["protocol"]), found.group_types)
         fired = CounterMetricFamily(
@@ -279,6 +304,19 @@ def _filled(family: Metric, numbers: _Labelled) -> Metric:
     for labels, number in numbers.items():
         family.add_metric(labels, number)
     return family
+
+
+def _spread(name: str, help_text: str, spreads: dict[tuple[str, ...], Spread]) -> Iterator[Metric]:
+    """The two families that the exporter makes of a histogram of Kafka's."""
+    labels = ["group"][: max(map(len, spreads), default=0)]
+    quantiles = GaugeMetricFamily(name, help_text, labels=[*labels, "quantile"])
+    count = UnknownMetricFamily(f"{name}_count", f"{help_text}: how often", labels=labels)
+    for names, spread in spreads.items():
+        count.add_metric(names, spread.count)
+        for each in _QUANTILES:
+            quantiles.add_metric([*names, each], spread.quantile(float(each)))
+    yield quantiles
+    yield count
 
 
 def exposition(found: Scrape, accept: str) -> tuple[bytes, str]:

@@ -12,6 +12,7 @@ from minibroker.coordinators.share_partitions.acknowledging import Write
 from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of
 from minibroker.coordinators.share_partitions.dead_records import DeadRecords
 from minibroker.coordinators.share_partitions.limits import Limits
+from minibroker.coordinators.share_partitions.measured import Measured
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ReadOutcome, ShareCoordinator
@@ -55,10 +56,12 @@ class SharePartitions:
 
     Attributes:
         buried: group id -> the numbers of its dead-letter queue, if anything has gone there.
+        measured: numbers of requests, for metrics.
     """
 
     def __init__(self, core: Core, states: ShareCoordinator) -> None:
         self.buried: dict[str, Buried] = {}
+        self.measured = Measured()
         self._core = core
         self._states = states
         self._in_use: dict[SharePartitionKey, _InUse] = {}
@@ -122,6 +125,7 @@ class SharePartitions:
         found = self._in_use.get(key)
         if found is not None:
             return found.share_partition
+        began_ms = self._core.clock.monotonic_ms()
         read = self._states.read(key, place.leader_epoch)
         if read.code:
             code = _error_of(read.code)
@@ -138,6 +142,7 @@ class SharePartitions:
         made = self._made(key, place, read, start)
         self._in_use[key] = _InUse(place.leader, made)
         self._of_place.setdefault(key[1:], {})[key] = None
+        self.measured.load_ms.add(self._core.clock.monotonic_ms() - began_ms)
         made.resume()
         return made
 

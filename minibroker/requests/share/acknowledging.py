@@ -80,10 +80,14 @@ def _acknowledge(
     if code or not batches:
         return code
     share_key = SharePartitionKey(request.group_id or "", *key)
-    found = call.services.share_partitions.get(share_key, call.node)
+    manager = call.services.share_partitions
+    found = manager.get(share_key, call.node)
     if found is None or topic.partition(key[1]) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return (yield from acknowledge_in_steps(found, request.member_id or "", acknowledgements))
+    code = yield from acknowledge_in_steps(found, request.member_id or "", acknowledgements)
+    if not code:
+        manager.measured.acknowledge(acknowledgements)
+    return code
 
 
 def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Steps[list[Acknowledgement] | None]:

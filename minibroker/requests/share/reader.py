@@ -63,6 +63,7 @@ class ShareReader:
         self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
         self._results: dict[TopicIdPartition, PartitionData] = {}
         self._left = 0
+        self._began_ms = call.core.clock.monotonic_ms()
         self.keys: list[SharePartitionKey] = []
         self.logs: list[Log] = []
 
@@ -116,7 +117,10 @@ class ShareReader:
         Returns the partitions of the response, or None.
         """
         found, is_over = yield from self._read()
-        if not (is_last or is_over or self._has_enough(found)):
+        is_complete = is_last or is_over or self._has_enough(found)
+        if self._usable:
+            self._measure(len(found), is_complete=is_complete)
+        if not is_complete:
             return None
         results = dict(self._results)
         left = self._request.max_records
@@ -126,6 +130,16 @@ class ShareReader:
             results[each.key] = data
             yield
         return results
+
+    def _measure(self, found: int, *, is_complete: bool) -> None:
+        """Note how long it took until records could be acquired (`DelayedShareFetch`), and of how many partitions."""
+        measured = self._manager.measured.of_group(self._group_id)
+        if found or is_complete:
+            now_ms = self._call.core.clock.monotonic_ms()
+            measured.acquire_ms.add(now_ms - self._began_ms)
+            self._began_ms = now_ms
+        if is_complete:
+            measured.ratio.add(100 * found // len(self._asked))
 
     def _read(self) -> Steps[tuple[list[_Found], bool]]:
         """The ranges to acquire from, and whether an error ends the wait."""

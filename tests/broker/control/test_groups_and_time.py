@@ -193,6 +193,9 @@ def test_what_a_share_group_has_in_flight_is_told_and_measured() -> None:
             'kafka_server_sharesessioncache_sharepartitionscount{broker="1"} 1.0',
             'kafka_server_group_coordinator_metrics_group_count{protocol="share"} 1.0',
             'kafka_consumergroup_lag{consumergroup="g",partition="0",topic="jobs"} 1.0',
+            'kafka_server_sharegroupmetrics_requesttopicpartitionsfetchratio{group="g",quantile="0.99"} 100.0',
+            "kafka_server_sharegroupmetrics_partitionloadtimems_count 1.0",
+            'kafka_server_sharegroupmetrics_recordacknowledgements_total{ackType="Accept"} 0.0',
         ):
             assert line in metrics
         consumer.acknowledge(record)
