@@ -1,6 +1,6 @@
 """UpdateFeatures: raise or lower feature levels (KIP-584, KIP-778, KIP-1022).
 
-Versions 0-2. All or nothing, as in Kafka 4: the first feature that cannot be changed refuses them all with
+Versions 0-2. All or nothing, as in Kafka 4: a feature that cannot be changed refuses them all with
 INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The level of metadata.version cannot be lowered
 beneath one that has changed what metadata looks like, and that of kraft.version not at all.
 """
@@ -14,6 +14,7 @@ from minibroker.cluster.features import (
     METADATA_VERSION,
     Features,
 )
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
@@ -50,9 +51,12 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
     try:
-        for update in request.feature_updates:
+        wished = {update.feature: update.max_version_level for update in request.feature_updates}
+        # Kafka keeps them in a HashMap, and names the first one in its order that cannot be changed.
+        for update in hash_order(request.feature_updates, lambda each: string_hash(each.feature)):
             levels[update.feature] = _level(update, features, controller)
-        _check_dependencies(levels, features)
+            if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
+                _check_dependencies(wished, features)
     except _RefusedError as error:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION,

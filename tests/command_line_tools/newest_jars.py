@@ -1,5 +1,6 @@
 """The tools of the newest Kafka: their classes in a JVM that lives as long as the tests need it."""
 
+import re
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -8,6 +9,8 @@ from tests.clients.operator_tools import TOOLS
 from tests.kafka.line_oracle import LineOracle
 
 _SOURCE: Final = Path(__file__).with_name("ToolOracle.java")
+_OF_LOG4J: Final = re.compile(r"^log4j:.*\n", re.MULTILINE)
+"""It complains once in a JVM."""
 _MOVED: Final = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
@@ -45,4 +48,4 @@ class NewestTools:
         answer = self._oracle.ask(*(b64encode(word.encode()).decode() for word in words))
         status, _, text = answer.partition("\t")
         assert status, f"{tool} {' '.join(arguments)}: {self._oracle.complaints()}"
-        return Answer(b64decode(text).decode(), int(status))
+        return Answer(_OF_LOG4J.sub("", b64decode(text).decode()), int(status))

@@ -182,6 +182,16 @@ _FEATURES = (
             ("upgrade", 0), ("downgrade", 0), ("upgrade", 9), ("downgrade", last), ("upgrade", last),
         )
     ),
+    *(
+        f"upgrade {' '.join(f'--feature {each}' for each in features.split())}"
+        for features in (
+            "share.version=9 group.version=9 transaction.version=9 streams.version=9",
+            "streams.version=9 transaction.version=9 group.version=9",
+            "group.version=9 metadata.version=99", "metadata.version=99 share.version=9 odd=1",
+            "kraft.version=9 eligible.leader.replicas.version=9", "a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1",
+            "m=1 group.version=9 l=1 k=1 share.version=9 j=1 i=1 h=1 g=1 f=1 e=1 d=1 c=1 b=1",
+        )
+    ),
     "downgrade --feature share.version=0 --dry-run",
     "disable --feature share.version",
     "upgrade --feature kraft.version=1",

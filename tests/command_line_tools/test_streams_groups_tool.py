@@ -99,7 +99,7 @@ def _printed(tools: NewestTools, bootstrap: str, calls: tuple[str, ...]) -> list
         for pattern, name in _VARYING:
             text = pattern.sub(name, text)
         # Stack traces have frames of the JVM's own, which change as it warms up.
-        lines = [re.sub(" +", " ", each).strip() for each in text.splitlines() if not each.startswith(("log4j:", "\t"))]
+        lines = [re.sub(" +", " ", each).strip() for each in text.splitlines() if not each.startswith("\t")]
         found.append((call, sorted(each for each in lines if each), answer.status))
     return found
 
