@@ -50,6 +50,7 @@ class EntryPosition(NamedTuple):
     base_offset: int
     position: int
     size: int
+    last_offset: int
 
 
 def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> EntryPosition | None:
@@ -69,8 +70,10 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
             if base_offset + delta >= offset or delta < 0:
                 # In a v0 or v1 entry the delta is whatever its key or value has there.
                 magic = window[at + MAGIC_AT]
-                if magic == MAGIC_V2 or (magic < MAGIC_V2 and base_offset >= offset):
-                    return EntryPosition(base_offset, position + at, length + LOG_OVERHEAD)
+                if magic == MAGIC_V2:
+                    return EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, base_offset + delta)
+                if magic < MAGIC_V2 and base_offset >= offset:
+                    return EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, base_offset)
                 if magic > MAGIC_V2:
                     break
             if length < 0:
@@ -80,18 +83,22 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
             if len(window) != MIN_ENTRY_BYTES or window[MAGIC_AT] >= MAGIC_V2:
                 raise StorageError(f"{path}: no batch at byte {position}")
             base_offset, length = _OFFSET_AND_LENGTH.unpack_from(window)
-            return EntryPosition(base_offset, position, MIN_ENTRY_BYTES) if base_offset >= offset else None
+            if base_offset < offset:
+                return None
+            return EntryPosition(base_offset, position, MIN_ENTRY_BYTES, base_offset)
         position += at
     return None
 
 
-def batch_that_begins(fd: int, position: int, offset: int) -> EntryPosition | None:
-    """The v2 batch at `position`, where one begins, if its base offset is `offset`. Reads its head only. `OSError`."""
-    head = os.pread(fd, MAGIC_AT + 1, position)
-    if len(head) <= MAGIC_AT or head[MAGIC_AT] != MAGIC_V2:
+def batch_that_holds(fd: int, position: int, offset: int) -> EntryPosition | None:
+    """The v2 batch at `position`, where one begins, if `offset` is in it. Reads its head only. `OSError`."""
+    head = os.pread(fd, _WALK.size, position)
+    if len(head) < _WALK.size or head[MAGIC_AT] != MAGIC_V2:
         return None
-    base_offset, length = _OFFSET_AND_LENGTH.unpack_from(head)
-    return EntryPosition(offset, position, length + LOG_OVERHEAD) if base_offset == offset else None
+    base_offset, length, delta = _WALK.unpack(head)
+    if not base_offset <= offset <= base_offset + delta:
+        return None
+    return EntryPosition(base_offset, position, length + LOG_OVERHEAD, base_offset + delta)
 
 
 def read_headers(

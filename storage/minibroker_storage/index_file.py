@@ -4,26 +4,30 @@ import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from minibroker_storage.errors import CorruptIndexError, LogClosedError
 from minibroker_storage.files import FileHandle, pwrite_all
 
 WINDOW_BYTES: Final = 4096
 """The search narrows the file down to about this much and finishes in memory."""
+_MOST_KEPT: Final = 1024
+"""Windows that stay in memory, of all indexes together: 4 MB, or the index of 2 GB of log with an entry each 4 KB."""
 
 
 IndexState = tuple[int, int, int]
+_Window = TypeVar("_Window")
 
 
-class IndexFile(ABC):
+class IndexFile(ABC, Generic[_Window]):
     """A file of ascending fixed-size entries, preallocated while its segment is active (Kafka's `AbstractIndex`).
 
     Bytes: `entries` entries from position 0, then zeros up to `max_bytes` rounded down to whole entries. The file is
     trimmed to its entries at roll and at close. Entries are staged in memory and written by `commit()` with pwrite:
-    unlike a mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry
-    only.
+    unlike a mapped file, a full disk then is an `OSError` and no signal. Of the index, memory holds its last entry,
+    and for a while the windows that searches have read.
 
     Crash rule: an index has no checksum. After an unclean stop it is rebuilt from its log, or checked against it.
     `LogSegment` says what an entry proves. Zeros at the end of the file count as free slots, so that a file that was
@@ -31,7 +35,7 @@ class IndexFile(ABC):
     lost by this and found again in the log.)
     """
 
-    __slots__ = ("_staged", "base_offset", "entries", "file", "max_bytes")
+    __slots__ = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes")
 
     ENTRY: ClassVar[Struct]
 
@@ -40,6 +44,7 @@ class IndexFile(ABC):
         self.base_offset = base_offset
         self.max_bytes = self.rounded(max_bytes)
         self.entries = 0
+        self._cuts = 0
         self._staged = bytearray()
         self._reset_last()
 
@@ -71,8 +76,13 @@ class IndexFile(ABC):
     def _set_last(self, entry: bytes) -> None:
         """Remember the last entry."""
 
+    @staticmethod
     @abstractmethod
-    def _count_at_or_below(self, window: bytes, key: int) -> int:
+    def _decoded(entries: bytes) -> _Window:
+        """Entries in the form that is searched, and kept in memory."""
+
+    @abstractmethod
+    def _count_at_or_below(self, window: _Window, key: int) -> int:
         """The number of the window's entries that have a key <= `key`."""
 
     @abstractmethod
@@ -89,6 +99,7 @@ class IndexFile(ABC):
         if size % self.ENTRY.size:
             raise CorruptIndexError(f"{self.file.path}: {size} bytes are not a multiple of {self.ENTRY.size}")
         self._staged = bytearray()
+        self._cuts += 1
         self.entries = self._written_entries(size // self.ENTRY.size)
         self._reload_last()
 
@@ -151,6 +162,7 @@ class IndexFile(ABC):
         self._cut_to(low)
 
     def _cut_to(self, entries: int) -> None:
+        self._cuts += 1
         fd = self.file.fd()
         os.ftruncate(fd, entries * self.ENTRY.size)
         self.entries = entries
@@ -185,31 +197,40 @@ class IndexFile(ABC):
                 high = middle
         return low
 
-    def _last_at_or_below(self, key: int, guess: int) -> bytes:
-        """The last written entry with a key <= `key`, empty when there is none. See `_search` for `guess`."""
-        window, count, _ = self._search(key, guess, self._count_at_or_below)
-        size = self.ENTRY.size
-        return window[(count - 1) * size : count * size] if count else b""
+    def _search(self, key: int, guess: int, count_in: Callable[[_Window, int], int]) -> tuple[_Window, int, int]:
+        """The window in which the entries with a key <= `key` end, how many of its entries have one, and its slot.
 
-    def _search(self, key: int, guess: int, count_in: Callable[[bytes, int], int]) -> tuple[bytes, int, int]:
-        """A window of entries in which those with a key <= `key` end, how many of its entries have one, and its slot.
-
-        `count_in` counts them in a window. The first window read is the one around slot `guess`, which is right in a
-        log of even batches; the search bisects from there on. The count is 0 only at the beginning of the file.
+        `count_in` counts them in a window. The first window is the one with the slot `guess`, which is right in a log
+        of even batches; the search bisects from there on. The count is 0 only at the beginning of the file. The entry
+        behind those counted is in the window, too, unless they are all that there are. There has to be an entry.
         """
-        size = self.ENTRY.size
-        slots = WINDOW_BYTES // size
-        fd = self.file.fd()
-        low, high = 0, self.entries
-        start = max(0, min(guess - slots // 2, high - slots))
+        slots = WINDOW_BYTES // self.ENTRY.size
+        low, high = 0, (self.entries - 1) // slots
+        number = min(max(guess, 0) // slots, high)
         while True:
-            end = min(start + slots, high)
-            window = os.pread(fd, (end - start) * size, start * size)
+            window = self._window(number)
             count = count_in(window, key)
-            if not count and start > low:
-                high = start
-            elif count == end - start and end < high:
-                low = end - 1
+            if not count and number > low:
+                high = number - 1
+            elif count > slots and number < high:
+                low = number + 1
             else:
-                return window, count, start
-            start = (low + high - min(slots, high - low)) // 2
+                return window, count, number * slots
+            number = (low + high) // 2
+
+    def _window(self, number: int) -> _Window:
+        """Each window begins with the entry that the one before ends with."""
+        slots = WINDOW_BYTES // self.ENTRY.size
+        slot = number * slots
+        window: _Window = _kept_window(self, self._cuts, slot, min(slots + 1, self.entries - slot))
+        return window
+
+    def read_window(self, slot: int, count: int) -> _Window:
+        """Written entries in the form that is searched. `OSError`."""
+        return self._decoded(self._read(slot, count))
+
+
+@lru_cache(_MOST_KEPT)
+def _kept_window(index: IndexFile[Any], cuts: int, slot: int, count: int) -> Any:  # noqa: ARG001 - see below
+    """Written entries, which stay as they are until the index is cut: `cuts` tells what was read before from after."""
+    return index.read_window(slot, count)

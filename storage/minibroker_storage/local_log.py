@@ -85,7 +85,7 @@ class LocalLog:
         """The bytes from the batch of `offset` on, which lies below the offset `limit`; see `Log.read`."""
         segment = self._active
         position = segment.recent_position(offset)
-        first_size = 0
+        first_size = last_offset = 0
         if position is None:
             number = self._segments.number_of(offset)
             segment = self.segments[number]
@@ -96,22 +96,24 @@ class LocalLog:
                     return self._empty
                 segment = self.segments[number]
                 found = segment.translate(offset)
-            _, position, first_size = found
+            _, position, first_size, last_offset = found
         size = (segment.size if limit == self.log_end_offset else segment.position_of(limit)) - position
         if size > max_bytes:
             if min_one_batch:
-                first_size = first_size or segment.header_at(position).size_in_bytes
+                if not first_size:
+                    header = segment.header_at(position)
+                    first_size, last_offset = header.size_in_bytes, header.last_offset
                 size = min(size, max(max_bytes, first_size))
             else:
                 size = max_bytes
             if size > first_size:
                 # What is cut off here would be sent twice: readers drop a batch that is not whole and ask for it again.
-                whole = segment.offset_index.position_at_or_below(position + size) - position
-                if whole > 0:
-                    size = whole
-                    segment.resume_at(position + size)
+                next_one = segment.offset_index.entry_at_or_below(position + size)
+                if next_one.position > position:
+                    size = next_one.position - position
+                    segment.resume_at(next_one.position, offset + 1, next_one.offset)
             elif size == first_size:
-                segment.resume_at(position + size)
+                segment.resume_at(position + size, last_offset + 1, last_offset + 1)
         return LogSlice(segment.log, position, size) if size > 0 else self._empty
 
     def _size_up_to(self, data: LogSlice, limit: int) -> int | None:

@@ -219,10 +219,10 @@ class Log(LocalLog):
             data, self.high_watermark if end_offset is None else min(self.high_watermark, end_offset)
         )
 
-    def resume_behind(self, data: LogSlice) -> None:
-        """Remember where a reader goes on that has taken less than `read` gave; the slice ends with a whole batch."""
+    def resume_behind(self, data: LogSlice, offset: int) -> None:
+        """Remember where a reader goes on that has taken less than `read` gave: with `offset`, behind whole batches."""
         if data.handle is self._active.log:
-            self._active.resume_at(data.position + data.size)
+            self._active.resume_at(data.position + data.size, offset, offset)
 
     def add_append_listener(self, listener: AppendListener) -> None:
         """Have `listener` called with this log after each commit, whenever one of its ends moves, and when it closes.

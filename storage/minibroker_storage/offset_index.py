@@ -12,14 +12,13 @@ from minibroker_storage.index_file import IndexFile, IndexState
 _SWAP: Final = sys.byteorder == "little"
 _POSITION_MASK: Final = 0xFFFFFFFF
 _RELATIVE_SHIFT: Final = 32
+_NOTHING: Final = -1
+_NO_ENTRIES: Final = array("q")
 
 
-def _count_up_to(window: bytes, position: int) -> int:
+def _count_up_to(window: "array[int]", position: int) -> int:
     """The number of the window's entries that have a position <= `position`."""
-    fields = array("i", window)
-    if _SWAP:
-        fields.byteswap()
-    return bisect_right(fields[1::2], position)
+    return bisect_right(window, position, key=_POSITION_MASK.__and__)
 
 
 class OffsetPosition(NamedTuple):
@@ -29,7 +28,7 @@ class OffsetPosition(NamedTuple):
     position: int
 
 
-class OffsetIndex(IndexFile):
+class OffsetIndex(IndexFile["array[int]"]):
     """Sparse map from offsets to positions in the log file (Kafka's `OffsetIndex`).
 
     Bytes: 8 per entry, big-endian: relative offset int32 (the last offset of a batch, minus the segment's base
@@ -57,35 +56,55 @@ class OffsetIndex(IndexFile):
 
     def lookup(self, offset: int) -> OffsetPosition:
         """The greatest written entry at or below `offset`; the segment's start (base offset, 0) when there is none."""
-        key = offset - self.base_offset
-        span = self.last_offset - self.base_offset
-        if key <= 0 or not self.entries:
-            return OffsetPosition(self.base_offset, 0)
-        entry = self._last_at_or_below(key, self.entries * key // span if key < span else self.entries)
-        if not entry:
-            return OffsetPosition(self.base_offset, 0)
-        relative, position = self.ENTRY.unpack(entry)
-        return OffsetPosition(self.base_offset + relative, position)
+        window, count = self._around(offset)
+        return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
-    def position_at_or_below(self, position: int) -> int:
-        """The start of the last indexed batch at or before `position`; 0 if there is none."""
+    def positions_around(self, offset: int) -> tuple[int, int]:
+        """Where the batch of `lookup` starts, and that of the entry behind it.
+
+        The second one holds `offset`, unless a batch between the two does. It is -1 where there is none, and where
+        `offset` is the last one of the first batch.
+        """
+        window, count = self._around(offset)
+        behind = window[count] & _POSITION_MASK if count < len(window) else _NOTHING
+        if not count:
+            return 0, behind
+        entry = window[count - 1]
+        return entry & _POSITION_MASK, behind if entry >> _RELATIVE_SHIFT < offset - self.base_offset else _NOTHING
+
+    def _around(self, offset: int) -> tuple["array[int]", int]:
+        """A window, and how many of its entries are at or below `offset`; without entries it is empty."""
+        key = offset - self.base_offset
+        entries = self.entries
+        if not entries:
+            return _NO_ENTRIES, 0
+        span = self.last_offset - self.base_offset
+        guess = entries * key // span if key < span else entries
+        window, count, _ = self._search(key, guess, self._count_at_or_below)
+        return window, count
+
+    def entry_at_or_below(self, position: int) -> OffsetPosition:
+        """The entry of the last indexed batch that starts at or before `position`; (base offset, 0) without one."""
         if not self.entries:
-            return 0
-        if position >= self.last_position:
-            return self.last_position
-        slots = self._count_by_position(position)
-        return self.entry(slots - 1).position if slots else 0
+            return OffsetPosition(self.base_offset, 0)
+        window, count = self._around_position(position)
+        return self._position(window[count - 1]) if count else OffsetPosition(self.base_offset, 0)
 
     def offset_at_or_above(self, position: int) -> int | None:
         """The offset of the first indexed batch that starts at or behind `position`, None when there is none."""
-        if not self.entries or position > self.last_position:
+        if not self.entries:
             return None
-        return self.entry(self._count_by_position(position - 1)).offset
+        window, count = self._around_position(position - 1)
+        return self._position(window[count]).offset if count < len(window) else None
 
-    def _count_by_position(self, position: int) -> int:
-        """The number of entries of batches that start at or before `position`. Usually one read."""
-        _, count, slot = self._search(position, self.entries * position // max(self.last_position, 1), _count_up_to)
-        return slot + count
+    def _around_position(self, position: int) -> tuple["array[int]", int]:
+        """A window, and how many of its entries are of batches that start at or before `position`."""
+        guess = self.entries * position // max(self.last_position, 1)
+        window, count, _ = self._search(position, guess, _count_up_to)
+        return window, count
+
+    def _position(self, entry: int) -> OffsetPosition:
+        return OffsetPosition(self.base_offset + (entry >> _RELATIVE_SHIFT), entry & _POSITION_MASK)
 
     def entry(self, slot: int) -> OffsetPosition:
         """The written entry in `slot`. `IndexError` outside 0..`entries` - 1."""
@@ -127,9 +146,13 @@ class OffsetIndex(IndexFile):
     def _relative_offset(entry: bytes) -> int:
         return int.from_bytes(entry[:4], "big", signed=True)
 
-    def _count_at_or_below(self, window: bytes, key: int) -> int:
+    @staticmethod
+    def _decoded(entries: bytes) -> "array[int]":
         # One entry read as one big-endian int64 sorts by its offset, so that bisect needs no Python call per entry.
-        entries = array("q", window)
+        decoded = array("q", entries)
         if _SWAP:
-            entries.byteswap()
-        return bisect_right(entries, key << _RELATIVE_SHIFT | _POSITION_MASK)
+            decoded.byteswap()
+        return decoded
+
+    def _count_at_or_below(self, window: "array[int]", key: int) -> int:
+        return bisect_right(window, key << _RELATIVE_SHIFT | _POSITION_MASK)

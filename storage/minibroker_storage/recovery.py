@@ -367,7 +367,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
             continue
         end = segment.position_of(producers.map_end_offset)
         while end > 0:
-            start = segment.offset_index.position_at_or_below(max(end - RECALL_WINDOW_BYTES, 0))
+            start = segment.offset_index.entry_at_or_below(max(end - RECALL_WINDOW_BYTES, 0)).position
             headers = [header for _, header in segment.headers_from(start, RECALL_WINDOW_BYTES, end=end)]
             for header in reversed(headers):
                 if header.producer_id in incomplete and producers.recall(header):

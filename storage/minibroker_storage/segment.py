@@ -12,7 +12,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.entries import (
     WALK_WINDOW_BYTES,
     EntryPosition,
-    batch_that_begins,
+    batch_that_holds,
     find_entry,
     read_headers,
 )
@@ -35,6 +35,7 @@ from minibroker_storage.transaction_index import AbortedTxn, TransactionIndex
 RECENT_BATCHES: Final = 64
 """The positions of so many of the newest batches, up to twice as many, are known without a look at the index."""
 
+_NO_RESUME: Final = (0, 0, -1)
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -59,7 +60,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         "_index_states",
         "_older",
         "_recent",
-        "_resume_at",
+        "_resume",
         "_views",
         "created_ms",
         "first_timestamp",
@@ -110,7 +111,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._cut_first = False
         self._recent: dict[int, int] = {}
         self._older: dict[int, int] = {}
-        self._resume_at = 0
+        self._resume = _NO_RESUME
         self.set_jitter(config)
         self._update_is_full()
 
@@ -278,7 +279,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self.first_timestamp = None
         self._recent = {}
         self._older = {}
-        self._resume_at = 0
+        self._resume = _NO_RESUME
         self._bytes_since_index_entry = 0
         self._load_max_timestamp()
         self._update_is_full()
@@ -300,19 +301,27 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def translate(self, offset: int) -> EntryPosition | None:
         """The first batch whose last offset is at or above `offset`, None when there is none (`translateOffset`).
 
-        One look at the index, then usually one read of the log; for a reader that goes on from `resume_at`, one read of
-        a batch's head. `OSError`, `StorageError` for bytes that are not batches.
+        One look at the index, which mostly is in memory, then usually one read of the log; for a reader that goes on
+        from `resume_at`, one read of a batch's head. `OSError`, `StorageError` for bytes that are not batches.
         """
-        if 0 < self._resume_at < self.size:
-            found = batch_that_begins(self.log.fd(), self._resume_at, offset)
+        position, first, last = self._resume
+        if first <= offset <= last and position < self.size:
+            found = batch_that_holds(self.log.fd(), position, offset)
             if found is not None:
                 return found
-        position = self.offset_index.lookup(offset).position
+        position, behind = self.offset_index.positions_around(offset)
+        if position + WALK_WINDOW_BYTES <= behind < self.size:  # of large batches most have an entry
+            found = batch_that_holds(self.log.fd(), behind, offset)
+            if found is not None:
+                return found
         return find_entry(self.log.fd(), position, self.size, offset, self.log.path)
 
-    def resume_at(self, position: int) -> None:
-        """Remember where a range that was read ended, which is where a batch begins: readers ask for that one next."""
-        self._resume_at = position
+    def resume_at(self, position: int, first: int, last: int) -> None:
+        """Remember where a range that was read ended, which is where a batch begins: readers ask for that one next.
+
+        They ask for one of the offsets `first`..`last`: a request for another one comes from another reader.
+        """
+        self._resume = (position, first, last)
 
     def position_of(self, offset: int) -> int:
         """Where the bytes before the batch of `offset` end: a limit for readers."""

@@ -17,7 +17,7 @@ class TimeIndexEntry(NamedTuple):
     offset: int
 
 
-class TimeIndex(IndexFile):
+class TimeIndex(IndexFile[bytes]):
     """Sparse map from timestamps to offsets (Kafka's `TimeIndex`).
 
     Bytes: 12 per entry, big-endian: timestamp int64 (ms), then int32 relative offset. An entry says that every record
@@ -52,11 +52,14 @@ class TimeIndex(IndexFile):
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
         """The last written entry with a timestamp at or below `timestamp`; (-1, base offset) when there is none."""
-        entry = self._last_at_or_below(timestamp, self.entries // 2) if self.entries else b""
-        return self._decode(entry) if entry else TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
+        if self.entries:
+            window, count, _ = self._search(timestamp, self.entries // 2, self._count_at_or_below)
+            if count:
+                return self._decode(window, (count - 1) * self.ENTRY.size)
+        return TimeIndexEntry(NO_TIMESTAMP, self.base_offset)
 
-    def _decode(self, entry: bytes) -> TimeIndexEntry:
-        timestamp, relative = self.ENTRY.unpack(entry)
+    def _decode(self, entries: bytes, at: int = 0) -> TimeIndexEntry:
+        timestamp, relative = self.ENTRY.unpack_from(entries, at)
         return TimeIndexEntry(timestamp, self.base_offset + relative)
 
     def drop_torn_entry(self) -> None:
@@ -115,6 +118,10 @@ class TimeIndex(IndexFile):
     @staticmethod
     def _relative_offset(entry: bytes) -> int:
         return int.from_bytes(entry[8:12], "big", signed=True)
+
+    @staticmethod
+    def _decoded(entries: bytes) -> bytes:
+        return entries
 
     def _count_at_or_below(self, window: bytes, key: int) -> int:
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size

@@ -5,6 +5,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -52,13 +53,13 @@ def test_for_3550_the_entry_3528_is_found_and_the_scan_begins_at_2310272(tmp_pat
 
 
 def test_the_last_indexed_batch_before_a_position_is_found(tmp_path: Path) -> None:
-    assert offset_index(tmp_path).position_at_or_below(10**9) == 0
+    assert offset_index(tmp_path).entry_at_or_below(10**9).position == 0
     index = filled(offset_index(tmp_path), *((10 * slot, 5000 * slot) for slot in range(1, 900)))
-    assert index.position_at_or_below(4999) == 0
-    assert index.position_at_or_below(5000) == 5000
-    assert index.position_at_or_below(5000 * 567 - 1) == 5000 * 566
-    assert index.position_at_or_below(5000 * 567) == 5000 * 567
-    assert index.position_at_or_below(10**9) == 5000 * 899
+    assert index.entry_at_or_below(4999).position == 0
+    assert index.entry_at_or_below(5000).position == 5000
+    assert index.entry_at_or_below(5000 * 567 - 1).position == 5000 * 566
+    assert index.entry_at_or_below(5000 * 567).position == 5000 * 567
+    assert index.entry_at_or_below(10**9).position == 5000 * 899
 
 
 def test_for_1609087040523_the_entry_1609087040112_is_found(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_an_index_that_was_not_trimmed_still_tells_its_entries(tmp_path: Path, e
         times.maybe_stage(number, number)
     for made in (index, times):
         made.commit()
-    loaded: tuple[IndexFile, IndexFile] = (offset_index(tmp_path), time_index(tmp_path))
+    loaded: tuple[IndexFile[Any], IndexFile[Any]] = (offset_index(tmp_path), time_index(tmp_path))
     for again in loaded:
         again.load()
         assert again.entries == entries
@@ -280,7 +281,7 @@ def test_a_lookup_finds_what_a_search_through_all_entries_finds(
         assert times.lookup(target) == ((entries[by_time - 1][::-1]) if by_time else (-1, 0))
     for target in [*targets, *(position + by for _, position in entries[::7] for by in (-1, 0, 1))]:
         below = bisect_right(entries, target, key=lambda entry: entry[1])
-        assert index.position_at_or_below(target) == (entries[below - 1][1] if below else 0)
+        assert index.entry_at_or_below(target) == (entries[below - 1] if below else (0, 0))
         above = bisect_right(entries, target - 1, key=lambda entry: entry[1])
         assert index.offset_at_or_above(target) == (entries[above][0] if above < len(entries) else None)
     for made in (index, times):

@@ -120,7 +120,7 @@ def test_the_smallest_messages_are_found_at_the_end_of_a_log(tmp_path: Path) -> 
         assert home.log.size == 26 * (number + 1)
     for offset in (0, 1, 314, 315, 316, 398, 399):
         found = home.log.segments[0].translate(offset)
-        assert found == (offset, 26 * offset, 26)
+        assert found == (offset, 26 * offset, 26, offset)
     assert home.log.segments[0].translate(400) is None
     home.crash()
     for last_stop in LastStop:
@@ -145,7 +145,7 @@ def test_bytes_of_a_message_are_not_taken_for_an_offset_delta(tmp_path: Path) ->
     size = home.log.size // 40
     for offset in range(40):
         found = home.log.segments[0].translate(offset)
-        assert found == (offset, size * offset, size)
+        assert found == (offset, size * offset, size, offset)
 
 
 def test_a_set_begins_a_new_segment_as_a_batch_does(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import os
 import shutil
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,43 +10,12 @@ import pytest
 from minibroker_storage import LastStop, Log, LogConfig, recovery
 from minibroker_storage import log as log_module
 from minibroker_storage.recovery import RECALL_WINDOW_BYTES
+from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, offsets_of, sequenced
 
 VALUE = b"v" * 900
 SIZE = sequenced(0, value=VALUE).size
 SEGMENTS = LogConfig(segment_bytes=100 * SIZE)
-
-
-class Reads:
-    """Bytes read of each file, by name."""
-
-    def __init__(self) -> None:
-        self.of: dict[str, int] = {}
-
-    def total(self, suffix: str) -> int:
-        return sum(size for name, size in self.of.items() if name.endswith(suffix))
-
-
-@contextmanager
-def counted() -> Iterator[Reads]:
-    reads = Reads()
-    real = os.pread
-    patch = pytest.MonkeyPatch()
-
-    def pread(fd: int, size: int, position: int) -> bytes:
-        data = real(fd, size, position)
-        name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
-        reads.of[name] = reads.of.get(name, 0) + len(data)
-        return data
-
-    patch.setattr(os, "pread", pread)
-    try:
-        yield reads
-    finally:
-        patch.undo()
-
-
-linux_only = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc tells which file a descriptor is of")
 
 
 def large(tmp_path: Path, count: int = 950, config: LogConfig = SEGMENTS, *, idempotent: bool = True) -> Home:

@@ -215,7 +215,7 @@ class ShareReader:
         kept = [each for each in batches if each.first <= last and each.last >= first]
         begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
         records = found.data._replace(position=found.data.position + begin, size=end - begin)
-        found.log.resume_behind(records)
+        found.log.resume_behind(records, last + 1)
         data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=[])
         for number, each in enumerate(acquired, 1):
             data.acquired_records.append(

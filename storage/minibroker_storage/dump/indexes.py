@@ -7,7 +7,7 @@ an entry of a log that is being written finds its batch.
 import os
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import NO_TIMESTAMP, RECORD_BATCH_OVERHEAD, BatchHeader, iter_batches
@@ -184,7 +184,7 @@ def _offset_lookup(file: DumpFile, handle: FileHandle) -> Callable[[int], int]:
     return lambda offset: index.lookup(offset).position
 
 
-def _sanity(file: DumpFile, kind: type[IndexFile], log_size: int) -> Event:
+def _sanity(file: DumpFile, kind: type[IndexFile[Any]], log_size: int) -> Event:
     """The result of the checks with which a starting broker looks at an index."""
     handle = FilePool(_FEW_FILES).handle(file.path, os.O_RDONLY)
     try:

@@ -1,14 +1,16 @@
 """Indexes that note how their own search goes: the windows of entries that it reads."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker_storage.index_file import WINDOW_BYTES
 from minibroker_storage.offset_index import OffsetIndex
 from minibroker_storage.time_index import TimeIndex
 
-_STATE: Final = ("_staged", "base_offset", "entries", "file", "max_bytes", "last_offset")
-_CountIn = Callable[[bytes, int], int]
+if TYPE_CHECKING:
+    from array import array
+
+_STATE: Final = ("_cuts", "_staged", "base_offset", "entries", "file", "max_bytes", "last_offset")
 
 
 class Probe(NamedTuple):
@@ -25,7 +27,7 @@ class Probe(NamedTuple):
 
 
 class WatchedOffsetIndex(OffsetIndex):
-    """An index as it is at the moment; its `lookup` notes the probes."""
+    """An index as it is at the moment; its `lookup` notes the probes. Memory has none of its windows yet."""
 
     __slots__ = ("probes",)
 
@@ -33,7 +35,9 @@ class WatchedOffsetIndex(OffsetIndex):
         _take_state(self, index, "last_position")
         self.probes: list[Probe] = []
 
-    def _search(self, key: int, guess: int, count_in: _CountIn) -> tuple[bytes, int, int]:
+    def _search(
+        self, key: int, guess: int, count_in: "Callable[[array[int], int], int]"
+    ) -> "tuple[array[int], int, int]":
         noting = _Noting(count_in, self.ENTRY.size)
         found = super()._search(key, guess, noting)
         self.probes = noting.probes(guess, self.entries)
@@ -49,7 +53,7 @@ class WatchedTimeIndex(TimeIndex):
         _take_state(self, index, "last_timestamp")
         self.probes: list[Probe] = []
 
-    def _search(self, key: int, guess: int, count_in: _CountIn) -> tuple[bytes, int, int]:
+    def _search(self, key: int, guess: int, count_in: Callable[[bytes, int], int]) -> tuple[bytes, int, int]:
         noting = _Noting(count_in, self.ENTRY.size)
         found = super()._search(key, guess, noting)
         self.probes = noting.probes(guess, self.entries)
@@ -64,14 +68,14 @@ def _take_state(watched: Any, index: Any, last: str) -> None:
 class _Noting:
     """Counts in the windows of a search, and notes the size of each and the count."""
 
-    def __init__(self, count_in: _CountIn, entry_size: int) -> None:
+    def __init__(self, count_in: Callable[[Any, int], int], entry_size: int) -> None:
         self._count_in = count_in
         self._entry_size = entry_size
         self._windows: list[tuple[int, int]] = []
 
-    def __call__(self, window: bytes, key: int) -> int:
+    def __call__(self, window: "bytes | array[int]", key: int) -> int:
         count = self._count_in(window, key)
-        self._windows.append((len(window) // self._entry_size, count))
+        self._windows.append((memoryview(window).nbytes // self._entry_size, count))
         return count
 
     def probes(self, guess: int, entries: int) -> list[Probe]:
@@ -80,14 +84,15 @@ class _Noting:
 
 
 def _with_slots(windows: Sequence[tuple[int, int]], guess: int, entries: int, slots: int) -> list[Probe]:
-    low, high = 0, entries
-    start = max(0, min(guess - slots // 2, high - slots))
+    low, high = 0, (entries - 1) // slots
+    number = min(max(guess, 0) // slots, high)
     found: list[Probe] = []
     for size, count in windows:
-        found.append(Probe(start, start + size, count))
-        if not count:
-            high = start
+        first = number * slots
+        found.append(Probe(first, first + size, count))
+        if count:
+            low = number + 1
         else:
-            low = start + size - 1
-        start = (low + high - min(slots, high - low)) // 2
+            high = number - 1
+        number = (low + high) // 2
     return found

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Final
+from typing import Any, Final
 
 from minibroker_protocol.records import BatchHeader, RecordBatch
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_V2, MIN_MESSAGE_LENGTH
@@ -314,7 +314,7 @@ class _Indexed:
         return self._next == position
 
 
-def first_slot(index: IndexFile, reaches: Callable[[int], bool]) -> int:
+def first_slot(index: IndexFile[Any], reaches: Callable[[int], bool]) -> int:
     """The first slot for which `reaches` is true; it is for all behind it."""
     low, high = 0, index.entries
     while low < high:

@@ -1,0 +1,47 @@
+"""The reads of a log's files, counted."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+
+class Reads:
+    """Bytes read of each file by its name, and the number of reads."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+
+    def total(self, suffix: str) -> int:
+        """The bytes."""
+        return sum(size for name, size in self.of.items() if name.endswith(suffix))
+
+    def count(self, suffix: str) -> int:
+        """The number of reads."""
+        return sum(count for name, count in self.calls.items() if name.endswith(suffix))
+
+
+@contextmanager
+def counted() -> Iterator[Reads]:
+    """Count the calls of `os.pread`."""
+    reads = Reads()
+    real = os.pread
+    patch = pytest.MonkeyPatch()
+
+    def pread(fd: int, size: int, position: int) -> bytes:
+        data = real(fd, size, position)
+        name = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+        reads.of[name] = reads.of.get(name, 0) + len(data)
+        reads.calls[name] = reads.calls.get(name, 0) + 1
+        return data
+
+    patch.setattr(os, "pread", pread)
+    try:
+        yield reads
+    finally:
+        patch.undo()
+
+
+linux_only = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="/proc tells which file a descriptor is of")
