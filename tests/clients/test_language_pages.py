@@ -17,6 +17,7 @@ from tests.clients import control_client_programs as programs
 from tests.clients import go_programs, toolchains
 from tests.clients.broker_process import ROOT
 from tests.documented import blocks, code
+from tests.samples import in_torture
 from tests.test_documented_blocks import CODE
 
 TIMEOUT = 600  # a hang; they take seconds
@@ -123,6 +124,7 @@ def test_junit(tmp_path: Path) -> None:
     assert "[         2 tests successful" in run_java("docs/test-junit.md", tmp_path)
 
 
+@in_torture
 def test_spring(tmp_path: Path) -> None:
     assert "[         1 tests successful" in run_java("docs/test-spring.md", tmp_path)
 

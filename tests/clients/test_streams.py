@@ -16,6 +16,7 @@ from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import streams_command
 from tests.kafka import jars
+from tests.samples import in_torture
 
 LINES = 1_500
 PAYMENTS = 800
@@ -72,6 +73,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker.terminate()
 
 
+@in_torture
 def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_instance_is_killed(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:

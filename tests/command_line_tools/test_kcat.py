@@ -15,6 +15,7 @@ from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.matrix.builds import kcat
 from tests.command_line_tools.runs import Printed, ours
 from tests.patience import PATIENCE_S
+from tests.samples import some
 
 _TIMESTAMP = 1_600_000_000_000
 
@@ -46,29 +47,32 @@ def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") ->
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "-L -t {}",
-        "-L -J -t {}",
-        "-C -t {} -e",
-        "-C -t {} -e -q -K:",
-        "-C -t {} -e -q -Z -K:",
-        "-C -t {} -e -u -D;",
-        "-C -t {} -c 3 -f %t[%p]@%o:%k/%K/%s/%S/%T/%h%%\\n",
-        "-Ct {} -c2 -f %R%s\\x41\\t",
-        "-C -t {} -c 4 -J",
-        "-C -t {} -e -J -o 3",
-        "-C -t {} -p 0 -o -2 -e -q",
-        "-C -t {} -e -q -o s@1600000000002",
-        "-C -t {} -q -o e@1600000000002",
-        "-C -t {} -e -o end",
-        "-C -t {} -p 7 -e",
-        "-C -t {}-none -e",
-        "-C -t {} -e -f %q",
-        "-Q -t {}:0:1600000000003",
-        "-Q -t {}:0:-2",
-        "-Q -t {}",
-        "-P -t {} -l /nowhere",
-    ],
+    some(
+        [
+            "-L -t {}",
+            "-L -J -t {}",
+            "-C -t {} -e",
+            "-C -t {} -e -q -K:",
+            "-C -t {} -e -q -Z -K:",
+            "-C -t {} -e -u -D;",
+            "-C -t {} -c 3 -f %t[%p]@%o:%k/%K/%s/%S/%T/%h%%\\n",
+            "-Ct {} -c2 -f %R%s\\x41\\t",
+            "-C -t {} -c 4 -J",
+            "-C -t {} -e -J -o 3",
+            "-C -t {} -p 0 -o -2 -e -q",
+            "-C -t {} -e -q -o s@1600000000002",
+            "-C -t {} -q -o e@1600000000002",
+            "-C -t {} -e -o end",
+            "-C -t {} -p 7 -e",
+            "-C -t {}-none -e",
+            "-C -t {} -e -f %q",
+            "-Q -t {}:0:1600000000003",
+            "-Q -t {}:0:-2",
+            "-Q -t {}",
+            "-P -t {} -l /nowhere",
+        ],
+        8,
+    ),
 )
 def test_lists_records_and_queries_are_printed_as_by_kcat(
     real: tuple[str, dict[str, str]], bootstrap: str, topic: str, words: str

@@ -17,6 +17,7 @@ from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION, PATIENCE_S
+from tests.samples import in_torture
 
 _TOPIC: Final = "compared"
 _PLACE: Final = f"--group g --topic {_TOPIC}"
@@ -149,6 +150,7 @@ def _steady(line: str) -> str:
     return json.dumps(event)
 
 
+@in_torture
 def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
     for mine, theirs in zip(_consumed(libs, minibroker), _consumed(libs, kafka), strict=True):
         assert mine == theirs

@@ -10,6 +10,7 @@ import pytest
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.real_kafka import RealKafka
+from tests.samples import in_torture
 from tests.sparse_copies import copy_directory
 
 CHECKPOINTS: Final = (
@@ -21,7 +22,11 @@ _TOPIC_ID: Final = "partition.metadata"
 _HARMLESS: Final = ("controller event queue overloaded", "Reconfiguration failed: No configuration found")
 """Parts of errors that only come from a slow machine, and from a Log4j 2 that has no file of settings."""
 
-however_it_ends = pytest.mark.parametrize("end", ["stopped", "killed"])
+
+def however_it_ends(taken: str) -> pytest.MarkDecorator:
+    """The parameters of a test of both ends; `make torture` alone takes any but this one."""
+    ends = [pytest.param(end, marks=() if end == taken else in_torture) for end in ("stopped", "killed")]
+    return pytest.mark.parametrize("end", ends)
 
 
 def hand_over(giver: RealKafka | BrokerProcess, taker: RealKafka | BrokerProcess, end: str) -> None:

@@ -92,7 +92,7 @@ class Scene:
         return world
 
 
-@however_it_ends
+@however_it_ends("stopped")
 def test_groups_of_consumers_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     address = with_coordinators(kafka.bootstrap)

@@ -103,7 +103,7 @@ class Scene:
         self.expected = self.look(address)
 
 
-@however_it_ends
+@however_it_ends("killed")
 def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
     kafka: RealKafka, ours: BrokerProcess, end: str
 ) -> None:

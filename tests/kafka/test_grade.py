@@ -18,7 +18,7 @@ from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import WHOLE
+from tests.samples import WHOLE, in_torture
 
 _BEFORE_KIP_896 = {"produce/format-0-is-accepted", "produce/format-1-is-accepted", "produce/format-1-may-be-compressed"}
 
@@ -45,6 +45,7 @@ def test_kafka_3_9_passes_all_checks(real_kafka: RealKafka, kafka_libs: Path, mo
     assert _skipped(real_kafka) == set()
 
 
+@in_torture
 def test_kafka_4_passes_all_checks_but_those_of_old_formats(
     kafka_4: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,7 @@ def go_on(client: SocketClient, producers: dict[str, Producer], value: bytes) ->
     assert producers["fenced"].commit() != 0
 
 
-@however_it_ends
+@however_it_ends("stopped")
 def test_transactions_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     with connected(kafka) as client:

@@ -16,6 +16,7 @@ from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
+from tests.samples import in_torture
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
@@ -31,6 +32,8 @@ topic = read_topics(spark, TopicSource(bootstrap=sys.argv[1], topics="orders"))
 files = spark.read.format("minibroker").option("topics", "orders").load(sys.argv[2])
 print("rows:", files.count(), topic.count(), "different:", files.exceptAll(topic).count())
 """
+
+pytestmark = in_torture
 
 
 class Site(NamedTuple):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import in_torture
 from tests.torture.copier_process import PROGRAMS
 from tests.torture.copy_campaign import CopyCampaign
 
@@ -11,7 +12,7 @@ KILLS = 5
 SEED = 58
 
 
-@pytest.mark.parametrize("client", PROGRAMS)
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=in_torture)])
 def test_copies_are_exactly_once_whoever_is_killed(tmp_path: Path, client: str) -> None:
     counts = CopyCampaign(tmp_path, SEED, PROGRAMS[client]).run(KILLS)
     assert counts["kills"] == KILLS

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.samples import in_torture
 from tests.torture.campaign import Campaign
 from tests.torture.starvation import STARVES
 
@@ -21,6 +22,7 @@ def test_what_was_acknowledged_survives_twenty_kills_once_and_in_its_place(tmp_p
         assert counts[sign] > 0, f"{sign}: {counts}"
 
 
+@in_torture
 @pytest.mark.skipif(not STARVES, reason="the limit of another process is Linux's to alter")
 def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path) -> None:
     counts = Campaign(tmp_path, seed=29).run(0, starvations=6, signs=["batches refused"])

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playwright
 
 from tests.clients.toolchains import missing
 from tests.patience import PATIENCE_S
+from tests.samples import in_torture
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS: Final = (
@@ -23,6 +25,14 @@ _FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
+_LAYOUTS: Final = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+
+
+def in_each_layout(width: int, scheme: str) -> pytest.MarkDecorator:
+    """The parameters of a test of all layouts; `make torture` alone takes any but this one."""
+    taken = (width, scheme)
+    layouts = [pytest.param(*layout, marks=() if layout == taken else in_torture) for layout in _LAYOUTS]
+    return pytest.mark.parametrize(("width", "scheme"), layouts)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
 
@@ -194,8 +194,7 @@ def test_any_record_can_be_chosen(window: Window, used: Broker) -> None:
     expect(stage(page, "Log")).to_contain_text("done")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@in_each_layout(1280, "dark")
 def test_everybody_can_use_the_life_of_a_record(used: Broker, browser: Browser, scheme: str, width: int) -> None:
     window = Window(browser, used.page_url, scheme=scheme, width=width)
     page = window.open("/follow/orders/0/2")

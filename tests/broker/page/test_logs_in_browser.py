@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
 
@@ -98,8 +98,7 @@ def test_transactions_are_seen_in_the_log(window: Window) -> None:
     expect(page.get_by_role("heading", name="Aborted transactions")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@in_each_layout(390, "light")
 def test_everybody_can_use_the_views_of_logs(browser: Browser, filled: Broker, scheme: str, width: int) -> None:
     window = Window(browser, filled.page_url, scheme=scheme, width=width)
     page = window.open("/logs")

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
 
@@ -147,8 +147,7 @@ def test_compressed_records_are_opened_in_place_and_their_text_stays_text(window
     expect(page.locator(".hex-side").first.locator(".caption")).to_contain_text("Frame")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@in_each_layout(1280, "light")
 def test_everybody_can_use_the_views(browser: Browser, busy: Broker, scheme: str, width: int) -> None:
     window = Window(browser, busy.page_url, scheme=scheme, width=width)
     page = window.open("/requests")

@@ -12,7 +12,7 @@ from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHea
 from tests.broker.control.http import Control
 from tests.broker.handlers.streams_group_requests import subtopology, topology
 from tests.broker.operations.members import SHARING, from_the_start, polled, sharer
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.kafka_python_client import KafkaConsumer
 from tests.patience import PATIENCE_S
@@ -130,8 +130,7 @@ def test_states_are_lit_and_lead_to_the_group_and_its_log(browser: Browser, used
     window.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@in_each_layout(390, "dark")
 def test_everybody_can_use_the_views_of_state(browser: Browser, used: Broker, scheme: str, width: int) -> None:
     window = Window(browser, used.page_url, scheme=scheme, width=width)
     page = window.open("/state")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.patience import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1000)
@@ -138,8 +138,7 @@ def test_a_log_is_shown_before_and_after_its_changes(browser: Browser, used: Bro
     window.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@in_each_layout(1280, "dark")
 def test_everybody_can_use_the_time_line(browser: Browser, used: Broker, scheme: str, width: int) -> None:
     first = requests(Control(used.page_url), "OffsetCommit")[0]
     window = Window(browser, used.page_url, scheme=scheme, width=width)

@@ -29,6 +29,7 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.pipeline.jobs.directories import copied, cut, flip_a_bit, some_file
+from tests.samples import in_torture
 from tests.sparse_copies import copy_directory
 
 OLD: Final = {
@@ -158,6 +159,7 @@ def test_kafkas_tool_finds_nothing_where_verify_does_not(
     check_directory(oracle, partition)
 
 
+@in_torture
 def test_nothing_is_found_while_a_broker_writes(tmp_path: Path) -> None:
     """Segments are rolled, compacted and deleted meanwhile, and transactions aborted."""
     config = {
