@@ -250,10 +250,18 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Close the indexes with the largest timestamp and trim them; for roll and close. `OSError`."""
-        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.offset_index.trim()
-        self.time_index.trim()
+        """Close the indexes with the largest timestamp and trim them; for roll and close.
+
+        `OSError`: the segment goes on, and a later call closes it.
+        """
+        before = self.time_index.state
+        try:
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self.offset_index.trim()
+            self.time_index.trim()
+        except OSError:
+            self.time_index.rollback(before)
+            raise
 
     def trim_free_slots(self) -> None:
         """Trim the loaded indexes of a segment that takes no more appends, if a kill has prevented it. `OSError`."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker_storage import FilePool, LastStop, LogConfig, StorageError
+from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, StorageError
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
 from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
@@ -132,3 +132,26 @@ def test_a_cleaning_that_cannot_be_put_in_place_leaves_the_log_as_it_was(tmp_pat
 
     assert at_every_open(kernel, clean_it, look) == 2
     assert cleanings == 1
+
+
+def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: Path, kernel: Kernel) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=100, segment_index_bytes=1200))
+    home.append(a_batch(timestamps=[NOW]), a_batch(timestamps=[NOW + 2]))
+    crowd_out(home)
+    kernel.left = 3  # for the files of the next segment
+    with pytest.raises(LogWriteError):
+        home.log.roll(NOW)
+    crowd_out(home)
+    kernel.left = 0
+    home.stage(a_batch(timestamps=[NOW]), a_batch(timestamps=[NOW]))
+    with pytest.raises(LogWriteError):
+        home.log.commit()
+    kernel.left = None
+    home.log.roll(NOW)
+    times = home.log.segments[0].time_index
+    assert times.entry(times.entries - 1) == (NOW + 2, 1)
+    home.log.close()
+    home.open(last_stop=LastStop.CLEAN)
+    found = home.log.find_by_timestamp(NOW + 2)
+    assert found is not None
+    assert found.offset == 1
