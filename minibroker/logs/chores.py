@@ -17,6 +17,7 @@ from typing import Final
 
 from minibroker.clock import Clock, Timer
 from minibroker.config.keys import LONG_MAX
+from minibroker_storage.descriptors import is_shortage
 
 _SLICE_S: Final = 0.003
 _SHORTEST_MS: Final = 10
@@ -76,8 +77,11 @@ class Chores:
                 if time.perf_counter() > end:
                     self._call_soon(partial(self.run, steps, then))
                     return
-        except Exception:  # a fault of ours costs this round, not the chore
-            _logger.exception("A chore could not be finished")
+        except Exception as error:  # a fault of ours costs this round, not the chore
+            if is_shortage(error):  # the modules of a chore load with its first round, which takes descriptors
+                _logger.error("A chore could not be finished: %s", error)  # noqa: TRY400 - it says all
+            else:
+                _logger.exception("A chore could not be finished")
         then()
 
     def stop(self) -> None:

@@ -28,15 +28,18 @@ def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResu
 
 
 async def _clean(plan: CleaningPlan) -> CleaningResult:
-    process = await asyncio.create_subprocess_exec(*worker_command(), stdin=PIPE, stdout=PIPE, env=worker_environment())
+    process = await asyncio.create_subprocess_exec(
+        *worker_command(), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=worker_environment()
+    )
     assert process.stdin is not None
     assert process.stdout is not None
+    assert process.stderr is not None
     try:
         # Its standard input stays open until it has answered: should this process die, it ends with it.
         process.stdin.write(encode_plan(plan))
-        output = await process.stdout.read()
+        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
         process.stdin.close()
-        return read_outcome(output, await process.wait())
+        return read_outcome(output, await process.wait(), errors)
     except asyncio.CancelledError:
         process.stdin.close()  # it ends at once; a signal might come to a process that has just ended
         await process.wait()

@@ -165,7 +165,7 @@ class LogCleaner:
                 end = self._run_cleaning(plan, partial(self._end, partition, log))
                 self._current = _Cleaning(partition, log, end)
                 return
-        except OSError as error:  # of the files, or of a module that the first cleaning loads
+        except (OSError, ImportError) as error:  # of the files, or of a module that the first cleaning loads
             self._pass_over(partition, error)
         except (ValueError, StorageError, DecodeError) as error:
             self._give_up(partition, error)
@@ -198,10 +198,8 @@ class LogCleaner:
             self._failed.add(partition)
         elif isinstance(error, CleaningFailedError):
             self._give_up(partition, error)
-        elif isinstance(error, OSError | StorageError):
-            self._pass_over(partition, error)
         else:
-            raise error
+            self._pass_over(partition, error)
 
     def _go_on(self, partition: Partition) -> None:
         self._current = None
@@ -209,9 +207,10 @@ class LogCleaner:
         if not self._stopped:
             self._chores.run(self._clean_filthiest(), lambda: None)
 
-    def _pass_over(self, partition: Partition, error: Exception) -> None:
+    def _pass_over(self, partition: Partition, error: BaseException) -> None:
         """Not this time."""
-        _logger.error("%s could not be cleaned: %s", partition.directory, error)
+        trace = None if isinstance(error, OSError | ImportError | StorageError) else error
+        _logger.error("%s could not be cleaned: %s", partition.directory, error, exc_info=trace)
         self._failed.add(partition)
 
     def _give_up(self, partition: Partition, error: Exception) -> None:

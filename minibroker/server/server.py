@@ -21,6 +21,7 @@ from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuot
 from minibroker.server.node_listener import Kind, NodeListener, check_free
 from minibroker.services import open_services
 from minibroker_protocol.frame import BufferPool
+from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
     # Most brokers compact nothing, and let everybody in.
@@ -158,7 +159,8 @@ class Server:
             self._work.discard(future)
             error = future.exception()
             if error is not None:
-                _logger.error("Work in the background has failed", exc_info=error)
+                trace = None if is_shortage(error) else error
+                _logger.error("Work in the background has failed: %s", error, exc_info=trace)
             if then is not None:
                 then()
 

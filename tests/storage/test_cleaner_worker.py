@@ -4,7 +4,9 @@ import errno
 import os
 import struct
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_storage.cleaner import CleaningAbortedError, CleaningFailedError, CleaningPlan
 from minibroker_storage.cleaner.process import (
+    BEGUN,
     encode_error,
     encode_plan,
     read_outcome,
@@ -19,6 +22,7 @@ from minibroker_storage.cleaner.process import (
     worker_environment,
 )
 from minibroker_storage.cleaner.worker import NICENESS
+from minibroker_storage.errors import StorageError
 from tests.patience import PATIENCE_S
 from tests.storage.cleaning import batch, entries_in, pairs_of, plan_for, put_in_place, write_segments
 from tests.storage.helpers import contents
@@ -32,19 +36,21 @@ def plan(tmp_path: Path) -> CleaningPlan:
     return plan_for(home, 2)
 
 
-def worker() -> subprocess.Popen[bytes]:
+def worker(*runner: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen(worker_command(), env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+    command = [*runner, *worker_command()]
+    return subprocess.Popen(command, env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
-def work(plan_bytes: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Tell a worker something, keep its standard input open, and wait for its end."""
-    with worker() as started:
+def work(plan_bytes: bytes, *runner: str) -> subprocess.CompletedProcess[bytes]:
+    """Tell a worker something, keep its standard input open, and wait for its end; a runner is a command before it."""
+    with worker(*runner) as started:
         assert started.stdin is not None
         assert started.stdout is not None
         assert started.stderr is not None
-        started.stdin.write(plan_bytes)
-        started.stdin.flush()
+        with suppress(BrokenPipeError):  # it may have ended at its start
+            started.stdin.write(plan_bytes)
+            started.stdin.flush()
         output, complaint = started.stdout.read(), started.stderr.read()
         return subprocess.CompletedProcess(worker_command(), started.wait(PATIENCE_S), output, complaint)
 
@@ -96,25 +102,36 @@ def test_a_worker_tells_that_a_log_cannot_be_cleaned(plan: CleaningPlan) -> None
 @pytest.mark.parametrize("question", [b"", b"{}", b"not json"])
 def test_a_plan_that_is_none_is_a_failure(question: bytes) -> None:
     done = work(struct.pack(">i", len(question)) + question)
-    with pytest.raises(CleaningFailedError, match="ended with 1 and said b''"):
-        read_outcome(done.stdout, done.returncode)
+    with pytest.raises(CleaningFailedError, match=r"ended with 1 and said b'\\n' Traceback"):
+        read_outcome(done.stdout, done.returncode, done.stderr)
 
 
 def test_a_worker_that_was_killed_is_a_failure() -> None:
     with pytest.raises(CleaningFailedError, match="ended with -9"):
-        read_outcome(b"", -9)
+        read_outcome(BEGUN, -9)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is set with prlimit")
+@pytest.mark.parametrize("descriptors", [3, 4])
+def test_a_worker_that_cannot_begin_may_be_able_to_later(plan: CleaningPlan, descriptors: int) -> None:
+    """A process inherits the limit of the broker that starts it, which may lack descriptors just then."""
+    done = work(encode_plan(plan), "prlimit", f"--nofile={descriptors}")
+    with pytest.raises(StorageError, match=r"before it began: .*(Error 24|Too many open files)") as caught:
+        read_outcome(done.stdout, done.returncode, done.stderr)
+    assert type(caught.value) is StorageError
+    assert "\n" not in str(caught.value)
 
 
 def test_an_error_of_the_disk_arrives_as_such() -> None:
     encoded = encode_error(OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left on device") as caught:
-        read_outcome(encoded, 1)
+        read_outcome(BEGUN + encoded, 1)
     assert caught.value.errno == errno.ENOSPC
 
 
 def test_an_error_of_the_bytes_arrives_with_its_name() -> None:
     with pytest.raises(CleaningFailedError, match="CorruptRecordError: byte 5"):
-        read_outcome(encode_error(CorruptRecordError("byte 5")), 1)
+        read_outcome(BEGUN + encode_error(CorruptRecordError("byte 5")), 1)
 
 
 def test_a_worker_gives_way_to_everybody_else() -> None:
@@ -139,6 +156,6 @@ def test_a_worker_ends_with_its_broker_and_leaves_everything_as_it_is(plan: Clea
     before = contents(Path(plan.directory))
     with worker() as started:
         output, complaint = started.communicate(encode_plan(slow), PATIENCE_S)  # closes its input, as a death does
-    assert (output, complaint) == (b"", b"")
+    assert (output, complaint) == (BEGUN, b"")
     assert started.returncode not in {0, 1}
     assert contents(Path(plan.directory)) == before

@@ -8,9 +8,13 @@ from struct import Struct
 import minibroker_protocol
 import minibroker_storage
 from minibroker_storage.cleaner.plan import CleaningAbortedError, CleaningFailedError, CleaningPlan, CleaningResult
+from minibroker_storage.errors import StorageError
 
+BEGUN = b"\n"
+"""The worker says this first: its modules are there."""
 _WORKER = "minibroker_storage.cleaner.worker"
 _SIZE = Struct(">i")
+_LONGEST_REASON = 500
 
 
 def worker_command() -> list[str]:
@@ -53,19 +57,24 @@ def encode_error(error: Exception) -> bytes:
     return json.dumps({"error": message, "errno": number, "aborted": aborted}).encode()
 
 
-def read_outcome(output: bytes, status: int) -> CleaningResult:
-    """The result in a worker's output, once it has ended with `status`.
+def read_outcome(output: bytes, status: int, errors: bytes = b"") -> CleaningResult:
+    """The result in a worker's output, once it has ended with `status`; `errors` is its standard error.
 
-    `CleaningAbortedError` when the log's files have changed meanwhile, `OSError` as the worker had it (a full disk):
-    both may go away. `CleaningFailedError` for a log that cannot be read, and when the worker died.
+    `CleaningAbortedError` when the log's files have changed meanwhile, `OSError` as the worker had it (a full disk),
+    `StorageError` when it did not begin, since a new process lacks something: these may go away. `CleaningFailedError`
+    for a log that cannot be read, and when the worker died.
     """
+    if not output.startswith(BEGUN):
+        reason = " ".join(errors.decode(errors="replace").split())
+        raise StorageError(f"the cleaning process ended with {status} before it began: {reason[-_LONGEST_REASON:]}")
     try:
         if not status:
             return CleaningResult.from_json(output)
         failure = json.loads(output)
         message, number, aborted = failure["error"], failure["errno"], failure["aborted"]
     except (ValueError, TypeError, KeyError):
-        raise CleaningFailedError(f"the cleaning process ended with {status} and said {output[:200]!r}") from None
+        text = errors.decode(errors="replace").rstrip()
+        raise CleaningFailedError(f"the cleaning process ended with {status} and said {output!r:.200} {text}") from None
     if aborted:
         raise CleaningAbortedError(message)
     if number is not None:

@@ -17,7 +17,7 @@ from typing import Final
 from minibroker_protocol.errors import ProtocolError
 from minibroker_storage.cleaner.clean import clean
 from minibroker_storage.cleaner.plan import CleaningPlan
-from minibroker_storage.cleaner.process import encode_error, plan_size
+from minibroker_storage.cleaner.process import BEGUN, encode_error, plan_size
 from minibroker_storage.errors import StorageError
 
 NICENESS: Final = 19
@@ -31,6 +31,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the broker, which ends this process
     os.nice(NICENESS)
     plan = _read(plan_size(_read(plan_size())))
+    _say(BEGUN)
     threading.Thread(target=_leave_with_the_broker, daemon=True).start()
     try:
         output = clean(CleaningPlan.from_json(plan)).to_json()
@@ -39,10 +40,14 @@ def main() -> int:
         status = 1
     else:
         status = 0
+    _say(output)
+    return status
+
+
+def _say(output: bytes) -> None:
     with contextlib.suppress(BrokenPipeError):  # nobody is there to hear it
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
-    return status
 
 
 def _read(size: int) -> bytes:

@@ -1,5 +1,6 @@
 """Chores: their periods, their slices, and what ends them."""
 
+import errno
 import logging
 from collections.abc import Callable, Iterator
 
@@ -119,6 +120,18 @@ def test_a_fault_costs_a_round_and_is_logged(rig: Rig, caplog: pytest.LogCapture
     rig.clock.advance(200)
     assert rig.done == [100, 200]
     assert [record.exc_info is not None for record in caplog.records if record.levelno >= logging.ERROR] == [True] * 2
+
+
+def test_a_lack_of_descriptors_is_logged_without_a_trace(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> Iterator[None]:
+        yield from rig.note()
+        raise OSError(errno.EMFILE, "Too many open files", "a_module_that_it_loads.py")
+
+    rig.chores.every("a", 100, work)
+    rig.clock.advance(100)
+    (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert record.exc_info is None
+    assert "[Errno 24] Too many open files: 'a_module_that_it_loads.py'" in record.getMessage()
 
 
 def test_nothing_is_done_after_the_stop(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -315,6 +315,25 @@ def test_a_cleaning_that_cannot_begin_for_want_of_descriptors_is_tried_again_lat
     assert len(all_values(compacting)) < 20
 
 
+def test_a_cleaning_that_ends_in_a_fault_of_ours_is_not_the_last_one(
+    compacting: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rewrite(compacting)
+
+    def failing(_: object, done: Callable[[BaseException], None]) -> Callable[[], None]:
+        compacting.core.call_soon(lambda: done(RuntimeError("can't start new thread")))
+        return lambda: None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compacting.core.logs._the_cleaner(), "_run_cleaning", failing)
+        pass_time(compacting, BACKOFF_MS)
+    (record,) = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "c-0 could not be cleaned: can't start new thread" in record.getMessage()
+    assert record.exc_info is not None
+    pass_time(compacting, BACKOFF_MS)
+    assert len(all_values(compacting)) < 20
+
+
 def test_a_log_whose_head_is_damaged_does_not_keep_the_others_from_being_cleaned(
     configured: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
