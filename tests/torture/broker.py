@@ -13,8 +13,13 @@ from tests.patience import PATIENCE_S
 
 _READY: Final = re.compile(rb"minibroker ready: bootstrap=127\.0\.0\.1:(\d+) ")
 # What a broker may say when it opens what a kill left behind.
-_HARMLESS: Final = re.compile(r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b|has no members left|Too many open files")
-"""News of a recovery, that all members of a group are gone (they are killed, too), and a lack of descriptors."""
+_HARMLESS: Final = re.compile(
+    r"\b(cut|removed|rebuil[dt]|recover(ed|ing|y))\b|has no members left|Too many open files|Error 24\b"
+)
+"""News of a recovery, that all members of a group are gone (they are killed, too), and a lack of descriptors.
+
+Error 24 is how the loader of a new process puts that.
+"""
 
 
 class Broker:

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 from tests.sparse_copies import copy_directory
 from tests.torture.broker import Broker
 from tests.torture.disk import check_partition
-from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger
+from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger, note_circumstances
 from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
 from tests.torture.starvation import STARVES, starved
@@ -93,9 +93,11 @@ class Campaign:
             self._stop()
             self._look_at_files()
         except Exception as error:
-            error.add_note(f"seed {self.seed}, round {number}, in {self.directory}")
-            if stderr := self._broker.stderr.read_text():
-                error.add_note(f"the broker said: {stderr[-4000:]}")
+            note_circumstances(
+                error,
+                f"the broker said: {self._broker.stderr.read_text()[-4000:]}",
+                f"seed {self.seed}, round {number}, in {self.directory}",
+            )
             raise
         finally:
             self._broker.close()
@@ -243,7 +245,7 @@ class Campaign:
     def _start(self) -> None:
         self._spawn()
         if not self._broker.await_ready():
-            raise TortureError(f"the broker did not start: {self._broker.stderr.read_text()}")
+            raise TortureError("the broker did not start")  # a note has the reason
 
     def _verify(self) -> None:
         self.counts["verifications"] += 1

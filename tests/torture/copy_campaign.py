@@ -30,7 +30,7 @@ from tests.torture.copier_process import CopierProcess, CopierProgram, Errand
 from tests.torture.copies import CopyLedger, walk
 from tests.torture.copy_clients import QUICK, CommittedReader, Feeder, abandon
 from tests.torture.disk import check_partition
-from tests.torture.ledger import TortureError
+from tests.torture.ledger import TortureError, note_circumstances
 from tests.torture.transaction_reading import ends_of, read_entries
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class CopyCampaign:
             try:
                 self._run(kills, stack)
             except Exception as error:
-                error.add_note(f"seed {self.seed}, after {self.kills} kills, in {self.directory}")
-                error.add_note(self._tails())
+                where = f"seed {self.seed}, after {self.kills} kills, in {self.directory}"
+                note_circumstances(error, self._tails(), where)
                 raise
         return self.counts
 

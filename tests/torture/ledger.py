@@ -16,10 +16,18 @@ from tests.torture.workload import Facts, Sent, Topic, facts_of
 
 _EPOCH = bytes(4)
 """The leader epoch that the broker stamps: 0, for leadership never moves."""
+_LONGEST_REASON = 1000
 
 
 class TortureError(AssertionError):
     """The broker lost, doubled or changed something."""
+
+
+def note_circumstances(error: Exception, *notes: str) -> None:
+    """Add notes to an error, and behind them its reason once more: reports of long runs are cut in the middle."""
+    for note in notes:
+        error.add_note(note)
+    error.add_note(f"{type(error).__name__}: {str(error)[:_LONGEST_REASON]}")
 
 
 class View:
