@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from minibroker import Broker, checked_options
 from minibroker.operations import groups
@@ -26,7 +26,7 @@ from tests.shares import place, scheduler
 __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
 # Hypothesis fails an example that takes 200 ms, and a test whose examples are slow to make: a loaded machine does both.
-settings.register_profile("patient", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", samples.examples(whole=100, sample=25))
 settings.load_profile("patient")
 
 WATCH = pytest.StashKey[tools.Watch]()

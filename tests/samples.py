@@ -38,6 +38,7 @@ each_row: Final = pytest.mark.each_row
 _USE: Final = re.compile(
     r"^from tests\.samples import .*\b(examples|in_torture|one_of_two|part|some|WHOLE)\b", re.MULTILINE
 )
+_HYPOTHESIS: Final = re.compile(r"^from hypothesis import ", re.MULTILINE)
 _TESTS: Final = Path(__file__).parent
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -127,5 +128,14 @@ def covering(cases: Mapping[str, AbstractSet[Hashable]]) -> set[str]:
 
 def swept_files() -> list[str]:
     """The files of tests that say what their samples are, from the root of the checkout on."""
-    using = [path for path in _TESTS.rglob("test_*.py") if _USE.search(path.read_text())]
+    return _files(_USE)
+
+
+def property_files() -> list[str]:
+    """The files of tests of Hypothesis, which takes fewer examples in a sample: 25, where a test says nothing else."""
+    return _files(_HYPOTHESIS)
+
+
+def _files(use: re.Pattern[str]) -> list[str]:
+    using = [path for path in _TESTS.rglob("test_*.py") if use.search(path.read_text())]
     return sorted(path.relative_to(_TESTS.parent).as_posix() for path in using)

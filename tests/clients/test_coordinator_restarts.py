@@ -65,23 +65,23 @@ def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker.terminate()
 
 
-@pytest.mark.parametrize("kind", TRANSACTIONAL.values(), ids=TRANSACTIONAL)
+@pytest.mark.parametrize("name", TRANSACTIONAL)
 def test_an_open_transaction_stays_open_and_can_be_committed(
-    broker_process: StartBroker, closing: ExitStack, kind: type[TransactionalProducer]
+    broker_process: StartBroker, closing: ExitStack, name: str
 ) -> None:
     broker = broker_process("--topic", "records:2")
     client = Librdkafka(broker.bootstrap)
 
     def start(transactional_id: str) -> TransactionalProducer:
-        producer = kind(broker.bootstrap, transactional_id)
+        producer = TRANSACTIONAL[name](broker.bootstrap, transactional_id)
         closing.callback(producer.close)
         return producer
 
     staying, leaving = start("staying"), start("leaving")
-    for producer, name in ((staying, "staying"), (leaving, "leaving")):
+    for producer, group_id in ((staying, "staying"), (leaving, "leaving")):
         producer.begin()
-        producer.send("records", name.encode(), partition=0)
-        producer.send_offsets(name, {("records", 0): 5})
+        producer.send("records", group_id.encode(), partition=0)
+        producer.send_offsets(group_id, {("records", 0): 5})
     for end in ENDS:
         end(broker)
         broker.start()

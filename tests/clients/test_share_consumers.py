@@ -127,7 +127,7 @@ def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> 
         after.close()
 
 
-@pytest.mark.parametrize("mode", [_EXPLICIT, _FRANZ_GO])
+@pytest.mark.parametrize("mode", [pytest.param(_EXPLICIT, marks=in_torture), _FRANZ_GO])
 def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker, mode: str) -> None:
     topic = f"each-{mode}"
     broker.produce(topic, "a", "b", "c")

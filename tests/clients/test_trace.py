@@ -12,11 +12,10 @@ import pytest
 from minibroker import Broker
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import Message
-from tests.clients.group_members import MemberProgram
 from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.clients.test_groups import Group
 from tests.clients.trace_process import TraceProcess
-from tests.samples import WHOLE
+from tests.samples import WHOLE, some
 
 PARTITIONS: Final = 3
 MESSAGES: Final = [Message(b"value %d" % number, partition=number % PARTITIONS) for number in range(60)]
@@ -71,17 +70,17 @@ def test_clients_work_through_it_and_it_shows_what_the_journal_shows(behind: Bro
         assert addresses.isdisjoint(entry.get("replaced", {}).values())
 
 
-@pytest.mark.parametrize("program", MEMBER_PROGRAMS.values(), ids=MEMBER_PROGRAMS)
+@pytest.mark.parametrize("name", some(MEMBER_PROGRAMS, 3))
 @pytest.mark.parametrize("brokers", [1, 3] if WHOLE else [3], ids=lambda number: f"{number} brokers")
-def test_groups_share_partitions_through_it(behind: Broker, program: MemberProgram, tmp_path: Path) -> None:
+def test_groups_share_partitions_through_it(behind: Broker, name: str, tmp_path: Path) -> None:
     """Behind three brokers each client has to find the coordinator; a sample leaves out the one broker, which is it."""
     with (
         TraceProcess(behind.bootstrap_servers.split(",")[0], tmp_path) as trace,
         closing(Group(trace.bootstrap)) as group,
     ):
-        first = group.start(program)
+        first = group.start(MEMBER_PROGRAMS[name])
         group.until_shared_by(first)
-        second = group.start(program)
+        second = group.start(MEMBER_PROGRAMS[name])
         group.until_shared_by(first, second)
         group.until_delivered("to both", first, second)
         first.leave()

@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.docker.boxes import Box, Image
 from tests.patience import PATIENCE_S
+from tests.samples import some
 
 RUNNING = "Transitioning from RECOVERY to RUNNING"
 KRAFT = {
@@ -301,15 +302,18 @@ def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes:
 
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
-    [
-        (None, None),
-        (["/opt/bitnami/scripts/kafka/entrypoint.sh"], ["/opt/bitnami/scripts/kafka/run.sh"]),
-        (["bash", "-c"], ["echo before && exec /entrypoint.sh /run.sh"]),
-        (None, ["start-kafka.sh"]),
-        (None, ["bash", "-c", "/etc/confluent/docker/configure && /etc/confluent/docker/launch"]),
-        (None, ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
-        (["/work/kafka"], ["-Dkafka.advertised.listeners=PLAINTEXT://localhost:9092"]),
-    ],
+    some(
+        [
+            (None, None),
+            (["/opt/bitnami/scripts/kafka/entrypoint.sh"], ["/opt/bitnami/scripts/kafka/run.sh"]),
+            (["bash", "-c"], ["echo before && exec /entrypoint.sh /run.sh"]),
+            (None, ["start-kafka.sh"]),
+            (None, ["bash", "-c", "/etc/confluent/docker/configure && /etc/confluent/docker/launch"]),
+            (None, ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
+            (["/work/kafka"], ["-Dkafka.advertised.listeners=PLAINTEXT://localhost:9092"]),
+        ],
+        3,
+    ),
 )
 def test_commands_of_compose_files_start_a_broker(
     boxes: Callable[..., Box], entrypoint: list[str] | None, command: list[str] | None
@@ -348,21 +352,24 @@ def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) 
 
 @pytest.mark.parametrize(
     "check",
-    [
-        "kafka-topics --bootstrap-server localhost:9092 --list",
-        "kafka-topics.sh --list --bootstrap-server :9092",
-        "/opt/kafka/bin/kafka-topics.sh --bootstrap-server kafka:9092 --list > /dev/null 2>&1 || exit 1",
-        "/opt/bitnami/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list | grep -q orders",
-        "/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list",
-        "/opt/landoop/kafka/bin/kafka-topics --bootstrap-server localhost:9092 --list",
-        "/usr/bin/kafka-broker-api-versions --bootstrap-server localhost:9092",
-        "kafka-broker-api-versions.sh --version",
-        "kafka-cluster.sh cluster-id --bootstrap-server :9092",
-        "cub kafka-ready -b localhost:9092 1 30",
-        "ub kafka-ready -b localhost:9092 1 5",
-        "nc -z localhost 9092",
-        "bash -c 'echo > /dev/tcp/localhost/9092'",
-    ],
+    some(
+        [
+            "kafka-topics --bootstrap-server localhost:9092 --list",
+            "kafka-topics.sh --list --bootstrap-server :9092",
+            "/opt/kafka/bin/kafka-topics.sh --bootstrap-server kafka:9092 --list > /dev/null 2>&1 || exit 1",
+            "/opt/bitnami/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list | grep -q orders",
+            "/kafka/bin/kafka-topics.sh --bootstrap-server localhost:9092 --list",
+            "/opt/landoop/kafka/bin/kafka-topics --bootstrap-server localhost:9092 --list",
+            "/usr/bin/kafka-broker-api-versions --bootstrap-server localhost:9092",
+            "kafka-broker-api-versions.sh --version",
+            "kafka-cluster.sh cluster-id --bootstrap-server :9092",
+            "cub kafka-ready -b localhost:9092 1 30",
+            "ub kafka-ready -b localhost:9092 1 5",
+            "nc -z localhost 9092",
+            "bash -c 'echo > /dev/tcp/localhost/9092'",
+        ],
+        4,
+    ),
 )
 def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], check: str) -> None:
     box = boxes(hostname="kafka", environment={"MINIBROKER_TOPICS": "orders"})

@@ -53,6 +53,7 @@ def test_kafka_4_passes_all_checks_but_those_of_old_formats(
     assert _skipped(kafka_4) == _BEFORE_KIP_896
 
 
+@in_torture
 @pytest.mark.parametrize("version", [jars.VERSION, jars.NEWEST] if WHOLE else [jars.VERSION])
 def test_kafka_is_started_killed_and_started_again_by_the_script_of_the_page(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -10,6 +10,7 @@ from tests.broker.control.http import Control
 from tests.broker.page.browser import Window, launched
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
+from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
@@ -82,6 +83,7 @@ def test_all_views_work_there(browser: Browser, both: Broker) -> None:
     window.close()
 
 
+@in_torture
 def test_links_in_lessons_stay_there(browser: Browser, both: Broker) -> None:
     window = Window(browser, f"{both.control_url}/lab")
     seen = 0

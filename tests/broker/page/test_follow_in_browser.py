@@ -11,6 +11,7 @@ from minibroker import Broker
 from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
+from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
@@ -178,6 +179,7 @@ def test_a_field_of_a_record_leads_to_its_life(window: Window) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("offset 7")
 
 
+@in_torture
 def test_any_record_can_be_chosen(window: Window, used: Broker) -> None:
     page = window.open("/follow")
     page.get_by_role("textbox", name="Partition").fill("first")

@@ -11,6 +11,7 @@ from tests.broker.page.browser import Window, launched
 from tests.broker.page.lesson_answers import answer_to
 from tests.broker.page.test_lessons import run
 from tests.patience import PATIENCE_S
+from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 FIRST = LESSONS[0]
@@ -28,7 +29,7 @@ def lab() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=in_torture)])
 def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, scheme: str) -> None:
     window = Window(browser, lab.page_url, scheme=scheme)
     page = window.open("/lessons")

@@ -12,6 +12,7 @@ from minibroker import Broker
 from tests.broker.page.browser import Window, in_each_layout, launched
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
+from tests.samples import in_torture
 
 SCRIPT = "<script>document.title = 'broken into'</script>"
 
@@ -170,6 +171,7 @@ def test_an_unknown_address_and_a_forgotten_request_say_so(browser: Browser, bus
     expect(page.get_by_role("alert")).to_contain_text("request 987654: no client has sent so many")
 
 
+@in_torture
 def test_the_page_goes_on_with_another_broker_at_the_same_address(browser: Browser, free_address: str) -> None:
     with Broker(page=free_address) as first:
         window = Window(browser, first.page_url)

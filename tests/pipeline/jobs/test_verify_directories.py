@@ -101,6 +101,7 @@ def test_nothing_is_found_in_what_minibroker_leaves(ours: Path, end: str) -> Non
     assert report.records > 1_500
 
 
+@in_torture
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_nothing_is_found_in_what_kafka_leaves(theirs: Path, end: str) -> None:
     report = verify([str(theirs / end)])
