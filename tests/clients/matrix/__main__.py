@@ -33,7 +33,7 @@ def _broker(against: str, emulate: str | None) -> Iterator[str]:
 def main() -> int:
     """Run them; the status is 1 when something fails that passes on Kafka."""
     parser = argparse.ArgumentParser(prog="python -m tests.clients.matrix", description=__doc__)
-    parser.add_argument("--against", default=records.OURS, help="minibroker, kafka-3.9.1, kafka-4.3.1 or HOST:PORT")
+    parser.add_argument("--against", default=records.OURS, help="minibroker, kafka-3.9.1, kafka-4.4.0 or HOST:PORT")
     parser.add_argument("--clients", nargs="+", choices=list(DRIVERS), default=list(DRIVERS), metavar="CLIENT")
     parser.add_argument("--checks", nargs="+", choices=list(FEATURES), default=[], metavar="CHECK")
     parser.add_argument("--jobs", type=int, default=0, help="how many at the same time (default: all)")

@@ -11,7 +11,7 @@ from tests.clients.matrix.known import KNOWN, NOT_OURS
 
 FOLDER: Final = Path(__file__).with_name("recorded")
 PAGE: Final = Path(__file__).parents[3] / "docs" / "compatibility.md"
-KAFKAS: Final = ("kafka-3.9.1", "kafka-4.3.1")
+KAFKAS: Final = ("kafka-3.9.1", "kafka-4.4.0")
 OURS: Final = "minibroker"
 
 Record: TypeAlias = dict[str, dict[str, bool]]
@@ -115,7 +115,7 @@ _HEAD: Final = """\
 <!-- Made by `python -m tests.clients.matrix --record`. -->
 
 Look up your client and the feature that you need. Real clients of each family have run the same checks on minibroker,
-Apache Kafka 3.9.1 and 4.3.1, among them versions from 2018 on. What passes on one of the two has to pass here.
+Apache Kafka 3.9.1 and 4.4.0, among them versions from 2018 on. What passes on one of the two has to pass here.
 To look into a check, read its few lines in your client's language below `tests/clients/matrix`; `make test` runs it.
 """
 

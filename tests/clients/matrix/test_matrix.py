@@ -1,4 +1,4 @@
-"""Every feature of every client that passes on Kafka 3.9.1 or 4.3.1 passes here, with all clients at the same time."""
+"""Every feature of every client that passes on Kafka 3.9.1 or 4.4.0 passes here, with all clients at the same time."""
 
 from collections.abc import Iterator, Mapping
 
