@@ -5,6 +5,7 @@ from typing import Final
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersion
+from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ToolError
@@ -29,14 +30,19 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     values = known.parse(arguments)
     values.require("bootstrap-server")
     with cluster_of(values) as cluster:
-        for broker in cluster.brokers():
-            name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
-            try:
-                described = _described(cluster.node(broker.node_id))
-            except ToolError as failure:
-                described = f"ERROR: {failure.message}"
-            out(f"{name} -> {described}")
+        print_apis(cluster)
     return 0
+
+
+def print_apis(cluster: Cluster) -> None:
+    """Print the APIs of all brokers."""
+    for broker in cluster.brokers():
+        name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'})"
+        try:
+            described = _described(cluster.node(broker.node_id))
+        except ToolError as failure:
+            described = f"ERROR: {failure.message}"
+        out(f"{name} -> {described}")
 
 
 def _described(connection: Connection) -> str:

@@ -10,7 +10,7 @@ from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options
 from minibroker_tools.output import out, row
 
-_COMMANDS: Final = ("cluster-id", "unregister", "list-endpoints")
+_COMMANDS: Final = ("cluster-id", "unregister", "unregister-controller", "list-endpoints", "api-versions")
 _FENCED: Final = "include-fenced-brokers"
 _WIDTH, _LAST_WIDTH = 10, 15
 _STATE: Final = 4
@@ -25,7 +25,7 @@ def options(tool: str) -> Options:
     known.value("bootstrap-server", "b", help="the brokers to connect to", metavar="SERVERS")
     known.value("bootstrap-controller", "C", help="the controllers to connect to", metavar="CONTROLLERS")
     known.value("config", "command-config", "c", help="a file with properties of the client", metavar="FILE")
-    known.value("id", "i", help="the broker to unregister", type=int)
+    known.value("id", "i", help="the broker or the controller to unregister", type=int)
     known.flag(_FENCED, help="with list-endpoints: also brokers that are registered but down")
     return known
 
@@ -39,9 +39,15 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     if servers is None:
         raise UsageError("one of the arguments --bootstrap-server/-b --bootstrap-controller/-C is required")
     with Cluster(Settings(servers, load_properties(values.text("config")))) as cluster:
-        if values.words[0] == "unregister":
+        if values.words[0] in {"unregister", "unregister-controller"}:
             values.require("id")
-            _unregister(cluster, values.number("id", 0))
+            forget = _unregister if values.words[0] == "unregister" else _unregister_controller
+            forget(cluster, values.number("id", 0))
+            return 0
+        if values.words[0] == "api-versions":
+            from minibroker_tools.commands.broker_api_versions import print_apis  # noqa: PLC0415 - one command
+
+            print_apis(cluster)
             return 0
         if values.words[0] == "list-endpoints":
             _list_endpoints(cluster, controllers=values.has("bootstrap-controller"), fenced=values.has(_FENCED))
@@ -66,6 +72,21 @@ def _unregister(cluster: Cluster, broker_id: int) -> None:
         out("The target cluster does not support the broker unregistration API.")
     else:
         out(f"Broker {broker_id} is no longer registered.")
+
+
+def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
+    from minibroker_protocol.messages.unregister_controller import (  # noqa: PLC0415 - one command
+        UnregisterControllerRequest,
+    )
+
+    try:
+        response = cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id))
+        check(response.error_code, response.error_message)
+    except ApiError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:
+            out("The target cluster does not support the controller unregistration API.")
+        raise ToolError(error.described) from None
+    out(f"Controller {controller_id} is no longer registered.")
 
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:

@@ -22,21 +22,31 @@ _COMMANDS: Final = ("describe", "add-controller", "remove-controller")
 
 def options(tool: str) -> Options:
     """The options of kafka-metadata-quorum."""
-    known = Options(tool, "This tool describes the quorum of the controllers: describe --status or --replication.")
+    known = Options(
+        tool, "The quorum of the controllers: describe --status or --replication, add-controller, remove-controller."
+    )
     add_connection(known, controller=True)
     known.flag("status", help="with describe: a summary")
     known.flag("replication", help="with describe: a row for each replica")
     known.flag("human-readable", help="with --replication: how long ago, in place of times")
+    known.flag("dry-run", help="with add-controller and remove-controller: change nothing")
+    known.value("controller-id", "i", help="with remove-controller: the controller", type=int)
+    known.value("controller-directory-id", "d", help="with remove-controller: the id of its directory")
+    known.flag("unregister", help="with remove-controller: forget the controller, too")
     return known
 
 
 def run(known: Options, arguments: Sequence[str]) -> int:
-    """Describe the quorum. It has one voter, which no command adds or removes."""
+    """Describe the quorum, or have a controller become a voter of it, or be one no more."""
     values = known.parse(arguments)
     _check(values)
     with cluster_of(values) as cluster:
         if values.words[0] != "describe":
-            raise ToolError(f"{values.words[0]}: minibroker-tools only describes the quorum")
+            from minibroker_tools.commands import quorum_voters  # noqa: PLC0415 - rarely asked for
+
+            change = quorum_voters.add if values.words[0] == "add-controller" else quorum_voters.remove
+            change(cluster, values)
+            return 0
         response = _quorum(cluster)
         if values.has("status"):
             _print_status(cluster, response)
@@ -54,6 +64,10 @@ def _check(values: Values) -> None:
     if values.words[:1] == [] or values.words[0] not in _COMMANDS:
         found = f"invalid choice: '{values.words[0]}'" if values.words else "too few arguments"
         raise ToolError(f"kafka-metadata-quorum: error: {found} (choose from {', '.join(_COMMANDS)})")
+    if values.words[0] == "remove-controller":
+        for name, short in (("controller-id", "i"), ("controller-directory-id", "d")):
+            if not values.has(name):
+                raise ToolError(f"kafka-metadata-quorum: error: argument --{name}/-{short} is required")
     if values.words[0] != "describe":
         return
     if values.has("status") and values.has("replication"):

@@ -20,6 +20,8 @@ from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION
 
 _TOPIC = "compared"
+_DIRECTORY = "qdzs4PO4Q1CKDeXbCZzMTg"
+"""The id of a controller's directory."""
 _SAME = (
     "kafka-topics --bootstrap-server {B} --create --topic {} --partitions 3 --config retention.ms=1000",
     "kafka-topics --bootstrap-server {B} --create --topic {}",
@@ -83,6 +85,17 @@ _SAME = (
     "kafka-cluster list-endpoints --bootstrap-server {B}",
     "kafka-cluster list-endpoints --bootstrap-server {B} --include-fenced-brokers",
     "kafka-cluster list-endpoints --bootstrap-controller {B} --include-fenced-brokers",
+    "kafka-cluster unregister-controller --bootstrap-server {B} --id 9",
+    "kafka-cluster unregister-controller --bootstrap-server {B} --id 1",
+    "kafka-metadata-quorum --bootstrap-server {B} add-controller",
+    *(
+        f"kafka-metadata-quorum --bootstrap-server {{B}} remove-controller -i {words}"
+        for words in (
+            f"-1 -d {_DIRECTORY}", "9 -d short", "9 -d bad?", "9 -d even", f"9 -d {_DIRECTORY}{_DIRECTORY}",
+            f"9 -d {_DIRECTORY} --dry-run",
+            f"9 -d {_DIRECTORY} --dry-run --unregister", f"9 -d {_DIRECTORY}", f"9 -d {_DIRECTORY} --unregister",
+        )
+    ),
     "kafka-consumer-perf-test --bootstrap-server {B} --num-records 1 --topic a --include b",
     "kafka-client-metrics --bootstrap-server {B} --alter --name {} --metrics a.,b. --interval 1000",
     "kafka-client-metrics --bootstrap-server {B} --alter --name {} --match client_id=a,client_source_port=1",
@@ -106,7 +119,7 @@ _SAME = (
     "kafka-client-metrics --bootstrap-server {B}",
     "kafka-client-metrics --list",
     "kafka-topics --bootstrap-server {B} --delete --topic {}",
-)
+)  # fmt: skip
 """Commands that print the same, on Kafka 4 and on this broker."""
 _WITHOUT_A_BROKER = (
     *(
@@ -348,6 +361,38 @@ def test_kafkas_tool_changes_features_here_as_there(
         ]
         mine, theirs = ((re.sub(r"Epoch: \d+", "Epoch", each.text), each.status) for each in answers)
         assert mine == theirs, call
+
+
+def test_the_apis_of_a_cluster_are_those_that_kafkas_tool_prints(newest: NewestTools, address: str) -> None:
+    words = ("kafka-cluster", "api-versions", "--bootstrap-server", address)
+    mine, theirs = (
+        {line.strip(" \t,") for line in text.splitlines() if line.startswith("\t") and "UNSUPPORTED" not in line}
+        for text in (ours(*words).out, newest.run(*words).text)
+    )
+    assert len(mine) > 60
+    assert mine - theirs == theirs - mine == set()
+
+
+_CONTROLLER = {
+    "node.id": "3000",
+    "process.roles": "controller",
+    "listeners": "CONTROLLER://:9093,OTHER://[::1]:9094",
+    "controller.listener.names": "CONTROLLER,other",
+}
+
+
+@pytest.mark.parametrize(
+    "missing", ["", "node.id", "process.roles", "listeners", "controller.listener.names", "log.dirs"]
+)
+def test_a_controller_is_described_by_its_configuration(
+    newest: NewestTools, newest_minibroker: str, tmp_path: Path, missing: str
+) -> None:
+    lines = [f"{key}={value}" for key, value in {**_CONTROLLER, "log.dirs": str(tmp_path)}.items() if key != missing]
+    (tmp_path / "file").write_text("\n".join(lines))
+    call = f"kafka-metadata-quorum --bootstrap-server {{B}} --command-config {tmp_path}/file add-controller"
+    compare(newest, newest_minibroker, f"{call} --dry-run")
+    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=3000\ncluster.id=x\ndirectory.id={_DIRECTORY}\n")
+    compare(newest, newest_minibroker, f"{call} --dry-run", call)
 
 
 @pytest.mark.parametrize("release", ["3.9", "4.4"])

@@ -17,7 +17,7 @@ from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION, PATIENCE_S
-from tests.samples import in_torture
+from tests.samples import WHOLE, in_torture
 
 _TOPIC: Final = "compared"
 _PLACE: Final = f"--group g --topic {_TOPIC}"
@@ -64,18 +64,17 @@ _SETTINGS: Final = {
 """Of both brokers: a member has its partitions soon."""
 
 _CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
-_VERIFIABLE: Final = "org.apache.kafka.tools.VerifiableShareConsumer"
 _READ: Final = "read"
 _EARLIEST: Final = "share.auto.offset.reset=earliest"
 _SHOWN: Final = " ".join(
     f"--formatter-property print.{each}=true" for each in ("delivery", "offset", "partition", "key", "headers")
 )
-_FROM_THE_START: Final = "--offset-reset-strategy earliest --acknowledgement-mode sync"
+_MODES: Final = ("sync", "async", "auto") if WHOLE else ("sync",)
+"""In the last two the consumer hears of its acknowledgements with a poll that waits for five seconds."""
 _CONSUMERS: Final = (  # what one has released or left in hand comes again to the next
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --release {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --reject {_SHOWN}",
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 5 {_SHOWN}",
-    f"{_VERIFIABLE} --topic {_READ} --group-id v --max-messages 7 --verbose {_FROM_THE_START}",
 )
 """Classes and arguments, each for a process of its own: they count in static fields, and end the JVM."""
 
@@ -154,3 +153,25 @@ def _steady(line: str) -> str:
 def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
     for mine, theirs in zip(_consumed(libs, minibroker), _consumed(libs, kafka), strict=True):
         assert mine == theirs
+
+
+def _verified(tools: NewestTools, bootstrap: str, mode: str) -> tuple[list[str], int]:
+    """The events of a consumer that acknowledges in a mode, and its status."""
+    topic = f"{mode}-verified"
+    client = Librdkafka(bootstrap)
+    client.create_topic(topic, 1)
+    client.produce(topic, [Message(b"value %d" % number, b"key") for number in range(7)])
+    options = f"--topic {topic} --group-id {mode} --max-messages 7 --verbose --offset-reset-strategy earliest"
+    words = (*options.split(), "--acknowledgement-mode", mode)
+    answer = tools.run("kafka-verifiable-share-consumer", "--bootstrap-server", bootstrap, *words)
+    return [_steady(line) for line in answer.text.splitlines()], answer.status
+
+
+@pytest.mark.parametrize("mode", _MODES)
+def test_a_verifiable_share_consumer_prints_the_same_here_and_there(
+    libs: Path, kafka: str, minibroker: str, mode: str
+) -> None:
+    with or_skip(lambda: NewestTools(libs)) as tools:
+        events, status = _verified(tools, kafka, mode)
+        assert _verified(tools, minibroker, mode) == (events, status)
+    assert (status, sum('"offsets_acknowledged"' in event for event in events)) == (0, 1)
