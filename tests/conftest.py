@@ -33,8 +33,8 @@ WATCH = pytest.StashKey[tools.Watch]()
 """The watch on the programs that tests start, in a run of all tests."""
 STARTED = pytest.StashKey[list[str]]()
 """The hidden tools that a run with `--python-alone` has started."""
-SAMPLE = pytest.StashKey[tuple[list[pytest.Item], list[pytest.Item]]]()
-"""The tests that were collected, and those among them that were left to `make torture`."""
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+"""The tests that a sample was taken of."""
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed."""
 
@@ -116,8 +116,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = set(needing)
         items[:] = [item for item in items if item not in left_out]
     if not samples.WHOLE and not names_tests(config):
-        sampled = samples.left_out(items)
-        config.stash[SAMPLE] = (list(items), sampled)
+        sampled = samples.left_out(items, quick=config.getoption("--python-alone"))
+        config.stash[COLLECTED] = list(items)
         config.hook.pytest_deselected(items=sampled)
         left_out = set(sampled)
         items[:] = [item for item in items if item not in left_out]

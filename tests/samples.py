@@ -30,6 +30,15 @@ ROOMS: Final = (
     "tests/pipeline/",
 )
 """The rooms whose tests are sampled file by file."""
+COSTLY: Final = (
+    *ROOMS,
+    "tests/broker/grade/",
+    "tests/broker/terminal/",
+    "tests/pytest_plugin/",
+    "tests/torture/",
+)
+"""The rooms of whose files `make check` takes no more than `TASTE` tests each."""
+TASTE: Final = 2
 in_torture: Final = pytest.mark.in_torture
 """Marks a test, or a case of one, that `make torture` alone takes: it costs much, and others have most of it."""
 each_row: Final = pytest.mark.each_row
@@ -81,16 +90,19 @@ def one_of_two(first: Sequence[_A], second: Sequence[_B]) -> list[tuple[_A, _B, 
     ]
 
 
-def left_out(tests: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The tests that `make test` leaves to `make torture`, of those that a run has collected."""
+def left_out(tests: Sequence[pytest.Item], *, quick: bool = False) -> list[pytest.Item]:
+    """The tests that `make test` leaves to `make torture`, of those that a run has collected.
+
+    If `quick`, those that `make check` leaves to the two: all rooms are sampled, and some of them more strictly.
+    """
     files: dict[str, dict[str, AbstractSet[Hashable]]] = {}
     left = {test.nodeid for test in tests if test.get_closest_marker(in_torture.name)}
     for test in tests:
         file = test.nodeid.partition("::")[0]
-        if file.startswith(ROOMS) and test.nodeid not in left:
+        if (quick or file.startswith(ROOMS)) and test.nodeid not in left:
             files.setdefault(file, {})[test.nodeid] = traits(test)
-    for of_file in files.values():
-        left |= of_file.keys() - covering(of_file)
+    for file, cases in files.items():
+        left |= cases.keys() - covering(cases, most=TASTE if quick and file.startswith(COSTLY) else len(cases))
     return [test for test in tests if test.nodeid in left]
 
 
@@ -109,17 +121,17 @@ def traits(test: pytest.Item) -> set[Hashable]:
 def _comparable(value: object) -> Hashable:
     try:
         hash(value)
-    except TypeError:
+    except (TypeError, ValueError):
         return id(value)  # several tests have it, since pytest combines the lists of values that it is given
     return value
 
 
-def covering(cases: Mapping[str, AbstractSet[Hashable]]) -> set[str]:
-    """The names of few cases that together have the traits of all of them; always the same ones."""
+def covering(cases: Mapping[str, AbstractSet[Hashable]], most: int) -> set[str]:
+    """The names of few cases that together have the traits of all, or `most` of them; always the same ones."""
     order = sorted(cases, key=lambda name: crc32(name.encode()))
     missing = {trait for case in cases.values() for trait in case}
     taken: set[str] = set()
-    while missing:
+    while missing and len(taken) < most:
         best = max(order, key=lambda name: len(cases[name] & missing))
         missing -= cases[best]
         taken.add(best)

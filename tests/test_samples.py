@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import samples
-from tests.conftest import SAMPLE
+from tests.conftest import COLLECTED
 from tests.documented import ROOT
 from tests.patience import PATIENCE_S
 from tests.samples import SWEEPS, swept_files
@@ -68,22 +68,27 @@ def test_some_are_the_same_ones_in_their_order(monkeypatch: pytest.MonkeyPatch) 
 
 def test_few_cases_have_all_that_any_case_has() -> None:
     cases = {f"{client}-{codec}": {client, codec} for client, codec in product("abc", "wxyz")}
-    taken = samples.covering(cases)
+    taken = samples.covering(cases, 12)
     assert set().union(*(cases[name] for name in taken)) == set("abcwxyz")
     assert len(taken) == 4
-    assert samples.covering(dict(reversed(cases.items()))) == taken
+    assert len(samples.covering(cases, 2)) == 2
+    assert samples.covering(dict(reversed(cases.items())), 12) == taken
 
 
 def test_a_sample_has_each_test_and_each_value_of_the_whole(request: pytest.FixtureRequest) -> None:
-    collected, left = request.config.stash.get(SAMPLE, ([], []))
-    assert set(left) <= set(collected)
+    collected = request.config.stash.get(COLLECTED, [])
+    left = set(samples.left_out(collected))
     marked = {test for test in left if test.get_closest_marker(samples.in_torture.name)}
-    assert {test.nodeid for test in set(left) - marked if not test.nodeid.startswith(samples.ROOMS)} == set()
-    whole, taken = (
-        {trait for test in tests for trait in in_its_file(test)}
-        for tests in (set(collected) - marked, set(collected) - set(left))
-    )
-    assert whole == taken
+    assert {test.nodeid for test in left - marked if not test.nodeid.startswith(samples.ROOMS)} == set()
+    whole = {trait for test in set(collected) - marked for trait in in_its_file(test)}
+    assert whole == {trait for test in set(collected) - left for trait in in_its_file(test)}
+
+
+def test_a_quick_sample_is_a_part_of_the_other(request: pytest.FixtureRequest) -> None:
+    collected = request.config.stash.get(COLLECTED, [])
+    assert set(samples.left_out(collected)) <= set(samples.left_out(collected, quick=True))
+    quick = request.config.getoption("--python-alone")
+    assert set(request.session.items) >= set(collected) - set(samples.left_out(collected, quick=quick))
 
 
 def in_its_file(test: pytest.Item) -> set[tuple[str, Hashable]]:
@@ -92,7 +97,7 @@ def in_its_file(test: pytest.Item) -> set[tuple[str, Hashable]]:
 
 
 def test_a_room_of_which_few_are_taken_is_there() -> None:
-    assert [room for room in samples.ROOMS if not (ROOT / room).is_dir()] == []
+    assert [room for room in samples.COSTLY if not (ROOT / room).is_dir()] == []
 
 
 def test_every_sweep_is_listed_for_those_who_contribute() -> None:
