@@ -373,7 +373,10 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
         except EncodeError as error:
             del out[start:], splices[before:]
             raise UnencodableAnswerError(str(error), out, splices) from error
-        end_response(out, start, sum(splice.size for _, splice in splices[before:]) if len(splices) > before else 0)
+        spliced = 0
+        for _, splice in splices[before:] if before else splices:
+            spliced += splice.size
+        end_response(out, start, spliced)
         if answer.entry is not None:
             frame = bytes(memoryview(out)[start:] if start else out)
             holes = [(position - start, splice) for position, splice in splices[before:]] if start else splices[before:]

@@ -91,7 +91,10 @@ class Outbox:
             if not splices:
                 self._transport.write(data)
                 return
-            if sum(cast("LogSlice", splice).size for _, splice in splices) <= _COPIED:
+            size = 0
+            for _, splice in splices:
+                size += splice.size
+            if size <= _COPIED:
                 self._send_joined(data, splices)
                 return
         view = memoryview(data)
