@@ -1,5 +1,6 @@
 """The installation commands in messages and pages work."""
 
+import json
 import re
 import shlex
 import tomllib
@@ -10,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from minibroker_storage import installation_hints
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing, pip_install
 from tests.documented import ROOT
 
 EXTRAS: Final[dict[str, list[str]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
@@ -29,6 +30,27 @@ def test_the_hint_names_the_packages_of_the_extra(extra: str) -> None:
 def test_a_checkout_that_is_not_installed_is_installed_from_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "a-distribution-that-is-not-installed")
     assert pip_install("control") == "pip install '/path/to/minibroker[control]'"
+
+
+@pytest.mark.parametrize("kind", ["dir_info", "archive_info"])
+def test_an_installation_from_a_folder_or_a_wheel_is_repeated_with_the_extra(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "my source"
+    about = tmp_path / "minibroker_twin-1.0.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: minibroker-twin\nVersion: 1.0.0\nRequires-Dist: fastapi; extra == 'control'\n"
+    )
+    (about / "direct_url.json").write_text(json.dumps({"url": source.as_uri(), kind: {}}))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(installation_hints, "_DISTRIBUTION", "minibroker-twin")
+    assert pip_install("control") == "pip install fastapi"
+    source.touch()
+    assert shlex.split(pip_install("control")) == ["pip", "install", f"{source}[control]"]
+    assert missing("fastapi", "control") == (
+        f"the package fastapi of the extra minibroker[control] is missing: {pip_install('control')}"
+    )
 
 
 def test_nobody_is_told_to_install_minibroker_from_an_index() -> None:

@@ -12,11 +12,9 @@ def check_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ValueError("--terminal: stdin and stdout are not a terminal")
     if find_spec("textual") is None:
-        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
 
-        raise ValueError(
-            f"--terminal: the package textual of the extra minibroker[lab] is missing: {pip_install('lab')}"
-        )
+        raise ValueError(f"--terminal: {missing('textual', 'lab')}")
 
 
 async def show(url: str, token: str | None, stop: asyncio.Event) -> None:

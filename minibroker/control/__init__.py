@@ -17,9 +17,9 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     try:
         from minibroker.control.plane import ControlPlane  # noqa: PLC0415 - half a second that most brokers can do without
     except ModuleNotFoundError as error:
-        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
 
-        raise ValueError(f"control: the package {error.name} is missing: {pip_install('control')}") from None
+        raise ValueError(f"control: {missing(error.name, 'control')}") from None
     return ControlPlane(address, token)
 
 
@@ -28,7 +28,7 @@ def admin_ports(given: Sequence[str]) -> "AdminPorts":
     try:
         from minibroker.control.vendors.ports import AdminPorts  # noqa: PLC0415 - most brokers have none
     except ModuleNotFoundError as error:
-        from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
 
-        raise ValueError(f"--admin-api: the package {error.name} is missing: {pip_install('control')}") from None
+        raise ValueError(f"--admin-api: {missing(error.name, 'control')}") from None
     return AdminPorts(given)

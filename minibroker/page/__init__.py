@@ -31,8 +31,6 @@ def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane"
 
 
 def _missing(option: str, error: ModuleNotFoundError) -> ValueError:
-    from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+    from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
 
-    return ValueError(
-        f"{option}: the package {error.name} of the extra minibroker[lab] is missing: {pip_install('lab')}"
-    )
+    return ValueError(f"{option}: {missing(error.name, 'lab')}")

@@ -7,6 +7,6 @@ class MissingExtraError(ValueError):
 
 def missing_extra(feature: str, package: str) -> MissingExtraError:
     """The error of something that needs a package of the extra."""
-    from minibroker_storage.installation_hints import pip_install  # noqa: PLC0415 - only messages need it
+    from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
 
-    return MissingExtraError(f"{feature} needs the package {package}: {pip_install('security')}")
+    return MissingExtraError(f"{feature}: {missing(package, 'security')}")

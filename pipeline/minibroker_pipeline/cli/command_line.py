@@ -8,7 +8,7 @@ from typing import Final
 
 from minibroker_pipeline.cli import bench, compact, convert, diff, export, import_, stats, verify
 from minibroker_pipeline.cli.shared import FAILED
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 
 _JOBS: Final = (stats, verify, diff, export, import_, compact, convert, bench)
 _OURS: Final = re.compile(r"^minibroker_[\w.]+: (.+)$", re.MULTILINE)
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return FAILED
     except ModuleNotFoundError as error:
-        return _fail(f"{error.name} is not installed: {pip_install('spark')}")
+        return _fail(missing(error.name, "spark"))
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except Exception as error:

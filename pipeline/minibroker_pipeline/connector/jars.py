@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 
 FOLDER_VARIABLE: Final = "MINIBROKER_SPARK_JARS"
 """Names a folder of jars, as `jars_dir` does."""
@@ -44,7 +44,7 @@ def spark_version() -> str:
     try:
         return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        raise NoJarsError(f"PySpark is not installed: {pip_install('spark')}") from None
+        raise NoJarsError(missing("pyspark", "spark")) from None
 
 
 def find(

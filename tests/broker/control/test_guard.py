@@ -11,7 +11,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cli.main import main
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 from tests.broker.control.http import Answer, Control
 from tests.clients.broker_process import environment
 from tests.patience import PATIENCE_S
@@ -105,7 +105,7 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -
         check=False,
     )
     assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == f"minibroker: control: the package fastapi is missing: {pip_install('control')}\n"
+    assert result.stderr == f"minibroker: control: {missing('fastapi', 'control')}\n"
 
 
 def test_the_command_line_wants_a_token_for_an_address_that_others_can_reach(

@@ -12,7 +12,7 @@ import pytest
 from minibroker import Broker
 from minibroker.cli.browser import open_browser
 from minibroker.cli.main import lesson_path, main, make_parser
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 from tests.broker.control.http import Control
 from tests.clients.broker_process import BrokerProcess, environment
 from tests.patience import PATIENCE_S
@@ -139,10 +139,7 @@ def test_without_the_extra_the_command_line_says_in_one_line_what_is_missing() -
         check=False,
     )
     assert (result.returncode, result.stdout) == (1, "")
-    assert (
-        result.stderr
-        == f"minibroker: page: the package fastapi of the extra minibroker[lab] is missing: {pip_install('lab')}\n"
-    )
+    assert result.stderr == f"minibroker: page: {missing('fastapi', 'lab')}\n"
 
 
 def test_serve_tells_where_the_page_is(broker_process: Callable[..., BrokerProcess]) -> None:

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from minibroker.security.tls.certificates import Certificates
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 from tests.patience import PATIENCE_S
 
 WITHOUT = """
@@ -50,12 +50,11 @@ def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificate
     stores = certificates.server_keystore, certificates.server_keystore_p12
     command = [sys.executable, "-c", WITHOUT, *stores]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    extra = pip_install("security")
     assert done.stdout.splitlines() == [
-        f"Making certificates needs the package cryptography: {extra}",
+        f"Making certificates: {missing('cryptography', 'security')}",
         "runs",
-        f"A key store in PKCS12 needs the package cryptography: {extra}",
-        f"The name in a client's certificate needs the package cryptography: {extra}",
+        f"A key store in PKCS12: {missing('cryptography', 'security')}",
+        f"The name in a client's certificate: {missing('cryptography', 'security')}",
         "runs",
-        f"OAUTHBEARER with signed tokens needs the package pyjwt: {extra}",
+        f"OAUTHBEARER with signed tokens: {missing('pyjwt', 'security')}",
     ], done.stderr

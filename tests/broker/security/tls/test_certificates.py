@@ -19,7 +19,7 @@ from minibroker.security import missing_extra
 from minibroker.security.tls.certificates import Certificates, paths_of, write_certificates
 from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, read_trust_store
 from minibroker.security.tls.names import MappingRuleError, NoMappingError, PrincipalMapper, subject_of
-from minibroker_storage.installation_hints import pip_install
+from minibroker_storage.installation_hints import missing
 
 
 def certificate(path: str) -> x509.Certificate:
@@ -61,9 +61,7 @@ def test_the_command_names_what_it_has_written(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_extra_is_named_where_it_is_missing() -> None:
-    assert str(missing_extra.missing_extra("TLS", "cryptography")) == (
-        f"TLS needs the package cryptography: {pip_install('security')}"
-    )
+    assert str(missing_extra.missing_extra("TLS", "cryptography")) == (f"TLS: {missing('cryptography', 'security')}")
 
 
 # Key stores
