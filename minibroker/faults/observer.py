@@ -193,7 +193,8 @@ class RequestObserver:
     def meet(self, line: Line, session: Session) -> Origin:
         """See `Observer`."""
         connection = "-".join(map(_address, line.ends))
-        origin = Origin(connection, session.node.id, session.client_host, self._services.core)
+        count = 0 if self.journal is None else self.journal.count
+        origin = Origin(connection, session.node.id, session.client_host, self._services.core, count)
         session.origin = origin
         return origin
 

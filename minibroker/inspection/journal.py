@@ -59,14 +59,16 @@ class Origin:
         connection: both ends, "HOST:PORT-HOST:PORT", ours first.
         node: the id of the broker that is asked.
         client_host: as Kafka writes addresses, "/127.0.0.1".
+        opened_after: the number of the last request before the connection's first one.
     """
 
-    __slots__ = ("client_host", "connection", "core", "monotonic_ms", "node")
+    __slots__ = ("client_host", "connection", "core", "monotonic_ms", "node", "opened_after")
 
-    def __init__(self, connection: str, node: int, client_host: str, core: Core) -> None:
+    def __init__(self, connection: str, node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
         self.connection = connection
         self.node = node
         self.client_host = client_host
+        self.opened_after = opened_after
         self.core = core
         self.monotonic_ms = core.clock.monotonic_ms
 
@@ -227,6 +229,11 @@ class Entry:
         return self._origin.connection
 
     @property
+    def opened_after(self) -> int:
+        """The number of the last request before the first one of this connection."""
+        return self._origin.opened_after
+
+    @property
     def node(self) -> int:
         """The id of the broker that was asked."""
         return self._origin.node
@@ -345,6 +352,7 @@ class Journal:
             raise ValueError(f"capacity: {capacity} is not at least 1")
         self._entries: deque[Entry | Noted] = deque(maxlen=capacity)
         self._count = 0
+        self._cleared_after = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -365,9 +373,15 @@ class Journal:
         self._count = entry.number = self._count + 1
         self._entries.append(entry)
 
+    @property
+    def cleared_after(self) -> int:
+        """The number of the last request before the last `clear`; 0 if there was none."""
+        return self._cleared_after
+
     def clear(self) -> None:
         """Forget the entries; numbers go on."""
         self._entries.clear()
+        self._cleared_after = self._count
 
     def entries(
         self,

@@ -2,6 +2,7 @@
 
 from minibroker.clock import SystemClock
 from minibroker.faults.observed import journal_of
+from minibroker.inspection.journal import Entry, Journal
 from minibroker.inspection.request_lines import line_of
 from minibroker.operations.wording import counted, span
 from minibroker.services import Services
@@ -36,5 +37,10 @@ def _lines(services: Services, requests: int) -> list[str]:
         entries = list(journal)
         left_out = f", the last {requests} of {len(entries)}" if len(entries) > requests else ""
         lines.append(f"requests{left_out}:" if entries else "requests: none")
-        lines += [f"  {line_of(entry)}" for entry in entries[-requests:]]
+        lines += [f"  {line_of(entry)}{_age(journal, entry)}" for entry in entries[-requests:]]
     return lines
+
+
+def _age(journal: Journal, entry: Entry) -> str:
+    """A mark for a client that is older than the last reset, such as one that a failed test has left open."""
+    return "; connected before the reset" if entry.opened_after < journal.cleared_after else ""

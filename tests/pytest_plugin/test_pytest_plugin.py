@@ -417,3 +417,30 @@ def test_three(kafka):
         True,
         False,
     ]
+
+
+def test_requests_of_clients_from_earlier_tests_are_marked(run: Run) -> None:
+    tests = """
+left_open = []
+
+def test_one(kafka):
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "client.id": "old"})
+    producer.produce("orders", b"x")
+    assert producer.flush() == 0
+    left_open.append(producer)
+    kafka.expect("orders", "y")
+
+def test_two(kafka):
+    left_open[0].produce("orders", b"x")
+    assert left_open[0].flush() == 0
+    produce(kafka, "orders", b"x")
+    kafka.expect("orders", "y")
+"""
+    result = run(tests, "--kafka-timeout=0")
+    first, second = result.stdout.split("- kafka -")[1:]
+    assert "connected before" not in first
+    lines = re.findall(r"^  Produce .*$", second, re.MULTILINE)
+    assert {(" from old " in line, line.endswith("; connected before the reset")) for line in lines} == {
+        (True, True),
+        (False, False),
+    }, second
