@@ -27,7 +27,7 @@ ELSEWHERE: Final = {
     ("docs/spark.md", "On a cluster"): "test_cluster.py",
     ("docs/spark-jobs.md", "bench: how fast is reading?"): "takes minutes; small in a test of its own",
     ("docs/spark-example.md", "An example: the standard library in Spark"): "test_examples.py",
-    ("README.md", "minibroker"): "make serve and make test",
+    ("README.md", "Work on it"): "make serve and make test",
 }
 """Blocks that are run by other tests, or by none for a reason."""
 COMMAND: Final = re.compile(r"^minibroker-pipeline(.*)$", re.MULTILINE)
