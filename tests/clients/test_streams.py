@@ -3,15 +3,16 @@
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from minibroker_protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from minibroker_protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
+from tests.clients.contract import eventually
 from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import streams_command
@@ -20,6 +21,7 @@ from tests.samples import in_torture
 
 LINES = 1_500
 PAYMENTS = 800
+PAIRS = 400
 _WINDOW_MS = 10_000
 
 
@@ -47,13 +49,21 @@ def counts(arrived: Iterable[Arrived]) -> dict[str, list[int]]:
     return found
 
 
-def instance_ids(broker: BrokerProcess, group_id: str) -> list[str | None]:
-    """The instance ids of the members of a streams group; nothing for a group of another kind."""
+def described(broker: BrokerProcess, group_id: str) -> DescribedGroup:
+    """A streams group; one without members for a group of another kind."""
     request = StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
-    client = SocketClient(address_of(broker.bootstrap))
-    with closing(client.socket):
+    with SocketClient(address_of(broker.bootstrap)) as client:
         (group,) = client.ask(request, 1).groups
-    return [each.instance_id for each in group.members]
+    assert isinstance(group, DescribedGroup)
+    return group
+
+
+def tasks_of(group: DescribedGroup) -> dict[str | None, dict[str, list[int]]]:
+    """The active tasks of each instance: partitions by subtopology."""
+    return {
+        each.instance_id: {task.subtopology_id: sorted(task.partitions) for task in each.assignment.active_tasks}
+        for each in group.members
+    }
 
 
 @pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST, ["streams", "counter"])])
@@ -67,7 +77,8 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     with JavaProcess([*command, broker.bootstrap, "counting", SOURCE, TARGET, str(tmp_path), *protocol]) as words:
         turns: Turns = dict.fromkeys((600, 1_200, 1_800), broker.kill_and_start)
         arrived = flow(broker.bootstrap, words, [line.encode() for line in lines], factor=2, turns=turns)
-        assert instance_ids(broker, "counting") == [f"{each}-1" for each in protocol[1:]]  # its first thread
+        instances = [each.instance_id for each in described(broker, "counting").members]
+        assert instances == [f"{each}-1" for each in protocol[1:]]  # its first thread
         words.end()
     assert counts(arrived) == {word: list(range(1, total + 1)) for word, total in expected.items()}
     broker.terminate()
@@ -92,5 +103,45 @@ def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_insta
         turns: Turns = {200: lambda: others.append(later.enter_context(instance("second"))), 600: first.kill}
         arrived = flow(broker.bootstrap, first, [line.encode() for line in lines], factor=1, turns=turns)
         others[0].end()
+    assert counts(arrived) == {key: list(range(1, total + 1)) for key, total in expected.items()}
+    broker.terminate()
+
+
+@in_torture
+def test_static_instances_are_bounced_one_after_the_other_and_tables_are_joined_exactly_once(
+    broker_process: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    command = streams_command("Ledger", jars.NEWEST)
+    broker = broker_process(*TOPICS, *(word for setting in (*_QUICK, *_SOON_GONE[2:]) for word in ("--set", setting)))
+    lines = [f"{kind} {number}" for number in range(PAIRS) for kind in ("order", "payment")]
+    expected = Counter(str(number) for number in range(PAIRS))
+    expected.update(f"#{number % 10}" for number in range(PAIRS))
+    running: dict[str, JavaProcess] = {}
+    bounced: list[str] = []
+
+    with ExitStack() as at_end:
+
+        def start(name: str) -> None:
+            words = [*command, broker.bootstrap, "ledger", SOURCE, TARGET, str(tmp_path / name), "streams", name]
+            running[name] = at_end.enter_context(JavaProcess(words))
+
+        def bounce(name: str) -> None:
+            """Close an instance and start it again: nobody's tasks move, meanwhile and afterwards."""
+            before = tasks_of(described(broker, "ledger"))
+            running[name].end()
+            assert tasks_of(described(broker, "ledger")) == before
+            start(name)
+            eventually(lambda: {"event": "state", "name": "RUNNING"} in running[name].events)
+            assert tasks_of(described(broker, "ledger")) == before
+            bounced.append(name)
+
+        start("first")
+        start("second")
+        eventually(lambda: len(list(filter(None, tasks_of(described(broker, "ledger")).values()))) == len(running))
+        turns: Turns = {PAIRS // 2: lambda: bounce("first"), PAIRS: lambda: bounce("second")}
+        arrived = flow(broker.bootstrap, running["first"], [line.encode() for line in lines], factor=1, turns=turns)
+        for each in running.values():
+            each.end()
+    assert bounced == ["first", "second"]
     assert counts(arrived) == {key: list(range(1, total + 1)) for key, total in expected.items()}
     broker.terminate()
