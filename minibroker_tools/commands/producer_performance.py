@@ -27,6 +27,7 @@ _ABORTED: Final = "Cannot execute transactional method because we are in an erro
 _ALL_ACKS: Final = (
     "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence."
 )
+_DISTRIBUTIONS: Final = ("none", "range", "random")
 _PAYLOADS: Final = ("record-size", "payload-file", "payload-monotonic")
 
 
@@ -47,6 +48,9 @@ def options(tool: str) -> Options:
     known.value("transaction-duration-ms", help="commit after so many ms, 3000 with an id", type=int, metavar="MS")
     known.value("warmup-records", help="so many first records are left out of a second summary", type=int)
     known.value("reporting-interval", help="print figures every so many ms, 5000 without it", type=int, metavar="MS")
+    known.value("key-distribution", help="none, range or random: which keys records have", metavar="DISTRIBUTION")
+    known.value("record-key-range", help="how many keys there are, with range and random", type=int, metavar="KEYS")
+    known.value("random-seed", help="where random keys and values begin, 0 without it", type=int, metavar="SEED")
     known.flag("print-metrics", help="accepted; this producer has no metrics")
     return known
 
@@ -106,8 +110,28 @@ def _check(values: Values) -> None:
         )
     if values.number("reporting-interval", _REPORT_MS) < 1:
         raise UsageError("producer-performance: error: --reporting-interval should be greater than zero.")
+    _check_keys(values)
     if not (values.has("producer-props") or values.has("producer.config") or values.has("bootstrap-server")):
         raise UsageError("producer-performance: error: Either --producer-props or --producer.config must be specified.")
+
+
+def _check_keys(values: Values) -> None:
+    """UsageError unless the range of keys goes together with their distribution."""
+    begin = "producer-performance: error:"
+    distribution = values.text("key-distribution") or "none"
+    if distribution not in _DISTRIBUTIONS:
+        allowed = ",".join(_DISTRIBUTIONS)
+        raise UsageError(
+            f"{begin} argument --key-distribution: invalid choice: '{distribution}' (choose from {{{allowed}}})"
+        )
+    if values.number("record-key-range", 1) < 1:
+        raise UsageError(f"{begin} --record-key-range should be greater than zero.")
+    if distribution != "none" and not values.has("record-key-range"):
+        raise UsageError(f"{begin} --record-key-range is required when --key-distribution is 'range' or 'random'.")
+    if distribution == "none" and values.has("record-key-range"):
+        raise UsageError(
+            f"{begin} --key-distribution must be 'range' or 'random' when --record-key-range is specified."
+        )
 
 
 def _is_transactional(values: Values, properties: Mapping[str, str]) -> bool:
@@ -253,7 +277,7 @@ def _send_all(
     ToolError for a transaction with a batch that was refused; it is aborted.
     """
     left, throughput = values.number("num-records", 0), float(values.get("throughput"))
-    chosen, sent = random.Random(0), 0  # noqa: S311 - Kafka's tool begins at 0, too
+    chosen, sent = random.Random(values.number("random-seed", 0)), 0  # noqa: S311 - it is to be the same each time
     warmup = values.number("warmup-records", 0)
     if warmup > 0:
         out(f"Warmup first {warmup} records. Steady state results will print after the complete test summary.")
@@ -294,6 +318,14 @@ def _batch(
             value = bytes(chosen.choices(_LETTERS, k=size))
         else:
             value = b"%d" % (first + len(records))
-        records.append(Outgoing(None, value))
+        records.append(Outgoing(_key(values, first + len(records), chosen), value))
         room -= records[-1].size
     return records
+
+
+def _key(values: Values, index: int, chosen: random.Random) -> bytes | None:
+    """The key of a record by its number."""
+    distribution = values.text("key-distribution")
+    if distribution == "range":
+        return b"%d" % (index % values.number("record-key-range", 1))
+    return b"%d" % chosen.randrange(values.number("record-key-range", 1)) if distribution == "random" else None

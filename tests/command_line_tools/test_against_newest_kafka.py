@@ -316,7 +316,14 @@ def test_figures_are_printed_as_often_as_asked_for(newest_minibroker: str) -> No
 
 @pytest.mark.parametrize(
     ("option", "message"),
-    [("--warmup-records 9", "must be strictly fewer than"), ("--reporting-interval 0", "should be greater than zero")],
+    [
+        ("--warmup-records 9", "must be strictly fewer than"),
+        ("--reporting-interval 0", "should be greater than zero"),
+        ("--record-key-range 0", "should be greater than zero"),
+        ("--record-key-range 9", "must be 'range' or 'random'"),
+        ("--key-distribution range", "--record-key-range is required"),
+        ("--key-distribution odd", "argument --key-distribution: invalid choice: 'odd'"),
+    ],
 )
 def test_a_warmup_is_shorter_than_the_test_and_an_interval_not_zero(
     newest: NewestTools, newest_minibroker: str, option: str, message: str

@@ -65,6 +65,21 @@ def test_values_come_from_a_file_or_count(bootstrap: str, tmp_path: Path) -> Non
         assert ("Number of messages read: 2" in sent.out) == ("--payload-file" in options)
 
 
+def test_keys_count_or_come_by_chance(bootstrap: str) -> None:
+    def keys(distribution: str) -> list[str]:
+        topic = topic_on(bootstrap)
+        words = ("--topic", topic, "--num-records", "12", "--throughput", "-1", "--bootstrap-server", bootstrap)
+        chosen = ("--key-distribution", distribution, "--record-key-range", "3", "--random-seed", "5")
+        sent = ours("kafka-producer-perf-test", *words, "--record-size", "5", *chosen)
+        assert sent.status == 0, sent.err
+        return ours("kcat", "-m", "60", "-b", bootstrap, "-C", "-t", topic, "-e", "-q", "-f", "%k ").out.split()
+
+    assert keys("range") == ["0", "1", "2"] * 4
+    random = keys("random")
+    assert set(random) == {"0", "1", "2"}
+    assert keys("random") == random != keys("range"), "the seed makes them the same each time"
+
+
 def test_records_are_sent_in_transactions(bootstrap: str) -> None:
     topic = topic_on(bootstrap)
     sends = ("--topic", topic, "--num-records", "40", "--record-size", "1000", "--bootstrap-server", bootstrap)
