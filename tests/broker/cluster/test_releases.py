@@ -2,16 +2,21 @@
 
 import socket
 import struct
+from pathlib import Path
 
 import pytest
 
 from minibroker import Broker
+from minibroker.cluster.features import FEATURES
 from minibroker.cluster.releases import RELEASES, ReleaseError, release
+from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.harness import Harness
+from tests.kafka import jars
 
+ROOT = Path(__file__).parents[3]
 OF_CLIENT_METRICS = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 _NEWEST_THEN = 2
 _FIRST_WITH_RANGE = "2.4"
@@ -86,3 +91,37 @@ def test_a_version_that_the_release_lacks_closes_the_connection() -> None:
         frame = struct.pack(">hhih", ApiKey.PRODUCE, 2, 1, -1) + struct.pack(">hii", 1, 1000, 0)
         client.sendall(struct.pack(">i", len(frame)) + frame)
         assert client.recv(1) == b""
+
+
+def _range(*ends: int) -> str:
+    return "-".join(map(str, dict.fromkeys(ends)))
+
+
+def comparison() -> list[str]:
+    """The tables of `docs/releases.md`: APIs and features of Kafka 4.4, which `--emulate 4.4` has, and ours."""
+    newest = release(RELEASES[-1])
+    apis = [
+        f"| {route.message} | {_range(*newest.advertised.get(route.key, ()))} | {_range(route.first, route.last)} |"
+        for route in ROUTES
+    ]
+    features = [
+        f"| `{name}` | {each.first}-{each.last} | {each.fresh} | {FEATURES[name].first}-{FEATURES[name].last} "
+        f"| {FEATURES[name].fresh} |"
+        for name, each in sorted(newest.features.items())
+    ]
+    return [
+        "| API | Kafka 4.4.0, and `--emulate 4.4` | by default |",
+        "|---|---|---|",
+        *apis,
+        "",
+        "| feature | levels of Kafka 4.4.0 | in a new cluster | levels here | at the start |",
+        "|---|---|---|---|---|",
+        *features,
+    ]
+
+
+def test_the_page_has_the_apis_and_features_of_the_newest_release() -> None:
+    assert release(RELEASES[-1]).advertised.keys() <= {route.key for route in ROUTES}
+    page = (ROOT / "docs" / "releases.md").read_text(encoding="utf-8")
+    assert "\n".join(comparison()) in page
+    assert f"Kafka {jars.NEWEST} is the newest release." in page
