@@ -287,13 +287,14 @@ class Reader:
         if partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         node, epoch = self._call.node, requested.current_leader_epoch
-        if partition.leader is not node or epoch != partition.leader_epoch:
+        if partition.leader is not node or 0 <= epoch != partition.leader_epoch:
             leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
             mistaken = partition.access_error(node, epoch, leader_only=leader_only)
             if mistaken:
                 return failed_partition(requested.partition, mistaken)
         try:
             log = partition.log
+            stable = log.last_stable_offset
             version = self._call.api_version
             committed = self._request.isolation_level == _READ_COMMITTED
             limit = min(requested.partition_max_bytes, left)
@@ -302,7 +303,7 @@ class Reader:
                 requested.fetch_offset,
                 limit,
                 min_one_batch=whole and self._size == 0,
-                end_offset=log.last_stable_offset if committed else None,
+                end_offset=stable if committed else None,
             )
             records: LogSlice | bytes = found if found.size else _NOTHING
             aborted = _aborted(log, requested.fetch_offset, found) if committed else None
@@ -314,7 +315,7 @@ class Reader:
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         quiet = self._context.quiet
-        end = log.last_stable_offset if committed else log.high_watermark
+        end = stable if committed else log.high_watermark
         if quiet is None or requested.fetch_offset < end or not quiet.silence(key, log):
             self.logs.append(log)
             self._found.append((found, requested))
@@ -322,7 +323,7 @@ class Reader:
             partition_index=requested.partition,
             error_code=0,
             high_watermark=log.high_watermark,
-            last_stable_offset=log.last_stable_offset,
+            last_stable_offset=stable,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
             records=records,
