@@ -43,10 +43,10 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@exec $(VENV)/bin/minibroker serve $(ARGS)
 
-check: $(VENV)/.dev ## Run lint, then the tests that need neither Java nor another toolchain than Python's
+check: $(VENV)/.dev ## Run lint, then a sample of the tests that need neither Java nor another toolchain than Python's
 check: CHOSEN := --python-alone
 
-test: $(VENV)/.dev ## Run lint, then every test, in three processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint, then all tests, of sweeps a sample, in three processes (ARGS: options of pytest)
 
 check test:
 	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \

@@ -15,7 +15,8 @@ SPARK: Final = "spark"
 """The files whose tests share a Spark, which takes long to start: a parameter of theirs is of its type."""
 LONGEST: Final = (
     "tests/clients/matrix/test_matrix.py",
-    "tests/torture/test_exactly_once.py",
+    "tests/torture/test_kills.py",
+    "tests/torture/test_share_kills.py",
     "tests/kafka/test_directories_",
     "tests/kafka/test_con",
     "tests/kafka/",

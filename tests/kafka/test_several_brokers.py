@@ -14,6 +14,7 @@ from tests.kafka import cluster_coordinator_scripts, cluster_outage_scripts
 from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import Brokers, ClusterWorld
 from tests.kafka.real_cluster import RealCluster
+from tests.samples import in_torture
 
 _CONFIG: Final = {
     "auto.create.topics.enable": "false",
@@ -30,6 +31,9 @@ _CONFIG: Final = {
 
 assert cluster_coordinator_scripts  # what they have to say is in SCRIPTS, too
 assert cluster_outage_scripts
+
+LONG = {"brokers_that_come_and_go"}
+"""The scripts in which brokers are started several times: `make torture` alone takes them."""
 
 
 class OurCluster:
@@ -69,7 +73,7 @@ def ours() -> Iterator[Brokers]:
         yield OurCluster(broker)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=in_torture if name in LONG else ()) for name in SCRIPTS])
 def test_three_brokers_of_kafka_and_three_of_ours_answer_alike(name: str, kafka: Brokers, ours: Brokers) -> None:
     expected = ClusterWorld.transcript_of(ours, SCRIPTS[name], name)
     found = ClusterWorld.transcript_of(kafka, SCRIPTS[name], name, expected)
