@@ -58,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "in_torture: make torture alone takes this test")
+    config.addinivalue_line("markers", "not_in_check: make test takes this test, and make check does not")
     config.addinivalue_line("markers", "each_row: make test takes this test with each value of its parameters")
     if not is_worker(config):
         use_memory(config)

@@ -41,6 +41,8 @@ COSTLY: Final = (
 TASTE: Final = 2
 in_torture: Final = pytest.mark.in_torture
 """Marks a test, or a case of one, that `make torture` alone takes: it costs much, and others have most of it."""
+not_in_check: Final = pytest.mark.not_in_check
+"""Marks a test that is long for `make check`."""
 each_row: Final = pytest.mark.each_row
 """Marks a test in these rooms that is taken with each value of its parameters, whatever others are taken with."""
 
@@ -96,7 +98,8 @@ def left_out(tests: Sequence[pytest.Item], *, quick: bool = False) -> list[pytes
     If `quick`, those that `make check` leaves to the two: all rooms are sampled, and some of them more strictly.
     """
     files: dict[str, dict[str, AbstractSet[Hashable]]] = {}
-    left = {test.nodeid for test in tests if test.get_closest_marker(in_torture.name)}
+    marks = [in_torture, not_in_check] if quick else [in_torture]
+    left = {test.nodeid for test in tests if any(test.get_closest_marker(mark.name) for mark in marks)}
     for test in tests:
         file = test.nodeid.partition("::")[0]
         if (quick or file.startswith(ROOMS)) and test.nodeid not in left:

@@ -18,12 +18,14 @@ from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.topic_keys import TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
+from tests.samples import not_in_check
 
 SERVICE: Final = "docs/service.md"
 TROUBLES: Final = "docs/troubleshooting.md"
 SETTINGS: Final = "docs/settings-in-tests.md"
 
 
+@not_in_check
 def test_the_service_and_its_tests_run(tmp_path: Path) -> None:
     (service,) = code(SERVICE, "The service", "python")
     assert "TIMEOUT_S = 10\n" in service

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import in_torture
+from tests.samples import in_torture, not_in_check
 from tests.torture.campaign import Campaign
 from tests.torture.starvation import STARVES
 
@@ -14,6 +14,7 @@ SIGNS = ("acked records", "answered as duplicates or late", "ends torn", "unacke
 """Each depends on the moments of kills: there are more than twenty if one of them has not been seen."""
 
 
+@not_in_check
 def test_what_was_acknowledged_survives_twenty_kills_once_and_in_its_place(tmp_path: Path) -> None:
     counts = Campaign(tmp_path, SEED).run(KILLS, signs=SIGNS)
     assert counts["kills"] >= KILLS

@@ -38,7 +38,7 @@ from tests.broker.requests.two_brokers import Side
 from tests.broker.security.authorization.rules import AUTHORIZER, allow
 from tests.samples import examples
 
-LIVES: Final = 25
+LIVES: Final = 10
 TOPICS: Final = ("t", "u")
 PARTITIONS: Final = 3
 CONFIG: Final = {
