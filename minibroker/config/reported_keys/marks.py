@@ -9,7 +9,7 @@ def of_kafka_3(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
 
 
 def of_kafka_4(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
-    """Keys that came after Kafka 3.9; facts are those of 4.3."""
+    """Keys that came after Kafka 3.9; facts are those of 4.4."""
     return tuple(_adding(key, "new in Kafka 4") for key in keys)
 
 
