@@ -15,6 +15,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_quorum import Listener, PartitionState
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
+from tests.kafka.newer_keys import NEWER_OF_TOPICS
 from tests.kafka.real_cluster import NODES
 from tests.patience import PATIENCE_S
 
@@ -42,8 +43,6 @@ _INVALID_REQUEST: Final = re.compile(f"{re.escape(ErrorCode.INVALID_REQUEST.mean
 """The sentence of the error itself, ours and Kafka's."""
 _UNEXPECTED: Final = re.compile(r"Unexpected (broker id, e|node id. E)xpected \d+, but received -?\d+")
 """Of a broker with loggers Kafka says twice what it has expected."""
-_NEWER_OF_TOPICS: Final = "errors.deadletterqueue.group.enable"
-"""The key of topics that Kafka 3.9 does not have."""
 _ORDERED: Final = {"replicas", "replica_nodes", "broker_ids"}
 """Lists whose first item is the preferred leader; nobody promises an order of others."""
 _ZERO_ID: Final = bytes(16)
@@ -199,7 +198,7 @@ class ClusterWorld:
             items = [
                 self._plain(each, name)
                 for each in cast("Iterable[Any]", value)
-                if getattr(each, "name", None) != _NEWER_OF_TOPICS
+                if getattr(each, "name", None) not in NEWER_OF_TOPICS
             ]
             return items if name in _ORDERED else sorted(items, key=repr)
         if isinstance(value, bytes | bytearray | memoryview):

@@ -24,6 +24,7 @@ from tests.broker.config.configs import (
 )
 from tests.broker.socket_client import SocketClient, address_of
 from tests.kafka.coordinators import until
+from tests.kafka.newer_keys import NEWER_OF_TOPICS
 from tests.kafka.real_kafka import RealKafka
 
 NODE: Final = "1"
@@ -48,13 +49,6 @@ ONLY_HERE: Final = {
 Beside those that begin with `minibroker.` and those that are new in Kafka 4.
 """
 
-NEWER_OF_TOPICS: Final = {
-    "errors.deadletterqueue.group.enable",
-    "max.decompressed.message.bytes",
-    "remote.copy.lag.bytes",
-    "remote.copy.lag.ms",
-}
-"""The keys of topics that Kafka 3.9 does not have."""
 ATTEMPTS: Final = 2_000
 """Kafka's brokers hear of a change some time after it was answered; who looks at it has to look again."""
 
