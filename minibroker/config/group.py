@@ -200,6 +200,8 @@ class GroupConfig(ConfigValues):
         Such a value counts as the nearest one that is allowed (`GroupConfig.evaluate` of Kafka 4.4); DescribeConfigs
         shows it as it was set.
         """
+        if not self.overrides:
+            return self
         texts = dict(self.overrides)
         for name in filter(texts.__contains__, _LIMITED):
             value, (least, most) = self.integer(name), self._limits(name)

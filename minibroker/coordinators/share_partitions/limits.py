@@ -12,6 +12,7 @@ class Limits(NamedTuple):
         locks: how many offsets of a partition are in flight at most.
         renews: members may renew their locks (KIP-1222).
         buries: what nobody could process goes to a dead-letter queue (KIP-1191).
+        reads_committed: members get no records of transactions that are open or were aborted.
     """
 
     lock_ms: int
@@ -19,3 +20,4 @@ class Limits(NamedTuple):
     locks: int
     renews: bool = True
     buries: bool = False
+    reads_committed: bool = False

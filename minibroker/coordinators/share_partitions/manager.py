@@ -96,12 +96,9 @@ class SharePartitions:
                 config.integer("share.partition.max.record.locks"),
                 config.boolean("share.renew.acknowledge.enable"),
                 features.level(SHARE_VERSION) >= _WITH_QUEUES and bool(config.text(NAME)),
+                config.text("share.isolation.level").lower() == _READ_COMMITTED,
             )
         return known
-
-    def reads_committed(self, group_id: str) -> bool:
-        """Whether a group gets no records of transactions that are open or were aborted."""
-        return self._core.configs.group(group_id).text("share.isolation.level").lower() == _READ_COMMITTED
 
     # Share-partitions
 

@@ -59,7 +59,7 @@ class ShareReader:
         self._asked = asked
         self._group_id = request.group_id or ""
         self._manager = call.services.share_partitions
-        self._committed = self._manager.reads_committed(self._group_id)
+        self._committed = self._manager.limits(self._group_id).reads_committed
         self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
         self._results: dict[TopicIdPartition, PartitionData] = {}
         self._left = 0
