@@ -16,6 +16,7 @@ import minibroker.broker
 from minibroker import AsyncBroker, Broker, WaitTimeoutError
 from minibroker.operations import asynchronous, asynchronous_handles, blocking
 from minibroker.operations.asynchronous import AsyncOperations
+from tests.samples import in_torture
 
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).with_name("face_types.py")
@@ -85,6 +86,7 @@ def complaints(*command: str | Path) -> str:
     return checked.stdout + checked.stderr if checked.returncode else ""
 
 
+@in_torture
 def test_mypy_sees_the_signatures() -> None:
     assert complaints(BIN / "mypy", TYPES) == ""
 

@@ -45,7 +45,7 @@ def fill(page: Page, fields: dict[str, str]) -> None:
             field.fill(value)
 
 
-@pytest.mark.parametrize("case", some(CASES, 6), ids=some(IDS, 6))
+@pytest.mark.parametrize("case", some(CASES, 3), ids=some(IDS, 3))
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")
