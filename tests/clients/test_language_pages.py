@@ -103,6 +103,7 @@ def test_jest(tmp_path: Path) -> None:
     assert re.search(r"Tests: +2 passed", output), output
 
 
+@in_torture
 def test_vitest(tmp_path: Path) -> None:
     packages = node_folder("docs/test-vitest.md", tmp_path)
     output = run([toolchains.tool("node"), str(packages / "vitest/vitest.mjs"), "run"], tmp_path)

@@ -202,6 +202,7 @@ def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, bu
     page.context.close()  # its clock stays installed
 
 
+@in_torture
 def test_the_same_request_in_another_version_stands_above(browser: Browser, busy: Broker) -> None:
     window = Window(browser, busy.page_url)
     open_produce(window)
