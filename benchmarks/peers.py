@@ -272,7 +272,7 @@ class MinibrokerPeer(Peer):
 
 
 class PagePeer(MinibrokerPeer):
-    """Minibroker with a page that nobody looks at."""
+    """Minibroker with a page that is not open."""
 
     name = "page"
 

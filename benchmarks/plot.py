@@ -15,7 +15,7 @@ from benchmarks.model import Figure, Measure
 from benchmarks.peers import REFERENCE, MinibrokerPeer
 from benchmarks.runner import Results
 
-_COLOURS = {"minibroker": "#1b7f79", "kfake": "#e0a03c", "mock": "#b8bfc6"}
+_COLORS = {"minibroker": "#1b7f79", "kfake": "#e0a03c", "mock": "#b8bfc6"}
 SUBJECT = MinibrokerPeer.name
 _TARGET_COLOUR = "#d1495b"
 
@@ -87,8 +87,8 @@ def _bars(axes: Axes, figures: Sequence[Figure], peer: str, results: Results, sh
         whiskers[0].append(middle - found[0])
         whiskers[1].append(found[-1] - middle)
     widths = [middle - 1 for middle in middles]  # bars begin at 1x: what is worse grows to the left
-    colour = _COLOURS.get(peer, "#7a6c9d")
-    axes.barh(rows, widths, height, left=1, color=colour, label=peer)
+    color = _COLORS.get(peer, "#7a6c9d")
+    axes.barh(rows, widths, height, left=1, color=color, label=peer)
     axes.errorbar(middles, rows, xerr=whiskers, fmt="none", ecolor="#444444", elinewidth=0.8, capsize=1.5)
 
 

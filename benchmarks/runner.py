@@ -97,7 +97,7 @@ class Runner:
                 self._measure(measure, peer, results)
 
     def _run_rounds(self, measures: Sequence[Measure]) -> None:
-        """All peers run at once; each measure visits them in turn, and who comes first changes with the round."""
+        """All peers run at once; each measure visits them in turn, and the first one changes with the round."""
         if not measures:
             return
         with _running(self.peers, self.work_dir, self.results) as running:

@@ -23,7 +23,7 @@ _TIMEOUT = 60.0
 def first_assignment(address: Address, pid: int, topic: str, *, client: str, count: int) -> dict[str, float]:
     """Milliseconds from the making of a consumer, of a group that is new, to its first assignment; medians.
 
-    `p50` until it is told of an assignment, `with_partitions` until of one that is not empty.
+    `p50` until it gets an assignment, `with_partitions` until of one that is not empty.
     """
     servers = f"{address[0]}:{address[1]}"
     join = {"librdkafka": _join_librdkafka, "kafka-python": _join_kafka_python}[client]
@@ -146,7 +146,7 @@ class _Group:
         first, second = wire.Connection(address), wire.Connection(address)
         await_coordinator(first, name)
         leader, generation = _joined(_join(first, name, "", topic))
-        # The second one has to wait until the first one has joined again, which its heartbeat is told.
+        # The second one has to wait until the first one has joined again, which it learns by a heartbeat.
         second.socket.sendall(wire.request(_JOIN_GROUP, 2, _join_body(name, "", topic)))
         heartbeat = wire.string(name) + struct.pack(">i", generation) + wire.string(leader)
         while (error := first.exchange(_HEARTBEAT, 0, heartbeat).int16()) != _REBALANCE_IN_PROGRESS:

@@ -13,7 +13,7 @@ from benchmarks.clients.raw import Address, Stopwatch, percentile
 _BASE_TIMESTAMP, _MAX_TIMESTAMP, _CRC, _CRC_COVERS_FROM = 27, 35, 17, 21
 _STEP_MS = 1_000
 _FIRST_MS = 1_700_000_000_000
-"""The time of the first batch; each further one is a second later, so that every batch can be told by its time."""
+"""The time of the first batch; each further one is a second later, so that its time identifies each batch."""
 
 
 def fill(address: Address, pid: int, topic: str, *, total_bytes: int, batch_bytes: int = 64_000) -> dict[str, float]:

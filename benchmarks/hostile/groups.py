@@ -1,4 +1,4 @@
-"""Requests of group members, and of those who look at groups."""
+"""Requests of group members, and of clients that describe groups."""
 
 import struct
 import time

@@ -1,4 +1,4 @@
-"""Requests of members of share groups, and of those who look at what such groups have in hand."""
+"""Requests of members of share groups, and of clients that describe such groups."""
 
 import time
 import uuid
@@ -116,7 +116,7 @@ def share_names(target: Target, size: int) -> Attack:
     return sent((_heartbeat(target.tag, "member", 0, target.names(size)), 1))
 
 
-@case("ShareGroupHeartbeat of who subscribes to 9,000 partitions", 9_000, alone=_NO_KAFKA)
+@case("ShareGroupHeartbeat of a member with 9,000 partitions", 9_000, alone=_NO_KAFKA)
 def share_wide_topic(target: Target, size: int) -> Attack:
     name = target.topic(size)
     return sent((_heartbeat(target.tag, "member", 0, [name]), 1), (_heartbeat(target.tag, "other", 0, [name]), 1))

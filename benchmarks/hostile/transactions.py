@@ -1,4 +1,4 @@
-"""Requests of transactional producers, and of those who look at transactions."""
+"""Requests of transactional producers, and of clients that describe transactions."""
 
 import time
 from collections.abc import Callable

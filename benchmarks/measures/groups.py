@@ -1,6 +1,6 @@
 """Consumer groups: how soon a consumer has its partitions, what members cost that are only alive, committed offsets.
 
-`assignment`: from the making of a consumer, alone in a group that is new, until it is told its assignment, and until
+`assignment`: from the making of a consumer, alone in a group that is new, until it gets its assignment, and until
 that is not empty: kafka-python 3 joins before it asks for its topic's metadata, which it does a tenth of a second after
 it has connected. Kafka with `group.initial.rebalance.delay.ms=0`, as minibroker has it by default; with Kafka's own
 default of 3 s it takes that much longer.

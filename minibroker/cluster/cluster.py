@@ -248,7 +248,7 @@ class Cluster:
         _logger.info("node %d is down", node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Bring a node up again: it listens where it did, and leads what nobody leads.
+        """Bring a node up again: it listens where it did, and leads the partitions without a leader.
 
         The loop opens the listener in its next rounds; `settled` waits for that. ClusterError if there is no such
         node. One that is up stays so.

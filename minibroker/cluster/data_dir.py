@@ -82,7 +82,7 @@ class DataDir:
     def take_over(self) -> None:
         """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
         unmark_clean(self.path)
-        # The note outlives this run: who is killed before it has opened a log leaves the log as the crash left it.
+        # The note outlives this run: a broker killed before it has opened a log leaves the log as the crash did.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
     def note_recovered(self) -> None:

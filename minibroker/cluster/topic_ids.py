@@ -17,7 +17,7 @@ _T = TypeVar("_T", bound=ById)
 
 
 def with_names(topics: Topics, requested: Iterable[_T]) -> tuple[list[_T], list[_T]]:
-    """(topics that there are, with their names filled in; those whose id nobody has), each in the order of `wanted`."""
+    """(topics that exist, with their names filled in; those with an unknown id), each in the order of `wanted`."""
     known: list[_T] = []
     unknown: list[_T] = []
     for each in requested:

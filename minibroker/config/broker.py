@@ -293,7 +293,7 @@ def _is_prefixed(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    """For who gives a topic's key to the broker, or misspells one of its own."""
+    """For a topic's key that is given to the broker, or a misspelt key of its own."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         from minibroker.support.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it

@@ -6,7 +6,7 @@ Any other key is kept and listed as unknown, as Kafka does. `topic_keys` says wh
 defaults.
 
 This module has what is loaded at every start: what the broker acts on, and what rules or defaults are made of. The rest
-is in `reported_keys`, and loaded when somebody first asks for a key that is not here: who describes a broker, or sets
+is in `reported_keys`, and loaded when a client first asks for a key that is not here: it describes a broker, or sets
 such a key.
 """
 
@@ -371,7 +371,7 @@ ACTED_ON = by_name((
     ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, HONORED,
               "The login of a SASL mechanism, in the syntax of JAAS."),
     ConfigKey("sasl.oauthbearer.clock.skew.seconds", INT, 30, None, LOW, HONORED,
-              "How far the clock of who makes tokens may be off."),
+              "How far the clock of the issuer of tokens may be off."),
     ConfigKey("sasl.oauthbearer.expected.audience", LIST, None, None, LOW, HONORED,
               "Whom a signed token has to be for: one of these."),
     ConfigKey("sasl.oauthbearer.expected.issuer", STRING, None, None, LOW, HONORED,

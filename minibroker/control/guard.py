@@ -1,6 +1,6 @@
 """Access to the control plane: the token, and the hosts and origins that are let in.
 
-With a token: who has it. Without one, which is on the loopback interface alone: programs, but not web pages. A page in
+With a token: its holders. Without one, which is on the loopback interface alone: programs, but not web pages. A page in
 a browser on this machine can send requests there, too: under a name of its own that leads to 127.0.0.1 (DNS rebinding),
 as the Host header says, or to the address itself, as the Origin header says.
 """

@@ -140,7 +140,7 @@ class CoordinatorLog:
         return ErrorCode.NONE
 
     def is_offline(self, partition: int) -> bool:
-        """Whether nobody leads a partition; one that does not exist is not offline."""
+        """Whether a partition has no leader; one that does not exist is not offline."""
         topic = self.topic
         place = topic.partition(partition) if topic is not None else None
         return place is not None and place.leader is None
@@ -208,7 +208,7 @@ class CoordinatorLog:
         if place is None:
             raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}")
         if place.leader is None:
-            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"nobody leads {self.name}-{partition}")
+            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name}-{partition} has no leader")
         if place.is_under_min_isr:
             raise CoordinatorLogError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{partition} are in sync"

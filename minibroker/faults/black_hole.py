@@ -14,7 +14,7 @@ class BlackHole(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(_ROOM))
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Where asyncio puts what nobody reads."""
+        """Where asyncio puts unread bytes."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

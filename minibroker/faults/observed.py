@@ -1,4 +1,4 @@
-"""The journal and the faults of a broker, for those who ask whether there are any."""
+"""The journal and the faults of a broker, if there are any."""
 
 from typing import TYPE_CHECKING
 

@@ -162,7 +162,7 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
 
 
 def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]]) -> Rows:
-    """Settings as they were given, those that count first in front; what nobody knows may be a secret."""
+    """Settings as they were given, those that count first in front; an unknown one may be a secret."""
     rows: Rows = []
     for name in dict.fromkeys(name for texts, _ in layers for name in texts):
         key = key_of(name)

@@ -3,7 +3,7 @@
 Version 0. Topics come in the order of their names; without any, all that the client may see. A page has as
 many partitions as the client wants, but no more than `max.request.partition.size.limit`. A cursor says with which
 partition the page begins, and the answer's says with which the next one will. INVALID_REQUEST for a cursor whose
-topic is not among those asked for, or whose partition is below 0. A partition that nobody leads is not an error. The
+topic is not among those asked for, or whose partition is below 0. A partition without a leader is not an error. The
 lists of eligible leader replicas are empty: replicas share one log, so all that are up are in sync.
 """
 

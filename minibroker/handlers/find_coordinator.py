@@ -2,7 +2,7 @@
 
 Versions 0-6: transactional ids from version 1 on, several keys at once from version 4 on (KIP-699). The coordinator's
 topic is made if need be. Kafka has it made in the background and answers COORDINATOR_NOT_AVAILABLE meanwhile; here
-the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while nobody leads the partition. From version 6 on
+the first answer is the coordinator. COORDINATOR_NOT_AVAILABLE while the partition has no leader. From version 6 on
 keys of share-partitions are known, too (KIP-932): "group:topic id:partition", else INVALID_REQUEST.
 """
 

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions: which metrics the client should send (KIP-714).
 
 Version 0. Subscriptions are configurations of type client metrics; where none matches the client it is asked for
-nothing, and to come back in five minutes. THROTTLING_QUOTA_EXCEEDED for who comes back earlier. Kafka lists
+nothing, and to come back in five minutes. THROTTLING_QUOTA_EXCEEDED for a client that is early. Kafka lists
 this API only where a plugin wants metrics; here it is always listed, and the metrics are kept.
 """
 

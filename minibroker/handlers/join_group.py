@@ -252,7 +252,7 @@ class _Join:
 
 
 def _has_room(group: Group, member_id: str, most: int) -> bool:
-    """May one more join? A rebalance gives the places to those who come first (`acceptJoiningMember`)."""
+    """May one more join? A rebalance gives the places to the first members (`acceptJoiningMember`)."""
     if group.is_in(GroupState.EMPTY, GroupState.DEAD):
         return True
     member = group.members.get(member_id)

@@ -27,7 +27,7 @@ NEEDS: Final = on_group(Operation.READ)
 
 
 def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    """Remove the members; those who stay have to join again (`GroupCoordinator.handleLeaveGroup`)."""
+    """Remove the members; the others have to join again (`GroupCoordinator.handleLeaveGroup`)."""
     coordinator = call.services.groups
     many = call.api_version >= _FIRST_WITH_MANY
     leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]

@@ -1,6 +1,6 @@
 """StreamsGroupDescribe: streams groups, their topologies, and the tasks of their members (KIP-1071).
 
-Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology for who asks for it.
+Versions 0-1; from 1 on with the name of the assignor, and with the description of the topology on request.
 Without a plugin that keeps descriptions, as in a Kafka without one, no group has any (KIP-1331). GROUP_ID_NOT_FOUND for
 what is no such group, INVALID_GROUP_ID for the empty name, TOPIC_AUTHORIZATION_FAILED for a group with a topic that the
 client may not describe. UNSUPPORTED_VERSION while the feature streams.version is off.

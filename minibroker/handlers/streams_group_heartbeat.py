@@ -211,7 +211,7 @@ def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
 
 
 def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
-    """Find what who joins must not say, or has to."""
+    """Find the fields that a joining member must set, or must not."""
     if request.rebalance_timeout_ms == _NOT_SAID:
         return "RebalanceTimeoutMs must be provided in first request."
     for name, tasks in zip(_KINDS, _tasks(request), strict=True):

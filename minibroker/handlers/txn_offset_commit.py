@@ -4,8 +4,8 @@ Versions 0-6. The group's partition of `__consumer_offsets` must have been added
 AddOffsetsToTxn, else INVALID_TXN_STATE (version 4: TRANSACTION_ABORTABLE, KIP-890); from version 5 on the request
 itself adds it. Version 6 names topics by their ids (UNKNOWN_TOPIC_ID), and knows GROUP_ID_NOT_FOUND. From version 3 on
 a member is held against its generation as in OffsetCommit; below, and with generation -1 and no member id, nothing is
-known of who commits. Versions 0 and 1 hear COORDINATOR_NOT_AVAILABLE while the group is loaded, which producers of
-their time can bear (KAFKA-7296).
+known of the committing member. Versions 0 and 1 return COORDINATOR_NOT_AVAILABLE while the group is loaded, which
+producers of their time can bear (KAFKA-7296).
 """
 
 from functools import partial

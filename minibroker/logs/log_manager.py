@@ -192,7 +192,7 @@ class LogManager:
 
     @property
     def flusher(self) -> Flusher:
-        """Forces logs to disk for those who wait for it."""
+        """Forces logs to disk for callers that wait for it."""
         if self._flusher is None:
             from minibroker.logs.flusher import Flusher  # noqa: PLC0415 - most brokers leave that to the kernel
 

@@ -122,7 +122,7 @@ def partitions_described(services: Services, group_id: str) -> Steps[dict[TopicP
 
 
 def described_at_once(services: Services, group: ShareGroup) -> dict[TopicPartition, SharePartitionDescription]:
-    """The same for those who cannot wait; what is being loaded looks like what the group has not begun to read."""
+    """The same for callers that cannot wait; what is being loaded looks like what the group has not begun to read."""
     found = {place: _describe(services, place, key) for place, key in _keys(services, group).items()}
     return {place: each for place, each in found.items() if each is not None}
 

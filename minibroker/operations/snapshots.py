@@ -132,5 +132,5 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _opener(source: FileIO) -> Callable[[str, int], int]:
-    """Opens a new file for those who may read the other one."""
+    """Opens a new file for users with access to the other one."""
     return partial(os.open, mode=os.fstat(source.fileno()).st_mode & 0o777)

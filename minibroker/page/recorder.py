@@ -122,9 +122,9 @@ class Recorder:
         self._tell()
 
     def leave_unread(self) -> None:
-        """Have what comes wait on the tape. Forget the oldest requests while there are more bytes than the ring holds.
+        """Let new requests wait on the tape. Forget the oldest requests while there are more bytes than the ring holds.
 
-        What is in the ring is older than what waits.
+        Those in the ring are older than those that wait.
         """
         tape = self._tape
         if tape is None:

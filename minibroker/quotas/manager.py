@@ -208,8 +208,8 @@ class Quotas:
         return rate
 
     def _forget(self, now_ms: float) -> None:
-        """Make room: who was not heard of for long goes, then those who were not for longest."""
-        lately = [(who, each) for who, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS]
+        """Make room: drop the entries that have been idle for long, then the longest idle ones."""
+        lately = [(client, each) for client, each in self._rates.items() if now_ms - each[1] < _MEMORY_MS]
         if len(lately) >= _MOST_REMEMBERED:
             lately = sorted(lately, key=lambda known: known[1][1])[_MOST_REMEMBERED // 2 :]
         self._rates = dict(lately)

@@ -13,7 +13,7 @@ def authorized_operations(call: Call, resource_type: ResourceType, name: str) ->
 
 
 def authorized_cluster_operations(call: Call) -> int:
-    """Those on the cluster; none at all for who may not describe it."""
+    """Those on the cluster; none for a client that may not describe it."""
     if not call.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)

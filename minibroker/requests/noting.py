@@ -98,7 +98,7 @@ class Noting:
         self._line = line
         self._clock = clock
         self._turn: Turn | None = None
-        #: None where somebody watches, who is given entries.
+        #: None where a watcher gets entries.
         self._add: Callable[[Noted], None] | None = None if observer.watcher else observer.journal.add
 
     def take(self, frame: memoryview, session: Session) -> AnyOutcome:

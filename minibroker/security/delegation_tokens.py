@@ -28,7 +28,7 @@ class DelegationToken(NamedTuple):
 
     Attributes:
         owner: who a client is that logs in with it.
-        requester: who has asked for it, who may have been somebody else.
+        requester: the user that has asked for it, which may be another one.
         renewers: who may renew and expire it beside these two.
         expires_ms: when it ends unless it is renewed, which it can be until `max_ms`.
     """

@@ -85,7 +85,7 @@ def _warn(line: tuple[str, int]) -> None:
 
 
 def _is_in_broker(frame: FrameType | None) -> bool:
-    """Is the broker itself at work, which may take long and is nobody's mistake?"""
+    """Is the broker itself at work, which may take long and is no mistake of the caller?"""
     while frame is not None:
         if is_ours(frame.f_globals.get("__name__", "")):
             return True

@@ -8,5 +8,5 @@ class Background(Protocol):
     """The threads of a broker."""
 
     def __call__(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> object:
-        """Run `work` aside from the event loop, then `then` on it. `work` sees to its errors itself."""
+        """Run `work` aside from the event loop, then `then` on it. `work` handles its errors itself."""
         ...

@@ -13,7 +13,7 @@ class ProtocolError(Exception):
 
 
 class EncodeError(ProtocolError):
-    """A value cannot be written: out of its field's range, or null where the version knows no null. Our fault."""
+    """A value cannot be written: out of its field's range, or null in a version without it. The broker's mistake."""
 
 
 class DecodeError(ProtocolError):

@@ -1,4 +1,4 @@
-"""The one rule by which the indexes of a segment get their entries, for everyone who writes segments."""
+"""The one rule by which the indexes of a segment get their entries, for all writers of segments."""
 
 from typing import Generic, Protocol, TypeVar
 

@@ -1,4 +1,4 @@
-"""Transactions of real producers: who sees their records when, whom they fence, and how they end."""
+"""Transactions of real producers: the visibility of their records, fencing, and their end."""
 
 import uuid
 from collections.abc import Iterator

@@ -68,7 +68,7 @@ class Side(NamedTuple):
         return {row.name: row for row in result.configs}
 
     def refusal(self, kind: int, name: str) -> tuple[int, str | None]:
-        """The error for who describes a resource."""
+        """The error for a description of a resource."""
         (result,) = self.client.ask(describe_request(kind, name), 4).results
         return result.error_code, result.error_message
 

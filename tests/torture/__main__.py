@@ -220,7 +220,12 @@ def arguments() -> argparse.Namespace:
     )
     option("--sweeps", action="store_true", help="only the sweeps of which make test takes samples, as a whole")
     option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
-    option("--clients", default=",".join(PROGRAMS), metavar="NAME,...", help="who copies (default: %(default)s)")
+    option(
+        "--clients",
+        default=",".join(PROGRAMS),
+        metavar="NAME,...",
+        help="the programs that copy (default: %(default)s)",
+    )
     option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")
     option(
         "--seed", type=int, metavar="S", help="of the first data directory; the next one has S + 1 (default: the time)"
@@ -246,7 +251,7 @@ def arguments() -> argparse.Namespace:
 
 
 def say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - it talks to whoever runs it
+    print(line, flush=True)  # noqa: T201 - it is a program
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 TORN: Final = 0.2
 """The share of logs with unanswered batches that get a torn one at their end after a kill."""
 DISK_EVERY: Final = 3
-"""The files are looked at before every so manieth start."""
+"""The number of starts between two checks of the files."""
 
 _GLIMPSE_S: Final = 0.2
 _MOVED: Final = "verifications of a log whose start had moved"

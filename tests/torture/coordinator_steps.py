@@ -223,7 +223,7 @@ class CoordinatorLife:
         self._end(attempt, is_visible=attempt.commits)
 
     def _abandon(self, *, times_out: bool) -> None:
-        """A transaction that nobody ends: another producer takes its name, or its time is up."""
+        """A transaction without an end: another producer takes its name, or its time is up."""
         self._number += 1
         value = b"abandoned %d" % self._number
         producer = Producer(self.harness, f"brief-{self._number}", init=False)

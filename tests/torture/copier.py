@@ -10,7 +10,7 @@ standard input, after the transaction at hand. Unlike the other one it gives up 
 | fenced | error: why; the last event, and the exit status is `FENCED` |
 | displaced | error: why another one has its instance id; the last event, and the exit status is `DISPLACED` |
 | misled | partition, offset, expected: the client gave not the next record; the last event, and the exit status is 1 |
-| fatal | error: what cannot be mended by an abort; the last event, and the exit status is 1 |
+| fatal | error: one that an abort does not mend; the last event, and the exit status is 1 |
 
 With COPIER_DEBUG in the environment librdkafka writes what it does to stderr: COPIER_DEBUG=eos,protocol for example.
 """

@@ -142,7 +142,7 @@ class CopierProcess:
         if status == DISPLACED:
             self._close()
         elif status is not None and not self._killed:
-            why = "it was fenced, though nobody took its place" if status == FENCED else f"status {status}"
+            why = "it was fenced, though no other client took its place" if status == FENCED else f"status {status}"
             raise TortureError(f"a copier has ended: {why}; see {self.log}")
         return status == DISPLACED
 

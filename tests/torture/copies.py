@@ -2,8 +2,8 @@
 
 Each record of an input partition is copied into the output partition of the same number, as
 `TOPIC-PARTITION@OFFSET VALUE` with the input's topic, partition and offset; ` doomed` ends the value of a copy whose
-transaction is aborted on purpose. What is committed of the output is then at any time a prefix of the input, whoever
-was killed before. Nothing here talks to a broker.
+transaction is aborted on purpose. The committed output is then at any time a prefix of the input, after kills of
+any process. Nothing here talks to a broker.
 """
 
 import re
@@ -83,7 +83,7 @@ class CopyLedger:
         self.delivered += 1
 
     def promise(self, behind: int) -> None:
-        """A copier was told that its copies of inputs below `behind` are committed; copiers report in any order."""
+        """A copier has learned that its copies of inputs below `behind` are committed; copiers report in any order."""
         self.promised = max(self.promised, behind)
 
     def check_copies(self, records: Sequence[Read]) -> None:
@@ -143,7 +143,7 @@ class CopyLedger:
             raise self.fail(f"offset {record.offset} is no copy of this partition: {record.value!r}")
         number = int(match[3])
         if match[4] != input_value(self.partition, number) or number >= self.fed:
-            raise self.fail(f"offset {record.offset} is a copy of what nobody fed: {record.value!r}")
+            raise self.fail(f"offset {record.offset} is a copy of a record that was never fed: {record.value!r}")
         return number
 
     def _fault(self, number: int, records: Sequence[Read]) -> str:

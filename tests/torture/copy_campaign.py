@@ -1,4 +1,4 @@
-"""Exactly once, whoever is killed: copiers, and the broker between them, are killed while they copy a topic.
+"""Exactly once through all kills: copiers, and the broker between them, are killed while they copy a topic.
 
 A producer feeds the input all the time. Two copiers of one group share its partitions; each copies in small
 transactions, of which it aborts some on purpose. After each kill what is committed of the output must be a prefix of

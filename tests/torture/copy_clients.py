@@ -1,4 +1,4 @@
-"""The two ends of a copy, which live through all kills: who feeds the input, and who reads the committed output."""
+"""The two ends of a copy, which live through all kills: the feeder of the input, and the reader of the output."""
 
 import random
 from collections.abc import Callable, Sequence

@@ -36,7 +36,7 @@ class Segment(NamedTuple):
 
 
 def check_partition(directory: Path, *, is_compacted: bool, was_killed: bool) -> Counter[str]:
-    """Judge every segment of a partition that nobody uses; returns what there was. `TortureError`.
+    """Judge every segment of a partition that is not in use; returns its contents. `TortureError`.
 
     After a kill only the end of the last log may be torn, and the indexes may lack their last entries; every entry
     that there is has to be true. After a clean stop nothing may be torn, and no index may end early.

@@ -51,7 +51,7 @@ class Contents(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The counts of some records, whoever reads them."""
+    """The counts of some records, the same for each reader."""
 
     rows: int = 0
     values: int = 0

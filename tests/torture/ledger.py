@@ -112,9 +112,7 @@ class Ledger(ABC):
         if view.start < self.start:
             raise self.fail(f"the log began at {self.start} and begins at {view.start} again")
         if view.start > self.asked_start and self.topic.retention_bytes is None:
-            raise self.fail(
-                f"the log begins at {view.start}, but nobody deleted more than the first {self.asked_start}"
-            )
+            raise self.fail(f"the log begins at {view.start}, but only {self.asked_start} offsets were deleted")
 
 
 class BatchLedger(Ledger):
@@ -145,7 +143,7 @@ class BatchLedger(Ledger):
         if sent is None:
             sent = self._pending.get((header.producer_id, header.base_sequence))
             if sent is None or not (sent.base_offset is None or self._is_deleted(sent)):
-                raise self.fail(f"nobody sent the batch at offset {offset}, or it is there twice: {header}")
+                raise self.fail(f"no producer sent the batch at offset {offset}, or it is there twice: {header}")
         data = sent.data
         if batch[12:16] != _EPOCH or batch[8:12] != data[8:12] or batch[16:] != data[16:]:
             raise self.fail(f"the batch at offset {offset} is not as it was sent: {header}")
@@ -266,7 +264,7 @@ class RecordLedger(Ledger):
         """A record at an offset of which nothing is known: it must be of a pending batch, which then is there."""
         sent, number = self._pending.get(facts, (None, 0))
         if sent is None:
-            raise self.fail(f"nobody sent the record at offset {offset}, or it is there twice: {facts}")
+            raise self.fail(f"no producer sent the record at offset {offset}, or it is there twice: {facts}")
         if not sent.is_whole and offset - number + sent.count > view.end:
             for rest in sent.facts[view.end - offset + number :]:
                 del self._pending[rest]

@@ -109,7 +109,7 @@ class Link:
 
 
 class Party(ABC):
-    """One of those who load the broker."""
+    """One of the clients that load the broker."""
 
     def __init__(self) -> None:
         self.link: Link | None = None

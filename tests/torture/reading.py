@@ -18,7 +18,7 @@ _MOMENTS: Final = 3
 
 
 def new_producer_id(client: SocketClient) -> int:
-    """An id that nobody has had."""
+    """An id that was never in use."""
     response = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
     assert (response.error_code, response.producer_epoch) == (0, 0)
     producer_id: int = response.producer_id

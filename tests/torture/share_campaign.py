@@ -1,7 +1,8 @@
 """Kills of the broker under a share consumer (KIP-932) that acknowledges each record, beside its own book.
 
-librdkafka's share consumer outlives the brokers. What it was told is accepted or rejected must never come again, what
-it has given back comes again with a higher count of deliveries, and what it has never decided on comes again.
+librdkafka's share consumer outlives the brokers. A record whose acceptance or rejection was
+confirmed must never come again. A released record comes again with a higher count of deliveries, and an undecided one
+comes again, too.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Exactly once in Parquet, whoever is killed: the broker, the stream, or the Spark that it runs in.
+"""Exactly once in Parquet through all kills: of the broker, the stream, or the Spark that it runs in.
 
 A feeder writes transactions and plain records all the time; a stream reads what is committed and writes Parquet. After
 each round no record may be there twice. Now and then, and at the end, everything comes to rest, and then Parquet must
@@ -43,7 +43,7 @@ class StreamCampaign:
     """Rounds on one data directory and one folder of Parquet. What is random comes from `seed`, but for timing.
 
     `make_run` makes the stream; only that of a `StreamProcess` is killed together with its Spark. `run` raises
-    `TortureError`; the directory then holds what there is.
+    `TortureError`; the directory then holds the files as they are.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """A Spark with one stream, in a process of its own: `stream_runs.StreamProcess` is the other end.
 
-It is told `start`, `stop` and `check`, a line each, and answers each with a line.
+It reads `start`, `stop` and `check`, a line each, and answers each with a line.
 """
 
 import os

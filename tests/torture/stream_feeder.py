@@ -52,7 +52,7 @@ class StreamFeeder(BackgroundProducer):
 
     def step(self) -> None:
         """Write some records, and rest a moment."""
-        # In this order: who sees it idle after the wish was withdrawn can rely on it.
+        # In this order: a reader that sees it idle after the wish was withdrawn can rely on it.
         self._is_idle = False
         if self.is_writing.is_set():
             self._write()

@@ -89,8 +89,8 @@ def test_a_visible_record_of_an_aborted_transaction_is_found() -> None:
         (b"anything", "no copy of this partition"),
         (copy_of("in", 0, 0, input_value(0, 0)), "no copy of this partition"),
         (copy_of("other", 1, 0, input_value(1, 0)), "no copy of this partition"),
-        (copy_of("in", 1, 0, input_value(1, 7)), "what nobody fed"),
-        (copy_of("in", 1, 10, input_value(1, 10)), "what nobody fed"),
+        (copy_of("in", 1, 0, input_value(1, 7)), "never fed"),
+        (copy_of("in", 1, 10, input_value(1, 10)), "never fed"),
     ],
 )
 def test_what_is_no_copy_is_found(value: bytes, fault: str) -> None:

@@ -1,4 +1,4 @@
-"""A disk that is full or broken under a whole broker: clients are told, nothing is lost, and it goes on afterwards."""
+"""A disk that is full or broken under a whole broker: clients get errors, nothing is lost, and it goes on later."""
 
 import errno
 import functools

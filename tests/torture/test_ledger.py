@@ -240,7 +240,7 @@ def test_what_is_given_up_must_not_turn_up_later() -> None:
     ledger.sent(lost)
     ledger.check(view(end=0))
     ledger.forget(lost)
-    with pytest.raises(TortureError, match="nobody sent"):
+    with pytest.raises(TortureError, match="no producer sent"):
         ledger.check(view((lost, 0)))
 
 
@@ -287,7 +287,7 @@ def test_a_start_within_a_batch_leaves_the_batch_whole() -> None:
     placed = acknowledged(ledger, a_batch(0, b"a"), a_batch(1, b"b", b"c", b"d"))
     ledger.asked_start = 3
     ledger.check(view(*placed[1:], start=3))
-    with pytest.raises(TortureError, match="deleted more than the first 3"):
+    with pytest.raises(TortureError, match="only 3 offsets were deleted"):
         ledger.check(view(start=4, end=4))
     with pytest.raises(TortureError, match="its last batch before 3"):
         ledger.check(view(start=3, end=4))

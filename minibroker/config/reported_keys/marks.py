@@ -1,4 +1,4 @@
-"""Marks of a row of the table: the releases that have the key, and who gets to see it."""
+"""Marks of a row of the table: the releases that have the key, and where it is shown."""
 
 from minibroker.config.keys import ConfigKey
 
@@ -14,7 +14,7 @@ def of_kafka_4(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
 
 
 def internal(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
-    """Keys that Kafka reads and checks, but documents and describes to nobody who has not set them."""
+    """Keys that Kafka reads and checks, but documents and describes only after they were set."""
     return tuple(key._replace(is_internal=True) for key in keys)
 
 

@@ -38,7 +38,7 @@ class GroupCoordinator:
 
     Attributes:
         store: their records, and their offsets.
-        rebalances: who comes and goes in classic groups, and when.
+        rebalances: the members of classic groups as they come and go.
         consumers: the same for groups of the consumer protocol.
     """
 

@@ -1,4 +1,4 @@
-"""Dead-letter queues: records that nobody could process go to a topic that their share group names (KIP-1191).
+"""Dead-letter queues: unprocessable records go to a topic that their share group names (KIP-1191).
 
 Kafka's `ShareGroupDLQStateManager` decides. If a queue cannot be written, that is logged, and the records are archived
 all the same.
@@ -185,7 +185,7 @@ class Burial:
         place = topic.partitions[self._key.partition % len(topic.partitions)]
         name = f"{topic.name}-{place.index}"
         if place.leader is None:
-            raise _NotYetError(f"nobody leads {name}")
+            raise _NotYetError(f"{name} has no leader")
         self._buried.batches += 1
         try:
             self._put(place, name, records)

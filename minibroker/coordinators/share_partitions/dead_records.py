@@ -1,4 +1,4 @@
-"""Records that nobody could process, on their way to the dead-letter queue of their share group (KIP-1191)."""
+"""Unprocessable records, on their way to the dead-letter queue of their share group (KIP-1191)."""
 
 from typing import Final, NamedTuple
 

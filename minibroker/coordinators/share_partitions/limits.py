@@ -11,7 +11,7 @@ class Limits(NamedTuple):
         deliveries: how often a record is delivered at most.
         locks: how many offsets of a partition are in flight at most.
         renews: members may renew their locks (KIP-1222).
-        buries: what nobody could process goes to a dead-letter queue (KIP-1191).
+        buries: unprocessable records go to a dead-letter queue (KIP-1191).
         reads_committed: members get no records of transactions that are open or were aborted.
     """
 

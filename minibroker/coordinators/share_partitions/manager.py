@@ -256,6 +256,6 @@ class SharePartitions:
                     del self._waiting[key]
 
     def changed(self, key: SharePartitionKey) -> None:
-        """Wake those who wait for records of a share-partition."""
+        """Wake the fetches that wait for records of a share-partition."""
         for wake in tuple(self._waiting.get(key, ())):
             wake()

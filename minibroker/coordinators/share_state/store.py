@@ -61,7 +61,7 @@ class Kept:
     Attributes:
         offset: of its latest snapshot in the coordinator's topic.
         updates: those since then.
-        state_fence, leader_fence: the highest epochs that were seen; who comes with a lower one is fenced.
+        state_fence, leader_fence: the highest epochs that were seen; a request with a lower one is fenced.
     """
 
     __slots__ = ("leader_fence", "offset", "state", "state_fence", "updates")

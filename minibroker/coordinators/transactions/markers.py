@@ -46,7 +46,7 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     holds a marker of a newer coordinator. INVALID_PRODUCER_EPOCH when the producer has gone on to a newer epoch, and
     when the marker's epoch was not raised although it should have been (KIP-1228); UNSUPPORTED_FOR_MESSAGE_FORMAT when
     the topic's format has no markers; UNKNOWN_TOPIC_OR_PARTITION; UNKNOWN_SERVER_ERROR for the marker of no producer;
-    NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER also when nobody leads the partition.
+    NOT_ENOUGH_REPLICAS; KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER also for a partition without a leader.
     """
     topic = core.topics.get(topic_name)
     partition = topic.partition(index) if topic is not None else None

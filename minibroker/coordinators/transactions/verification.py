@@ -1,6 +1,6 @@
 """Verification: a batch may open a transaction only if the coordinator knows its partition (KIP-890).
 
-Otherwise a batch that comes late would open a transaction that nobody ends.
+Otherwise a late batch would open a transaction that never ends.
 """
 
 from collections.abc import Callable

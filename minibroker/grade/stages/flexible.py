@@ -130,7 +130,7 @@ def the_client_id_keeps_its_old_form(b: Subject) -> None:
 
 @STAGE.check("KIP-584", look="Put the features into tagged fields 0, 1 and 2 of ApiVersions 3.")
 def tagged_fields_of_the_answer_can_be_read(b: Subject) -> None:
-    """Features are tagged fields, in the order of their tags; who does not know them skips them."""
+    """Features are tagged fields, in the order of their tags; older clients skip those that they do not know."""
     if b.versions[ApiKey.API_VERSIONS][1] < _FLEXIBLE:
         raise SkippedError("the broker does not serve ApiVersions 3")
     answer = b.ask(ApiVersionsRequest(client_software_name="grade", client_software_version="1"), _FLEXIBLE)

@@ -130,7 +130,7 @@ def a_follower_waits_for_its_assignment(b: Subject) -> None:
 
 @STAGE.check(
     "ClassicGroup.supportsProtocols",
-    look="Choose a protocol that all members have; refuse who shares none with the group.",
+    look="Choose a protocol that all members have; refuse a member that shares none with the group.",
 )
 def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
     """INCONSISTENT_GROUP_PROTOCOL for a member that cannot work with the others."""

@@ -1,4 +1,4 @@
-"""Steps on the broker's loop, for those who can wait."""
+"""Steps on the broker's loop, for callers that can wait."""
 
 import asyncio
 from functools import partial

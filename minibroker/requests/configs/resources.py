@@ -103,7 +103,7 @@ class ConfigResource:
         yield from call.core.configs.putting_all({(resource.kind, resource.name): texts for resource, texts in altered})
 
     def refuse_list(self, operation: Change, name: str) -> ResourceError:
-        """The error for who takes a key for a list."""
+        """The error for a key that is taken for a list."""
         return ResourceError(
             ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
         )

@@ -44,7 +44,7 @@ class TokenRules(NamedTuple):
 def signed_validator(rules: TokenRules, now_ms: Callable[[], int]) -> Validate:
     """A validator; the keys are read now. ValueError for a file that holds none, OSError if it cannot be read."""
     try:
-        import jwt  # noqa: PLC0415 - only who takes signed tokens needs it
+        import jwt  # noqa: PLC0415 - only signed tokens need it
     except ImportError:
         raise missing_extra("OAUTHBEARER with signed tokens", "pyjwt") from None
     keys = _keys(jwt, rules.jwks_url)

@@ -86,7 +86,7 @@ def filesystem_of(path: str, storage: Mapping[str, Any] | None = None) -> tuple[
         path = path.removeprefix(_LOCAL).removeprefix("//")
     if _SCHEME not in path:
         return LocalFileSystem(), os.path.abspath(path)
-    from fsspec.core import url_to_fs  # noqa: PLC0415 - for those only who have directories elsewhere
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - only directories elsewhere need it
 
     with _named(path):
         system, inner = url_to_fs(path, **(storage or {}))

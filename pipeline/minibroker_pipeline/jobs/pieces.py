@@ -27,7 +27,7 @@ def cut(filesystem: FileSystem, stem: str, base_offset: int, size: int) -> list[
     """The pieces of a segment's first `size` bytes; one where it is small or its index is of no help.
 
     `stem` is the path of its files without their suffixes. A piece may hold bytes that are no entries: then how it goes
-    on behind them is only found by who reads the segment as a whole. `OSError`.
+    on behind them is only found by a reader of the whole segment. `OSError`.
     """
     whole = [Piece(0, size)]
     count = size // PIECE_BYTES

@@ -30,7 +30,7 @@ class ConsumerGroupHeartbeatRequest:
 
     `member_epoch` is 0 to join, -1 to leave and -2 to leave for a while (static members). `rebalance_timeout_ms` is how
     long it may take to give up partitions; `topic_partitions` is what it reads. In version 0 the coordinator makes a
-    member id for who joins without one; from version 1 on the client does.
+    member id for a member without one; from version 1 on the client does.
     """
 
     group_id: String

@@ -26,7 +26,7 @@ class CreatableRenewers:
 
 @message(versions="0-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """Without an owner the token is for who asks. `max_lifetime_ms` of -1 is the longest that the broker gives."""
+    """Without an owner the token is for the client's user. `max_lifetime_ms` of -1 is the longest allowed."""
 
     owner_principal_type: Annotated[NullableString, since(3)] = ""
     owner_principal_name: Annotated[NullableString, since(3)] = ""

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (key 50): who has SCRAM credentials (KIP-554)."""
+"""DescribeUserScramCredentials (key 50): the users with SCRAM credentials (KIP-554)."""
 
 from minibroker_protocol.schema import (
     Array,

@@ -5,7 +5,7 @@ from minibroker_protocol.schema import Bytes, Int16, NullableBytes, message
 
 @message(versions="0", flexible="0+")
 class EnvelopeRequest:
-    """A whole request with its header, who has sent it (as the broker's principal builder writes it) and from where."""
+    """A whole request with its header, its principal as the principal builder writes it, and its host."""
 
     request_data: Bytes
     request_principal: NullableBytes

@@ -142,7 +142,7 @@ class _Writer:
             self.lines(3, use or "")
 
     def _integer(self, finish: str, *, stays: bool) -> None:
-        """Read an integer into `raw`. With `stays` nobody needs `position` behind it."""
+        """Read an integer into `raw`. With `stays` the caller does not need `position` afterwards."""
         at, self._passed = self._passed, 0
         following = f"position + {at + 1}" if stays else "position"
         self.lines(3, f"raw = data[position{f' + {at}' if at else ''}]")

@@ -1,4 +1,4 @@
-"""The files of a log explained to those who learn the formats: each field's position, bytes, name, value and meaning.
+"""The files of a log explained to people who learn the formats: each field's position, bytes, name, value and meaning.
 
 The fields of batches and messages come from `minibroker_protocol.fields`, which knows those of requests, too. Nothing
 is checked between files: that is what a dump without an explanation does.

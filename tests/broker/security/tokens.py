@@ -25,7 +25,7 @@ def call_of(harness: Harness, user: str = "alice", *, protocol: str = "SASL_SSL"
 
 
 def create(harness: Harness, *renewers: str, call: Call | None = None, **fields: Any) -> CreateDelegationTokenResponse:
-    """A token of alice, or of who calls."""
+    """A token of alice, or of the caller."""
     given: dict[str, Any] = {"max_lifetime_ms": -1, **fields}
     request = CreateDelegationTokenRequest(
         renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],

@@ -64,7 +64,7 @@ def _harmless_keys(request: Any, rng: random.Random) -> None:
 
 
 def _up(request: Any, _: random.Random) -> None:
-    """A broker that is told to go is gone."""
+    """A broker ends when it is asked to."""
     request.broker_id = 99
 
 

@@ -136,7 +136,7 @@ class _Sharing:
         return frozen(found)
 
     def settle(self, pace: Pace) -> Steps[None]:
-        """Take partitions from those who have too many, and from those that too many have; give out the rest."""
+        """Take partitions from members with too many, and partitions with too many members; assign the rest."""
         for number in sorted(self._by_member):
             self._trim_member(number)
             if pace.is_due(3):

@@ -81,7 +81,7 @@ def _without_owner(group: GroupSpec, topics: list[bytes], pace: Pace) -> Steps[l
 def _share(
     assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition], pace: Pace
 ) -> Steps[None]:
-    """Give partitions to those who lack some, one member after the other."""
+    """Give partitions to members that lack some, one member after the other."""
     left = iter(free)
     for member_id, missing in lacking.items():
         for _, (topic, index) in zip(range(missing), left, strict=False):

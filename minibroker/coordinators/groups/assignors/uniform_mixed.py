@@ -175,7 +175,7 @@ class MixedAssignment:
     # Balance
 
     def _balance(self, movable: list[TopicPartition]) -> Steps[None]:
-        """Move each partition once at most, until nobody has two more than another one who could take one of them."""
+        """Move each partition once at most, until no member has two more than another one that could take one."""
         has_moved = True
         while has_moved:
             was_moved = False

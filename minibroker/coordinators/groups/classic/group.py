@@ -104,7 +104,7 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Has it no members, nor anybody who is about to become one?"""
+        """Has it neither members nor clients that are about to become one?"""
         return self.state is GroupState.EMPTY
 
     def die(self) -> None:
@@ -195,7 +195,7 @@ class Group:
 
     @property
     def all_have_joined(self) -> bool:
-        """Is there nobody to wait for before the next generation can begin?"""
+        """Have all members joined that the next generation waits for?"""
         return not self.pending and self.waiting_to_join == len(self.members)
 
     def park_join(self, member: Member, reply: Reply) -> None:

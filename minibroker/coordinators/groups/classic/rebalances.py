@@ -176,7 +176,7 @@ class Rebalances:
             self._complete_join(group)
 
     def maybe_complete_join(self, group: Group) -> None:
-        """End the wait if there is nobody to wait for."""
+        """End the wait if all members have joined."""
         wait = self._join_waits.get(group)
         if wait is not None and not wait.is_initial and group.all_have_joined:
             self._complete_join(group)
@@ -243,7 +243,7 @@ class Rebalances:
             group.move_to(GroupState.STABLE)
 
     def end_syncs(self, group: Group, code: ErrorCode) -> None:
-        """Answer every delayed SyncGroup; with an error nobody has an assignment (`propagateAssignment`)."""
+        """Answer every delayed SyncGroup; with an error no member has an assignment (`propagateAssignment`)."""
         for member in group.members.values():
             if code:
                 member.assignment = b""

@@ -384,5 +384,5 @@ def _latest(requested: int, before: int) -> int:
 
 
 def new_member_id() -> str:
-    """A name for who comes without one."""
+    """A name for a member without one."""
     return uuid_text(new_uuid())

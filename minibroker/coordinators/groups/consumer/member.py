@@ -16,9 +16,9 @@ from minibroker_protocol.coordinator_records.consumer_groups import (
 )
 
 JOINING: Final = 0
-"""The member epoch of who joins."""
+"""The member epoch of a member that joins."""
 LEAVING: Final = -1
-"""The member epoch of who leaves for good."""
+"""The member epoch of a member that leaves for good."""
 AWAY: Final = -2
 """The member epoch of a static member that leaves and means to come back."""
 

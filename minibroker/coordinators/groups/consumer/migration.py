@@ -101,7 +101,7 @@ class Migration:
         )
 
     def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
-        """Make it a classic group of those who stay, which rebalances; None where what they say cannot be read."""
+        """Make it a classic group of the members that stay, which rebalances; None if their metadata cannot be read."""
         left = [member for member in group.members.values() if member.member_id not in gone]
         return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
 

@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
     Attributes:
         members: the members that it was made for, by member id, in the order of Kafka's records.
-        assigned: partitions by member id; who is missing reads nothing.
+        assigned: partitions by member id; a member that is missing reads nothing.
     """
 
     members: Mapping[str, ConsumerMember]
@@ -80,7 +80,7 @@ class Targets(AwaitedTargets[ConsumerGroup, Target]):
     def _write(self, group: ConsumerGroup, epoch: int, target: Target) -> Steps[ErrorCode]:
         """Write a target. Its group may have gone on to another epoch, for which the next heartbeat begins another one.
 
-        What has changed meanwhile counts: who is gone reads nothing, and nobody is given a topic that it does not
+        Later changes count: a member that has left reads nothing, and no member is given a topic that it does not
         subscribe to any more.
         """
         now_ms = self._store.now_ms()

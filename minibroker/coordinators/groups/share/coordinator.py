@@ -29,9 +29,9 @@ from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 
 JOINING: Final = 0
-"""The member epoch of who joins."""
+"""The member epoch of a member that joins."""
 LEAVING: Final = -1
-"""The member epoch of who leaves."""
+"""The member epoch of a member that leaves."""
 _NEVER: Final = 0
 """The epoch, and the time, of an assignment that nobody has made."""
 _BEFORE_MEMBERS: Final = 1

@@ -43,9 +43,9 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 
 JOINING: Final = 0
-"""The member epoch of who joins."""
+"""The member epoch of a member that joins."""
 LEAVING: Final = -1
-"""The member epoch of who leaves."""
+"""The member epoch of a member that leaves."""
 _NOT_SAID: Final = -1
 _NEVER: Final = 0
 _logger = logging.getLogger(__name__)

@@ -63,7 +63,7 @@ def reconcile(
         target_epoch: the epoch of the assignment.
         target: what it is to run in `target_epoch`.
         owned: what it says that it runs; None when it says nothing.
-        owners: who has what now.
+        owners: the present owner of each task.
     """
     epoch = member.epoch
     if member.state is TaskState.STABLE:

@@ -1,4 +1,4 @@
-"""Dead-letter queues: what nobody could process is in a topic of the group's choice (KIP-1191)."""
+"""Dead-letter queues: unprocessable records are in a topic of the group's choice (KIP-1191)."""
 
 import logging
 from collections.abc import Callable
@@ -199,7 +199,7 @@ def test_without_a_leader_the_queue_is_tried_again_for_some_time(
         pass_time(harness, 14_000)
         assert states(harness) == [RecordState.ARCHIVING]
         pass_time(harness, 1000)
-    assert "nobody leads dlq.q-0" in caplog.text
+    assert "dlq.q-0 has no leader" in caplog.text
     assert states(harness) == []
 
 

@@ -61,7 +61,7 @@ def twin(attempt: Attempt, names: Names) -> Attempt:
 
 def test_every_api_that_needs_a_right_is_tried() -> None:
     tried = {each.api for each in attempts(ABSENT)}
-    # Tokens are refused to who has not proved who it is; their own tests have them.
+    # A client without a login gets no tokens; their own tests have them.
     needing = {route.message for route in ROUTES if endpoint(route.key).needs.text != "nothing"}
     assert {api for api in needing if "DelegationToken" not in api} == tried
 
