@@ -181,7 +181,7 @@ def main() -> None:
     options = parser.parse_args()
     parts = options.only.split(",")
     if unknown := set(parts) - PARTS.keys():
-        parser.error(f"--only: {', '.join(sorted(unknown))} is none of {', '.join(PARTS)}")
+        parser.error(f"--only: {', '.join(sorted(unknown))} is not one of {', '.join(PARTS)}")
     for part in parts:
         print(part)
         PARTS[part](0.2 if options.quick else 1.0)

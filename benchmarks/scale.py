@@ -231,7 +231,7 @@ def main() -> None:
     options = parser.parse_args()
     kinds = options.only.split(",")
     if unknown := set(kinds) - KINDS.keys():
-        parser.error(f"--only: {', '.join(sorted(unknown))} is none of {', '.join(KINDS)}")
+        parser.error(f"--only: {', '.join(sorted(unknown))} is not one of {', '.join(KINDS)}")
     raise_descriptor_limit()
     found: dict[str, dict[int, Costs]] = {}
     for kind in kinds:

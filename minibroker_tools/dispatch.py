@@ -118,7 +118,7 @@ def _run(words: list[str]) -> int:
         return 0 if words else 1
     tool = _plain(words[0])
     if tool not in TOOLS:
-        err(f"{PROGRAM}: {words[0]} is none of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
+        err(f"{PROGRAM}: {words[0]} is not one of the tools {', '.join(sorted(TOOLS))}, kafka-run-class")
         return 1
     return run_tool(tool, words[1:])
 

@@ -81,7 +81,7 @@ def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
     protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in _PROTOCOLS:
         raise ValueError(
-            f"--to-config {options.to_config}: security.protocol: {protocol} is none of {', '.join(_PROTOCOLS)}"
+            f"--to-config {options.to_config}: security.protocol: {protocol} is not one of {', '.join(_PROTOCOLS)}"
         )
     if not options.to_tls and not _PROTOCOLS[protocol]:
         return None

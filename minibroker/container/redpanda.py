@@ -157,7 +157,7 @@ def _listening(options: Mapping[str, Sequence[str]], settings: Mapping[str, Any]
     for each in advertised:
         if each.name not in names:
             raise ValueError(
-                f"redpanda start: the advertised {each.name or each.host!r} is none of the Kafka listeners"
+                f"redpanda start: the advertised {each.name or each.host!r} is not one of the Kafka listeners"
             )
     has_login = _is_true(settings.get("enable_sasl")) or _is_true(settings.get("kafka_enable_authorization"))
     tls = _tls(settings)

@@ -244,7 +244,7 @@ class Fault:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Fault:
-        """A fault of its fields. FaultError for a field that there is none of, or a value that it cannot have."""
+        """A fault of its fields. FaultError for a field that there is not one of, or a value that it cannot have."""
         known = {each.name for each in fields(cls)}
         for name in data:
             if name not in known:
@@ -275,7 +275,7 @@ def _check_number(name: str, value: object, most: float) -> None:
 
 def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value is not None and value not in allowed:
-        raise FaultError(f"{name}: {value!r} is none of {', '.join(allowed)}")
+        raise FaultError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
 
 
 def _version_range(value: object) -> VersionRange:

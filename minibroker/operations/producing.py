@@ -117,11 +117,13 @@ def produce(
 def magic_of(message_format: str, codec: str) -> int:
     """The magic of a format that can have the codec. `OperationError`."""
     if message_format not in _MAGIC:
-        raise OperationError(f"message_format: {message_format!r} is none of {', '.join(_MAGIC)}")
+        raise OperationError(f"message_format: {message_format!r} is not one of {', '.join(_MAGIC)}")
     magic = _MAGIC[message_format]
     codecs = _ALL_CODECS if magic == MAGIC_V2 else _LEGACY_CODECS
     if codec not in codecs:
-        raise OperationError(f"codec: {codec!r} is none of {', '.join(codecs)}, the codecs of format {message_format}")
+        raise OperationError(
+            f"codec: {codec!r} is not one of {', '.join(codecs)}, the codecs of format {message_format}"
+        )
     return magic
 
 

@@ -53,15 +53,15 @@ class Security:
         certificates: str | None = None,
     ) -> None:
         if protocol not in SECURE_PROTOCOLS:
-            raise ValueError(f"protocol: {protocol!r} is none of {', '.join(SECURE_PROTOCOLS)}")
+            raise ValueError(f"protocol: {protocol!r} is not one of {', '.join(SECURE_PROTOCOLS)}")
         if client_auth not in _CLIENT_AUTH:
-            raise ValueError(f"client_auth: {client_auth!r} is none of {', '.join(_CLIENT_AUTH)}")
+            raise ValueError(f"client_auth: {client_auth!r} is not one of {', '.join(_CLIENT_AUTH)}")
         self.protocol = protocol
         self.users = dict(users or {})
         self.mechanisms = list(mechanisms)
         for name in self.mechanisms:
             if name not in _MODULES:
-                raise ValueError(f"mechanisms: {name!r} is none of {', '.join(_MODULES)}")
+                raise ValueError(f"mechanisms: {name!r} is not one of {', '.join(_MODULES)}")
         if self.has_sasl and not self.mechanisms:
             raise ValueError(f"mechanisms: {protocol} needs one of {', '.join(_MODULES)}")
         if self.users and not self.has_sasl:

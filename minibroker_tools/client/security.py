@@ -43,7 +43,7 @@ def log_in(connection: "Connection", settings: Settings) -> None:
     """Log in with `sasl.mechanism` and `sasl.jaas.config`. LoginError where the broker refuses, ToolError before."""
     mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in HASHES:
-        raise ToolError(f"sasl.mechanism: {mechanism} is none of PLAIN, {', '.join(HASHES)}")
+        raise ToolError(f"sasl.mechanism: {mechanism} is not one of PLAIN, {', '.join(HASHES)}")
     options = _login_of(settings).options
     if "username" not in options or "password" not in options:
         raise ToolError("sasl.jaas.config: username and password are required")

@@ -40,7 +40,7 @@ class Settings:
         self.protocol = self.get("security.protocol", "PLAINTEXT").upper()
         if self.protocol not in _PROTOCOLS:
             allowed = ", ".join(_PROTOCOLS)
-            raise ToolError(f"security.protocol: {self.protocol} is none of {allowed}")
+            raise ToolError(f"security.protocol: {self.protocol} is not one of {allowed}")
         self.client_id = self.get("client.id", "minibroker-tools")
 
     def get(self, key: str, default: str = "") -> str:

@@ -40,5 +40,5 @@ def deserializer(name: str) -> Deserialize:
     found = _DESERIALIZERS.get(name.removeprefix(_PACKAGE))
     if found is None:
         known = ", ".join(_PACKAGE + each for each in _DESERIALIZERS)
-        raise ToolError(f"The deserializer {name} is none of {known}")
+        raise ToolError(f"The deserializer {name} is not one of {known}")
     return found

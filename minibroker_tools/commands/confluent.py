@@ -191,4 +191,4 @@ def _local(command: str, words: Sequence[str], environment: Mapping[str, str] = 
             return 0
         err(f"path {words[0]} is not {kind if kind != 'exists' else 'there'}.")
         return 1
-    raise UsageError(f"{command} is none of the commands of this tool")
+    raise UsageError(f"{command} is not one of the commands of this tool")

@@ -233,12 +233,12 @@ def _codec(values: Values, properties: Mapping[str, str]) -> CompressionCodec:
     if values.has("compression-codec"):
         name = values.text("compression-codec") or "gzip"
     if name not in _CODECS:
-        raise ToolError(f"compression.type: {name} is none of {', '.join(_CODECS)}")
+        raise ToolError(f"compression.type: {name} is not one of {', '.join(_CODECS)}")
     return _CODECS[name]
 
 
 def _acks(values: Values, properties: Mapping[str, str]) -> str:
     acks = values.text("request-required-acks") or properties.get("acks", "-1")
     if acks not in {"all", "-1", "0", "1"}:
-        raise ToolError(f"acks: {acks} is none of all, -1, 0, 1")
+        raise ToolError(f"acks: {acks} is not one of all, -1, 0, 1")
     return acks

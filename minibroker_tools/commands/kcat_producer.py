@@ -19,10 +19,10 @@ def produce(cluster: Cluster, given: Given) -> int:
     refused: list[ApiError] = []
     acks = cluster.settings.get("acks", "-1")
     if acks not in {"all", "-1", "0", "1"}:
-        raise ToolError(f"% ERROR: acks: {acks} is none of all, -1, 0, 1")
+        raise ToolError(f"% ERROR: acks: {acks} is not one of all, -1, 0, 1")
     codec = _CODECS.get(given.text("z") or cluster.settings.get("compression.type", "none"))
     if codec is None:
-        raise ToolError(f"% ERROR: -z: {given.text('z')} is none of {', '.join(_CODECS)}")
+        raise ToolError(f"% ERROR: -z: {given.text('z')} is not one of {', '.join(_CODECS)}")
     topic = given.text("t") or ""
 
     def note(_records: Sequence[Outgoing], error: ApiError) -> None:

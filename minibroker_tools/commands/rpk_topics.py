@@ -236,7 +236,7 @@ def _read(cluster: Cluster, given: argparse.Namespace) -> Iterator[Received]:
     """Records from an offset on, and up to one where the option names it."""
     match = _OFFSET.fullmatch(given.offset)
     if match is None:
-        raise ToolError(f"--offset {given.offset}: it is none of start, end, N, +N, -N, START:STOP")
+        raise ToolError(f"--offset {given.offset}: it is not one of start, end, N, +N, -N, START:STOP")
     places = [
         (topic.name or "", each.partition_index)
         for topic in cluster.topics(given.topics)

@@ -34,7 +34,7 @@ class Payload:
 
     def __post_init__(self) -> None:
         if self.form not in {"raw", "json", "avro"}:
-            raise ValueError(f"form: {self.form!r} is none of raw, json, avro")
+            raise ValueError(f"form: {self.form!r} is not one of raw, json, avro")
         if self.mode not in {"failfast", "permissive"}:
             raise ValueError(f"mode: {self.mode!r} is neither failfast nor permissive")
         if (self.form == "raw") == bool(self.schema):

@@ -10,7 +10,7 @@ class OptionError(ValueError):
 
 
 def check_names(given: Iterable[str], known: Mapping[str, str]) -> None:
-    """`OptionError` for a name that is none of `known`, in small letters both, which says how that is written."""
+    """`OptionError` for a name that is not one of `known`, in small letters both, which says how that is written."""
     for name in given:
         if name not in known:
             close = get_close_matches(name, known, n=1)

@@ -50,7 +50,7 @@ class ErrorCode(IntEnum):
     RECORD_LIST_TOO_LARGE = 18, False, "The appended batches are larger than a whole segment may be."
     NOT_ENOUGH_REPLICAS = 19, True, "Fewer replicas are in sync than min.insync.replicas asks for; nothing was written."
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, True, "The records were written, but to too few in-sync replicas."
-    INVALID_REQUIRED_ACKS = 21, False, "acks is none of -1, 0 and 1."
+    INVALID_REQUIRED_ACKS = 21, False, "acks is not one of -1, 0 and 1."
     ILLEGAL_GENERATION = 22, False, "The member speaks of a generation of the group that is not the current one."
     INCONSISTENT_GROUP_PROTOCOL = 23, False, "The member offers no protocol that all members of the group share."
     INVALID_GROUP_ID = 24, False, "The group id is empty, or may not be used for this."

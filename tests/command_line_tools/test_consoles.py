@@ -153,11 +153,11 @@ def test_wrong_command_lines_of_the_consoles_end_with_one_message(broker: str, t
         (("--offset", "1"), "The partition is required when offset is specified."),
         (("--isolation-level", "none"), "isolation.level: none is not an isolation level"),
         (("--formatter", "org.example.Mine"), "org.example.Mine"),
-        (("--key-deserializer", "Mine"), "The deserializer Mine is none of"),
+        (("--key-deserializer", "Mine"), "The deserializer Mine is not one of"),
     ):
         printed = consume(broker, topic, *words)
         assert printed.status == 1
         assert printed.err.startswith(message), printed.err
     assert produce(broker, topic, b"", "--compression-codec", "brotli").err.startswith(
-        "compression.type: brotli is none"
+        "compression.type: brotli is not one of none, gzip"
     )

@@ -74,7 +74,7 @@ def test_lines_are_produced_and_consumed(broker: Broker) -> None:
     ("words", "reason"),
     [
         (["topic", "produce", "orders", "-H", "h"], "--header h: it is not KEY:VALUE"),
-        (["topic", "consume", "orders", "-o", "x"], "--offset x: it is none of start, end, N, +N, -N, START:STOP"),
+        (["topic", "consume", "orders", "-o", "x"], "--offset x: it is not one of start, end, N, +N, -N, START:STOP"),
         (["topic", "create", "c", "-c", "x"], "--topic-config x: it is not KEY=VALUE"),
         (["topic", "list", "-X", "brokers"], "-X brokers: it is not KEY=VALUE"),
         (["topic", "frobnicate"], "rpk topic: argument action: invalid choice: 'frobnicate'"),

@@ -92,7 +92,7 @@ def test_clients_show_certificates_and_log_in(protocol: str, tmp_path: Path) -> 
     [
         ({"ssl_truststore_location": "/nowhere"}, "/nowhere"),
         ({"ssl_truststore_type": "WORDS"}, "WORDS"),
-        ({"security_protocol": "TLS"}, "security.protocol: TLS is none of"),
+        ({"security_protocol": "TLS"}, "security.protocol: TLS is not one of"),
         ({"default_api_timeout_ms": "soon"}, "default.api.timeout.ms"),
     ],
 )

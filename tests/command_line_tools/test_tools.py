@@ -29,7 +29,7 @@ def test_a_tool_is_found_by_its_name_with_and_without_sh_and_by_its_class(broker
         assert printed.status == 0, printed.err
     unknown = ours("kafka-frobnicate")
     assert unknown.status == 1
-    assert unknown.err.startswith("minibroker-tools: kafka-frobnicate is none of the tools")
+    assert unknown.err.startswith("minibroker-tools: kafka-frobnicate is not one of the tools")
     assert "Could not find or load main class org.example.Main" in ours("kafka-run-class", "org.example.Main").err
 
 

@@ -107,7 +107,7 @@ def test_a_login_of_the_admin_api_is_remarked_upon(folder: Path) -> None:
         (
             ["--kafka-addr", "a://:1", "--advertise-kafka-addr", "b://h:1"],
             "",
-            "the advertised 'b' is none of the Kafka listeners",
+            "the advertised 'b' is not one of the Kafka listeners",
         ),
         (["--set", "a"], "", "--set 'a' is not KEY=VALUE"),
         ([], "redpanda: [", "while parsing a flow "),

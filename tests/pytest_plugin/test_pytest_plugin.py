@@ -334,7 +334,7 @@ def test_secure(kafka):
 @pytest.mark.parametrize(
     ("ini", "reason"),
     [
-        ("kafka_security = TLS", "'TLS' is none of SSL"),
+        ("kafka_security = TLS", "'TLS' is not one of SSL"),
         ("kafka_security = SSL\nkafka_users = alice", "a user is not NAME:PASSWORD"),
         ("kafka_users = alice:secret", "users log in only with kafka_security; set it, too"),
     ],

@@ -76,7 +76,7 @@ def _parsed(text: str) -> _Port:
         raise ValueError(f"--admin-api: {text!r} is not KIND=HOST:PORT")
     if kind not in _KINDS:
         known = ", ".join(_KINDS)
-        raise ValueError(f"--admin-api: {kind!r} is none of {known}{suggestion(kind, _KINDS)}")
+        raise ValueError(f"--admin-api: {kind!r} is not one of {known}{suggestion(kind, _KINDS)}")
     return _Port(_KINDS[kind], *parse_address(address, "--admin-api"))
 
 

@@ -103,7 +103,7 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     if not isinstance(user, str) or not user or not isinstance(secret, str) or not secret:
         return refusal(HTTPStatus.BAD_REQUEST, "a user needs the texts username and password")
     if mechanism not in _MECHANISMS:
-        return refusal(HTTPStatus.BAD_REQUEST, f"algorithm: {mechanism!r} is none of {', '.join(_MECHANISMS)}")
+        return refusal(HTTPStatus.BAD_REQUEST, f"algorithm: {mechanism!r} is not one of {', '.join(_MECHANISMS)}")
     stored = services.security.scram
     if name is None and user in stored.users():
         return refusal(HTTPStatus.BAD_REQUEST, f"the user {user!r} exists")

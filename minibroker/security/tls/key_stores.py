@@ -71,7 +71,7 @@ def read_trust_store(path: str, kind: str, password: str | None) -> str:
 
 def _content(source: str, path: str, kind: str) -> bytes:
     if kind not in {"PEM", "PKCS12", "JKS"}:
-        raise KeyStoreError(f"{source}: the type {kind!r} is none of PEM, PKCS12 and JKS")
+        raise KeyStoreError(f"{source}: the type {kind!r} is not one of PEM, PKCS12 and JKS")
     with open(path, "rb") as file:
         content = file.read()
     if content.startswith(_JKS):

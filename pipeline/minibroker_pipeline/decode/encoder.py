@@ -63,7 +63,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     `EncodeError` for what the format lacks, such as headers, a producer or zstd in v0 and v1.
     """
     if codec not in CODEC_NAMES:
-        raise EncodeError(f"codec: {codec!r} is none of {', '.join(CODEC_NAMES)}")
+        raise EncodeError(f"codec: {codec!r} is not one of {', '.join(CODEC_NAMES)}")
     if not 0 <= base_offset <= INT64_MAX - batch.num_rows:
         raise EncodeError(f"base offset: {base_offset}")
     if not 0 <= magic <= MAGIC_V2:

@@ -54,7 +54,7 @@ class DecodeRequest:
     def __post_init__(self) -> None:
         schema_of(self.columns)
         if self.engine not in ENGINES:
-            raise ValueError(f"engine: {self.engine!r} is none of {', '.join(ENGINES)}")
+            raise ValueError(f"engine: {self.engine!r} is not one of {', '.join(ENGINES)}")
         if self.mode not in ("failfast", "permissive"):
             raise ValueError(f"mode: {self.mode!r} is neither failfast nor permissive")
         if self.isolation not in ("read_uncommitted", "read_committed"):

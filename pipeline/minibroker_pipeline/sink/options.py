@@ -70,7 +70,7 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
     try:
         encode(_A_ROW, codec=parsed.codec, level=parsed.level)
     except (ProtocolError, ValueError, RuntimeError, OverflowError) as error:
-        raise OptionError(f"compressionLevel: {parsed.level} is none of {parsed.codec}: {error}") from None
+        raise OptionError(f"compressionLevel: {parsed.level} is not a level of {parsed.codec}: {error}") from None
     return parsed
 
 

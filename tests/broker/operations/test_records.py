@@ -117,9 +117,9 @@ def test_only_committed_records_are_shown_unless_all_are_asked_for(broker: Broke
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"message_format": "v3"}, "message_format: 'v3' is none of v0, v1, v2"),
-        ({"codec": "zip"}, "codec: 'zip' is none of none, gzip, snappy, lz4, zstd, the codecs of format v2"),
-        ({"codec": "zstd", "message_format": "v1"}, "codec: 'zstd' is none of none, gzip, snappy, lz4"),
+        ({"message_format": "v3"}, "message_format: 'v3' is not one of v0, v1, v2"),
+        ({"codec": "zip"}, "codec: 'zip' is not one of none, gzip, snappy, lz4, zstd, the codecs of format v2"),
+        ({"codec": "zstd", "message_format": "v1"}, "codec: 'zstd' is not one of none, gzip, snappy, lz4"),
         ({"headers": {"h": "1"}, "message_format": "v0"}, "headers: format v0 does not have any"),
         ({"timestamp": -2}, "timestamp: -2 is negative"),
         ({"partition": 3}, "partition: topic 'orders' has no partition 3"),

@@ -13,10 +13,10 @@ from minibroker.security.setup import Security
         ("SSL", {"users": {"alice": "secret"}}, "users: with SSL nobody logs in"),
         ("SASL_PLAINTEXT", {"client_auth": "required"}, "client_auth: SASL_PLAINTEXT has no TLS"),
         ("SASL_PLAINTEXT", {"certificates": "somewhere"}, "certificates: SASL_PLAINTEXT has no TLS"),
-        ("PLAINTEXT", {}, "protocol: 'PLAINTEXT' is none of SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("PLAINTEXT", {}, "protocol: 'PLAINTEXT' is not one of SSL, SASL_PLAINTEXT, SASL_SSL"),
         ("SASL_SSL", {"mechanisms": []}, "mechanisms: SASL_SSL needs one of PLAIN"),
-        ("SASL_SSL", {"mechanisms": ["MD5"]}, "mechanisms: 'MD5' is none of PLAIN"),
-        ("SSL", {"client_auth": "always"}, "client_auth: 'always' is none of none"),
+        ("SASL_SSL", {"mechanisms": ["MD5"]}, "mechanisms: 'MD5' is not one of PLAIN"),
+        ("SSL", {"client_auth": "always"}, "client_auth: 'always' is not one of none"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(protocol: str, options: dict[str, Any], message: str) -> None:

@@ -58,7 +58,7 @@ def test_bad_options_name_the_option(capsys: pytest.CaptureFixture[str], tmp_pat
     )
     assert "--to: '0.0.0.0:9092' leads clients nowhere" in complaint(capsys, "--to", "0.0.0.0:9092")
     assert "--listen: 'x' is not HOST:PORT" in complaint(capsys, "--to", "h:1", "--listen", "x")
-    assert "security.protocol: TLS is none of PLAINTEXT, SASL" in complaint(
+    assert "security.protocol: TLS is not one of PLAINTEXT, SASL" in complaint(
         capsys, "--to", "h:1", "--to-config", str(odd)
     )
     assert f"--to-config {torn}: line 1: " in complaint(capsys, "--to", "h:1", "--to-config", str(torn))

@@ -57,7 +57,7 @@ def test_what_makes_no_sense_is_refused(source: dict[str, Any], fault: str) -> N
 @pytest.mark.parametrize(
     ("payload", "fault"),
     [
-        (("xml", "a INT"), "none of raw, json, avro"),
+        (("xml", "a INT"), "not one of raw, json, avro"),
         (("json",), "json needs one"),
         (("raw", "a INT"), "raw values have none"),
         (("avro", "{"), "not the JSON of an Avro schema"),

@@ -89,7 +89,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"codecs": ("lz5",)}, "'lz5' is none of none, gzip"),
+        ({"codecs": ("lz5",)}, "'lz5' is not one of none, gzip"),
         ({"records": 0}, "records: 0 is less than 1"),
         ({"sizes": ()}, "sizes: at least one"),
     ],

@@ -284,7 +284,7 @@ def test_offsets_that_do_not_rise_are_an_error(tmp_path: Path) -> None:
         ({"partition": 2**31 - 1}, {"topic": "a"}, "at most 99999"),
         ({}, {"topic": "a", "partition": 2}, "is partitions meant"),
         ({}, {"topic": "a", "codec": "lzma"}, "expected one of none, gzip, snappy, lz4, zstd"),
-        ({}, {"topic": "a", "codec": "gzip", "compressionLevel": 77}, "compressionLevel: 77 is none of gzip"),
+        ({}, {"topic": "a", "codec": "gzip", "compressionLevel": 77}, "compressionLevel: 77 is not a level of gzip"),
         ({}, {"topic": "a", "segmentBytes": 2}, "segmentBytes"),
         ({}, {"topic": "a", "keepOffsets": "true"}, "column partition is missing"),
     ],

@@ -58,7 +58,7 @@ class BenchSettings:
     def __post_init__(self) -> None:
         unknown = [codec for codec in self.codecs if codec not in CODECS]
         if unknown:
-            raise ValueError(f"codecs: {unknown[0]!r} is none of {', '.join(CODECS)}")
+            raise ValueError(f"codecs: {unknown[0]!r} is not one of {', '.join(CODECS)}")
         for name in ("records", "rounds", "partitions", "batch_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")

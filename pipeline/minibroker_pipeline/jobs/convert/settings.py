@@ -54,9 +54,9 @@ class ConvertSettings:
         if self.format is None and self.codec is None and self.batch_bytes is None:
             raise ValueError("nothing to convert to: name a format, a codec or batch bytes")
         if self.format is not None and self.format not in FORMATS:
-            raise ValueError(f"format: {self.format!r} is none of {', '.join(FORMATS)}")
+            raise ValueError(f"format: {self.format!r} is not one of {', '.join(FORMATS)}")
         if self.codec is not None and self.codec not in CODEC_NAMES:
-            raise ValueError(f"codec: {self.codec!r} is none of {', '.join(CODEC_NAMES)}")
+            raise ValueError(f"codec: {self.codec!r} is not one of {', '.join(CODEC_NAMES)}")
         if self.codec == "zstd" and self.magic not in {None, MAGIC_V2}:
             raise ValueError(f"codec: zstd, which message format {self.format} does not know")
         if self.level is not None and (
@@ -67,7 +67,7 @@ class ConvertSettings:
             raise ValueError(f"batch bytes: {self.batch_bytes}")
         unknown = [name for name in self.drop if name not in DROPPABLE]
         if unknown:
-            raise ValueError(f"drop: {unknown[0]!r} is none of {', '.join(DROPPABLE)}")
+            raise ValueError(f"drop: {unknown[0]!r} is not one of {', '.join(DROPPABLE)}")
         if self.mode not in {"failfast", "permissive"}:
             raise ValueError(f"mode: {self.mode!r} is neither failfast nor permissive")
         self.files()

@@ -98,7 +98,7 @@ async def test_users_are_made_altered_listed_and_removed(broker: AsyncBroker, cl
         (b"[]", "a user needs the texts username and password"),
         (b'{"username": 1, "password": "p"}', "a user needs the texts username and password"),
         (b'{"username": "u", "password": ""}', "a user needs the texts username and password"),
-        (b'{"username": "u", "password": "p", "algorithm": ["a"]}', "algorithm: ['a'] is none of SCRAM-SHA-256, "),
+        (b'{"username": "u", "password": "p", "algorithm": ["a"]}', "algorithm: ['a'] is not one of SCRAM-SHA-256, "),
     ],
 )
 async def test_a_user_that_cannot_be_is_refused_with_the_reason(client: Client, body: bytes, reason: str) -> None:
@@ -173,7 +173,7 @@ async def test_an_address_in_use_is_named(broker: AsyncBroker) -> None:
     ("given", "reason"),
     [
         ("9644", "'9644' is not KIND=HOST:PORT"),
-        ("repdanda=:9644", "'repdanda' is none of redpanda, confluent, absent; did you mean redpanda"),
+        ("repdanda=:9644", "'repdanda' is not one of redpanda, confluent, absent; did you mean redpanda"),
         ("redpanda=nonsense", "'nonsense' is not HOST:PORT"),
     ],
 )

@@ -125,7 +125,7 @@ def test_topics_are_made_also_where_clients_may_not_make_them(tmp_path: Path) ->
         ("s.json", '{"topics": [{"name": "a", "partitions": "2"}]}', "topic 1: partitions: '2' is not a whole number"),
         ("s.json", '{"topics": ["a", {"name": "a"}]}', "topic 2: name: there is a topic 'a' already"),
         ("s.json", '{"topics": [{"name": "a", "configs": {"x": null}}]}', "topic 1: configs: x: None is neither"),
-        ("s.json", '{"topics": [{"name": "a", "codec": "rar"}]}', "topic 1: codec: 'rar' is none of none, gzip,"),
+        ("s.json", '{"topics": [{"name": "a", "codec": "rar"}]}', "topic 1: codec: 'rar' is not one of none, gzip,"),
         ("s.json", '{"topics": [{"name": "a", "records": [3]}]}', "topic 1: record 1: 3 has no fields"),
         ("s.json", '{"topics": [{"name": "a", "records": [{"topic": "b"}]}]}', "topic 1: record 1: topic: this record"),
         ("s.json", '{"records": [{"value": "x"}]}', "record 1: topic: it is missing"),

@@ -88,7 +88,7 @@ def test_pem_and_pkcs12_hold_the_same_key(certificates: Certificates) -> None:
         (b"nonsense", "PKCS12", "is not a key store in PKCS12"),
         (b"", "JKS", "is not a key store in PKCS12"),
         (b"\x30\x03abc", "PKCS12", "Is ssl..*store.password right"),
-        (b"x", "BKS", "the type 'BKS' is none of"),
+        (b"x", "BKS", "the type 'BKS' is not one of"),
     ],
 )
 def test_a_store_that_cannot_be_read_is_named_with_what_helps(
