@@ -165,7 +165,7 @@ class Services:
             self.authorizer,
             lambda: self.share_states,
             self._forgotten_groups,
-            is_before_4_4=self.is_before("4.4"),
+            self.is_before,
         )
 
     @property

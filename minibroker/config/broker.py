@@ -107,6 +107,7 @@ _RULES: tuple[Rule, ...] = (
         lambda v: "classic" in v["group.coordinator.rebalance.protocols"],
         "Disabling the 'classic' protocol is not supported.",
     ),
+    *bounded("group.consumer", "assignment.interval.ms"),
     *bounded("group.consumer", "heartbeat.interval.ms"),
     *bounded("group.consumer", "session.timeout.ms"),
     *bounded("group.share", "assignment.interval.ms"),

@@ -34,6 +34,7 @@ from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 _SESSION: Final = "consumer.session.timeout.ms"
+_ASSIGNMENT: Final = "consumer.assignment.interval.ms"
 _SHARE_HEARTBEAT: Final = "share.heartbeat.interval.ms"
 _SHARE_SESSION: Final = "share.session.timeout.ms"
 _SHARE_ASSIGNMENT: Final = "share.assignment.interval.ms"
@@ -49,6 +50,7 @@ _DEAD_LETTER_QUEUE: Final = "errors.deadletterqueue.topic.name"
 _LIMITED: Final = (
     _HEARTBEAT,
     _SESSION,
+    _ASSIGNMENT,
     _SHARE_HEARTBEAT,
     _SHARE_SESSION,
     "share.record.lock.duration.ms",
@@ -78,6 +80,9 @@ _SESSIONS: Final = (
 
 # fmt: off
 GROUP_KEYS = by_name((
+    ConfigKey(_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
+              "How long the group keeps an assignment before it gets another.",
+              (("group.consumer.assignment.interval.ms", 1),)),
     ConfigKey(_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
               "How often members of the group send a heartbeat.",
               (("group.consumer.heartbeat.interval.ms", 1),)),
@@ -217,6 +222,11 @@ class GroupConfig(ConfigValues):
     def session_timeout_ms(self) -> int:
         """After how long a silence a member is dropped."""
         return self.integer(_SESSION)
+
+    @property
+    def assignment_interval_ms(self) -> int:
+        """Milliseconds that the group keeps an assignment at least."""
+        return self.integer(_ASSIGNMENT)
 
     @property
     def share_heartbeat_interval_ms(self) -> int:

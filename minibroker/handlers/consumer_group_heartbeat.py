@@ -65,11 +65,12 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
     """Raise GroupRefusedError for an invalid request."""
     epoch = request.member_epoch
     wrong = None
+    unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
     if not request.group_id:
         wrong = "The group id is empty."
     elif request.instance_id == "" or request.rack_id == "":
         wrong = "An instance id, or a rack, may be null, but not empty."
-    elif not request.member_id and (epoch != JOINING or version >= _FIRST_WITH_OWN_MEMBER_IDS):
+    elif not request.member_id and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS):
         wrong = "The member id is empty."
     elif epoch < AWAY:
         wrong = f"{epoch} is not a valid member epoch."

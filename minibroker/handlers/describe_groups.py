@@ -63,11 +63,13 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
         described.group_state = group.state.value
         described.protocol_type = group.protocol_type or ""
         described.protocol_data = (group.protocol_name or "") if group.is_in(GroupState.STABLE) else ""
-        described.members = [_member(group, each) for each in group.members.values()]
+        is_before_4 = call.services.is_before("4.0")
+        shows_assignment = group.is_in(GroupState.STABLE) or not is_before_4
+        described.members = [_member(group, each, shows_assignment=shows_assignment) for each in group.members.values()]
     return described
 
 
-def _member(group: Group, member: Member) -> DescribedGroupMember:
+def _member(group: Group, member: Member, *, shows_assignment: bool) -> DescribedGroupMember:
     stable = group.is_in(GroupState.STABLE)
     return DescribedGroupMember(
         member_id=member.member_id,
@@ -75,5 +77,5 @@ def _member(group: Group, member: Member) -> DescribedGroupMember:
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.metadata(group.protocol_name) if stable else b"",
-        member_assignment=member.assignment if stable else b"",
+        member_assignment=member.assignment if shows_assignment else b"",
     )

@@ -9,6 +9,7 @@ while the group has no members. A commit counts as a heartbeat. The retention th
 up to the last moment that there is; version 1 may set the time of the commit.
 """
 
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
@@ -30,6 +31,7 @@ from minibroker_protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from minibroker_protocol.schema import first_version
+from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id")
 
@@ -50,7 +52,7 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
     store = call.services.groups.store
     topics: list[OffsetCommitRequestTopic] = request.topics
 
-    def admit() -> AnyGroup:
+    def admit(places: Collection[TopicPartition]) -> AnyGroup:
         code = store.readiness(request.group_id, call.node)
         if code:
             raise RefusedCommitError(code)
@@ -65,7 +67,8 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
             is_transactional=False,
             version=call.api_version,
         )
-        if code and not is_late_but_fine(group, code, request.member_id, generation, topics):
+        is_before_4_3 = call.services.is_before("4.3")
+        if code and not is_late_but_fine(group, code, request, places, core.topics, is_before_4_3=is_before_4_3):
             raise RefusedCommitError(code)
         group.note_activity(request.member_id)
         return group

@@ -8,6 +8,7 @@ known of the committing member. Versions 0 and 1 return COORDINATOR_NOT_AVAILABL
 producers of their time can bear (KAFKA-7296).
 """
 
+from collections.abc import Collection
 from functools import partial
 from typing import Final
 
@@ -30,6 +31,7 @@ from minibroker_protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from minibroker_protocol.schema import first_version
+from minibroker_storage.data_directory.names import TopicPartition
 
 _FIRST_WITH_LOADING: Final = 2
 _FIRST_WITH_ABORTABLE: Final = 4
@@ -47,7 +49,7 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
     store = call.services.groups.store
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
 
-    def admit() -> AnyGroup:
+    def admit(places: Collection[TopicPartition]) -> AnyGroup:
         code = ErrorCode.INVALID_GROUP_ID if not request.group_id else store.readiness(request.group_id, call.node)
         if not code and call.api_version >= _FIRST_WITH_TOPIC_IDS and request.generation_id_or_member_epoch >= 0:
             code = ErrorCode.NONE if store.find(request.group_id) is not None else ErrorCode.GROUP_ID_NOT_FOUND
@@ -65,7 +67,8 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
             is_transactional=True,
             version=call.api_version,
         )
-        if code and not is_late_but_fine(group, code, request.member_id, generation, topics):
+        is_before_4_3 = call.services.is_before("4.3")
+        if code and not is_late_but_fine(group, code, request, places, call.core.topics, is_before_4_3=is_before_4_3):
             raise RefusedCommitError(code)
         return group
 

@@ -8,19 +8,11 @@ from tests.kafka.consumer_group_world import ConsumerWorld
 
 Script = Callable[[ConsumerWorld], None]
 SCRIPTS: Final[dict[str, Script]] = {}
-CHANGED_IN_4_4: Final[dict[str, Script]] = {}
-"""Scripts that Kafka 4.4 answers in another way than Kafka 3.9; all but the first requests are in epoch 3 or later."""
 
 
 def script(run: Script) -> Script:
     """Have a script be run."""
     SCRIPTS[run.__name__] = run
-    return run
-
-
-def changed_in_4_4(run: Script) -> Script:
-    """Have a script be run beside both releases."""
-    CHANGED_IN_4_4[run.__name__] = run
     return run
 
 
@@ -421,71 +413,3 @@ def consumers_do_not_join_what_is_none(world: ConsumerWorld) -> None:
     world.beat("a", -1)
     world.look()
     world.list_groups()
-
-
-@changed_in_4_4
-def the_assignor_that_most_wish_for_changes(world: ConsumerWorld) -> None:
-    world.begin_in_epoch_3(t=3)
-    world.beat("a", 0, server_assignor="range")
-    world.look()
-    world.beat("a", 4, server_assignor="range")
-    world.beat("a", 4, server_assignor="uniform")
-    world.look()
-    world.beat("b", 0, server_assignor="uniform")
-    world.beat("c", 0, server_assignor="range")
-    world.look()
-    world.beat("a", 5, server_assignor="range")
-    world.look()
-    world.beat("a", 5, owned={"t": [0]})
-    world.beat("b", 6)
-    world.beat("c", 7)
-    world.look()
-
-
-@changed_in_4_4
-def a_member_has_what_it_has_to_give_up(world: ConsumerWorld) -> None:
-    world.begin_in_epoch_3(t=4)
-    world.beat("a", 0)
-    world.beat("a", 4, owned={"t": [0, 1, 2, 3]})
-    world.beat("b", 0)
-    world.beat("a", 4, owned={"t": [0, 1, 2, 3]})
-    world.look()
-    world.beat("a", 4, owned={"t": [0, 1]})
-    world.look()
-
-
-@changed_in_4_4
-def the_last_members_leave(world: ConsumerWorld) -> None:
-    world.begin_in_epoch_3(t=2)
-    world.look()
-    world.beat("a", 0)
-    world.beat("b", 0)
-    world.beat("b", -1)
-    world.look()
-    world.beat("a", -1)
-    world.look()
-    world.beat("a", 0, instance_id="i")
-    world.beat("a", -2, instance_id="i")
-    world.look()
-    world.beat("a", -1, instance_id="i")
-    world.look()
-    world.list_groups()
-
-
-@changed_in_4_4
-def a_static_member_of_a_full_group_comes_back(world: ConsumerWorld) -> None:
-    world.begin_in_epoch_3(t=3)
-    world.beat("a", 0, instance_id="i")
-    world.beat("b", 0)
-    world.beat("c", 0)
-    world.beat("again", 0, instance_id="i")
-    world.beat("again", 6, instance_id="i")
-    world.beat("again", 6)
-    world.beat("a", -2, instance_id="i")
-    world.beat("other", 0, instance_id="j")
-    world.beat("again", 0)
-    world.beat("again", 0, instance_id="i")
-    world.look()
-    world.join("d", "", protocols(world, "t"), instance="j")
-    world.join("d", "", protocols(world, "t"), instance="i")
-    world.look()

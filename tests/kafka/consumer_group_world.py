@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
+from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
 from minibroker_protocol.coordinator_records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
@@ -40,6 +42,7 @@ from minibroker_protocol.messages.offset_fetch import (
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
+from tests.broker.config.configs import GROUP, describe_request
 from tests.kafka.group_world import World
 from tests.patience import PATIENCE_S
 
@@ -55,6 +58,7 @@ class ConsumerWorld(World):
     """A world whose group has topics of its own; their ids are told by their names.
 
     Attributes:
+        later: added to the epochs that a script names: those of Kafka 4.3 and later are one more than before.
         records_of: the key and value classes of the records of such groups.
         targets_of: the version of the key of a member's target assignment.
         not_recorded: fields of records that are not compared.
@@ -62,15 +66,20 @@ class ConsumerWorld(World):
 
     records_of: ClassVar = CONSUMER_GROUP_RECORDS
     targets_of: ClassVar = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
-    not_recorded: ClassVar[frozenset[str]] = frozenset()
+    not_recorded: ClassVar[frozenset[str]] = frozenset({"assignment_timestamp"})
+    later = 0
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
         self._names: dict[bytes, str] = {}
+        self._hashes: dict[int, int] = {}
 
     def topic(self, name: str) -> str:
         """The name of one of the group's own topics."""
         return f"{self.group_id}-{name}"
+
+    def _later(self, epoch: int) -> int:
+        return epoch + self.later if epoch > 0 else epoch
 
     def configure(self, **configs: str) -> None:
         """Give the group configurations; `_` stands for `.`."""
@@ -92,6 +101,17 @@ class ConsumerWorld(World):
         self.client("admin").ask(CreateTopicsRequest(topics=topics), 5)
         for name, count in partitions.items():
             self._until_it_has(name, count)
+
+    def configure_and_wait(self, name: str, value: str) -> None:
+        """Give the group a configuration, and wait until the coordinator has it."""
+        self.configure(**{name.replace(".", "_"): value})
+
+        def is_known() -> bool:
+            request = describe_request(GROUP, self.group_id, name)
+            (found,) = self.client("admin").ask(request, 4).results
+            return [each.value for each in found.configs] == [value]
+
+        self.wait(is_known)
 
     def begin_in_epoch_3(self, **partitions: int) -> None:
         """Create topics, and have the group be empty in epoch 3, whatever epoch its first member makes."""
@@ -176,7 +196,7 @@ class ConsumerWorld(World):
         return ConsumerGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=member,
-            member_epoch=epoch,
+            member_epoch=self._later(epoch),
             rebalance_timeout_ms=rebalance_ms,
             subscribed_topic_names=None if topics is None else [self.topic(each) for each in topics],
             topic_partitions=listed,
@@ -193,7 +213,7 @@ class ConsumerWorld(World):
 
         def look() -> bool:
             found[:] = [self.client(member).ask(self.request(member, epoch, owned=owned), 0)]
-            return bool(found[0].error_code or found[0].member_epoch >= epoch + more)
+            return bool(found[0].error_code or found[0].member_epoch >= epoch + self.later + more)
 
         self.wait(look)
         self.note(f"{member} settles", found[0])
@@ -234,7 +254,10 @@ class ConsumerWorld(World):
                 classes = known[kind.version]
                 key: Any = decode_versioned(classes[0], record.key or b"")
                 if key.group_id == self.group_id:
-                    value = None if record.value is None else decode_versioned(classes[1], record.value)
+                    value: Any = None if record.value is None else decode_versioned(classes[1], record.value)
+                    hashed = getattr(value, "metadata_hash", 0)
+                    if hashed:
+                        value.metadata_hash = self._hashes.setdefault(hashed, len(self._hashes) + 1)
                     for field in self.not_recorded.intersection(dir(value)):
                         setattr(value, field, 0)
                     found.append((kind.version, key, value))
@@ -245,23 +268,55 @@ class ConsumerWorld(World):
             for each in noted:
                 self.note(f"record {version}", each)
 
+    def check_hash(self, *topics: str) -> None:
+        """Note whether the last hash of topics that was recorded is that of these, which are there."""
+        ids = {name: id_ for id_, name in self._names.items()}
+        found = {self.topic(each): TopicMetadata(ids[each], self._look(each)) for each in topics}
+        self.note("hash", hash_of(found) == [*self._hashes][-1])
+
     # Offsets
 
-    def commit_as(self, member: str, epoch: int, offset: int = 5, *, version: int = 9) -> None:
-        """Commit an offset for the first partition of "t"."""
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    def commit_as(
+        self,
+        member: str,
+        epoch: int,
+        offset: int = 5,
+        *,
+        version: int = 9,
+        places: Mapping[str, Sequence[int]] | None = None,
+        metadata: str = "",
+    ) -> None:
+        """Commit an offset for the first partition of "t", or for other partitions."""
+        topics = [
+            OffsetCommitRequestTopic(
+                name=self.topic(name),
+                topic_id=next((id_ for id_, known in self._names.items() if known == name), bytes(16)),
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=offset, committed_metadata=metadata
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in (places or {"t": [0]}).items()
+        ]
         request = OffsetCommitRequest(
             group_id=self.group_id,
-            generation_id_or_member_epoch=epoch,
+            generation_id_or_member_epoch=self._later(epoch),
             member_id=member,
-            topics=[OffsetCommitRequestTopic(name=self.topic("t"), partitions=[partition])],
+            topics=topics,
         )
         self.ask("admin", request, version)
 
     def fetch_as(self, member: str | None, epoch: int, *, version: int = 9) -> None:
         """Ask for that offset."""
         topics = [OffsetFetchRequestTopics(name=self.topic("t"), partition_indexes=[0])]
-        group = OffsetFetchRequestGroup(group_id=self.group_id, member_id=member, member_epoch=epoch, topics=topics)
+        group = OffsetFetchRequestGroup(
+            group_id=self.group_id,
+            member_id=member,
+            member_epoch=self._later(epoch),
+            topics=topics,
+        )
         self.ask("admin", OffsetFetchRequest(groups=[group]), version)
 
     def delete_offset(self) -> None:
@@ -270,3 +325,9 @@ class ConsumerWorld(World):
             name=self.topic("t"), partitions=[OffsetDeleteRequestPartition(partition_index=0)]
         )
         self.ask("admin", OffsetDeleteRequest(group_id=self.group_id, topics=[topic]), 0)
+
+
+class NewestWorld(ConsumerWorld):
+    """A world whose groups begin one epoch later, as since Kafka 4.3."""
+
+    later = 1

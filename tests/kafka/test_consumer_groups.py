@@ -5,17 +5,23 @@ The Kafka is 3.9.1, and 4.4.0 for what has changed since.
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from typing import Final
 
 import pytest
 
 from minibroker import Broker
 from tests.broker.socket_client import Address
 from tests.kafka import jars
-from tests.kafka.consumer_group_scripts import CHANGED_IN_4_4, SCRIPTS
-from tests.kafka.consumer_group_world import ConsumerWorld
+from tests.kafka.consumer_group_scripts import SCRIPTS
+from tests.kafka.consumer_group_world import ConsumerWorld, NewestWorld
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
+from tests.kafka.newest_consumer_group_scripts import CHANGED_IN_4_3, CHANGED_IN_4_4
 from tests.kafka.real_kafka import RealKafka
+
+MIXED: Final = {"members_want_different_topics"}
+"""Scripts of groups that the uniform assignor of Kafka 4 gives other partitions than that of 3.9."""
+AT_ONCE: Final = {"group.consumer.assignment.interval.ms": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +47,16 @@ def our_config(config: Mapping[str, str]) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def newest_kafka(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, str]) -> Iterator[Address]:
-    """Where a Kafka 4.4 is that assigns with each heartbeat, as minibroker does."""
+    """Where a Kafka 4.4 is that assigns with each heartbeat."""
     libs = or_skip(lambda: jars.find(version=jars.NEWEST))
-    settings = {**config, "group.consumer.assignment.interval.ms": "0"}
-    with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs, settings)) as running:
+    with closing(RealKafka(tmp_path_factory.mktemp("newest"), libs, {**config, **AT_ONCE})) as running:
         running.start()
         yield with_coordinators(running.bootstrap)
 
 
 @pytest.fixture(scope="module")
 def our_newest(config: Mapping[str, str]) -> Iterator[Address]:
-    with Broker(config=config) as running:
+    with Broker(config={**config, **AT_ONCE}) as running:
         yield with_coordinators(running.bootstrap_servers)
 
 
@@ -62,9 +67,18 @@ def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: 
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", CHANGED_IN_4_4)
+@pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - MIXED))
+def test_kafka_4_4_and_this_broker_answer_the_same_requests_alike(
+    name: str, newest_kafka: Address, our_newest: Address
+) -> None:
+    ours, theirs = NewestWorld.transcripts_of((our_newest, newest_kafka), SCRIPTS[name], f"group-{name}")
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", [*CHANGED_IN_4_3, *CHANGED_IN_4_4])
 def test_kafka_4_4_and_this_broker_answer_consumers_alike(
     name: str, newest_kafka: Address, our_newest: Address
 ) -> None:
-    ours, theirs = ConsumerWorld.transcripts_of((our_newest, newest_kafka), CHANGED_IN_4_4[name], f"group-{name}")
+    script = {**CHANGED_IN_4_3, **CHANGED_IN_4_4}[name]
+    ours, theirs = ConsumerWorld.transcripts_of((our_newest, newest_kafka), script, f"group-{name}")
     assert ours == theirs

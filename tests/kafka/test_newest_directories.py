@@ -1,4 +1,4 @@
-"""Share groups and streams groups go from Kafka 4.4.0 to this broker and back, in the midst of what they do."""
+"""Groups of all new kinds go from Kafka 4.4.0 to this broker and back, in the midst of what they do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -10,6 +10,8 @@ import pytest
 from tests.broker.socket_client import Address, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka import jars
+from tests.kafka.consumer_group_scene import ConsumerScene
+from tests.kafka.consumer_group_world import NewestWorld
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.fixtures import or_skip
@@ -26,6 +28,9 @@ _STATES: Final = "share.coordinator.state.topic"
 @pytest.fixture(scope="module")
 def config() -> dict[str, str]:
     return {
+        "group.consumer.assignment.interval.ms": "0",
+        "group.consumer.max.session.timeout.ms": "600000",
+        "group.consumer.session.timeout.ms": "600000",
         f"{_STATES}.replication.factor": "1",
         f"{_STATES}.min.isr": "1",
         f"{_STATES}.num.partitions": "1",
@@ -104,18 +109,29 @@ class Scene:
 
 
 @pytest.mark.parametrize("end", ["killed", "stopped"][: part(2, 1)])
-def test_share_and_streams_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
+def test_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     address = with_coordinators(kafka.bootstrap)
     for name in ("theirs", "ours"):
         Scene.create_topics(address, name)
     theirs = Scene(address, "theirs")
+    consumers, others = (ConsumerScene(address, name, NewestWorld) for name in ("consumers", "others"))
+    later = ConsumerScene(address, "later", NewestWorld)
+    their_way = others.go_on(address)
 
     hand_over(kafka, ours, end)
     address = address_of(ours.bootstrap)
     theirs.go_on(address)
+    for scene in (consumers, others, later):
+        assert scene.look(address) == scene.expected
+    assert consumers.go_on(address) == their_way
     mine = Scene(address, "ours")
 
     hand_over(ours, kafka, end)
-    mine.go_on(with_coordinators(kafka.bootstrap))
+    address = with_coordinators(kafka.bootstrap)
+    mine.go_on(address)
+    for scene in (consumers, others, later):
+        assert scene.look(address) == scene.expected
+    assert later.go_on(address) == their_way
+    assert consumers.end(address) == others.end(address)
     assert errors_of(kafka) == []

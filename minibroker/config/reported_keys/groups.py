@@ -30,12 +30,6 @@ KEYS = (
                   "Whether the coordinator that knows the consumer protocol is used; here there is only one."),
     )),
     *of_kafka_4(
-        ConfigKey("group.consumer.assignment.interval.ms", INT, 1000, NOT_NEGATIVE, MEDIUM, REPORTED,
-                  "How long a group of the consumer protocol keeps an assignment before it gets another."),
-        ConfigKey("group.consumer.max.assignment.interval.ms", INT, 15_000, NOT_NEGATIVE, MEDIUM, REPORTED,
-                  "The longest assignment interval that a group of the consumer protocol may be given."),
-        ConfigKey("group.consumer.min.assignment.interval.ms", INT, 0, NOT_NEGATIVE, MEDIUM, REPORTED,
-                  "The shortest assignment interval that a group of the consumer protocol may be given."),
         ConfigKey("group.coordinator.background.threads", INT, 2, POSITIVE, HIGH, REPORTED,
                   "Threads of the coordinator for regular expressions and assignments."),
         ConfigKey("group.coordinator.cached.buffer.max.bytes", INT, 1_048_588, Range(512 * 1024), MEDIUM, REPORTED,

@@ -11,7 +11,6 @@ _WAIT: Final = "replica.fetch.wait.max.ms"
 _LAG: Final = "replica.lag.time.max.ms"
 _TIMEOUT: Final = "replica.socket.timeout.ms"
 _BOUNDED: Final = {
-    "group.consumer": ("assignment.interval.ms",),
     "group.share": (
         "record.lock.duration.ms",
         "delivery.count.limit",

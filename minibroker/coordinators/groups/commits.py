@@ -1,10 +1,12 @@
 """The code shared by OffsetCommit and TxnOffsetCommit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from minibroker.cluster.topics import Topics
 from minibroker.config.keys import LONG_MAX
 from minibroker.coordinators.coordinator_log import CoordinatorLogError
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.store import commit_error
@@ -50,6 +52,13 @@ class WantedTopic(Protocol):
         ...
 
 
+class Committing(Protocol):
+    """Either request."""
+
+    member_id: str
+    generation_id_or_member_epoch: int
+
+
 class RefusedCommitError(Exception):
     """A commit that is refused as a whole."""
 
@@ -62,12 +71,12 @@ class Commit(NamedTuple):
     """The steps that commit the offsets of a request.
 
     Attributes:
-        admit: the group, once it is sure that it takes them. RefusedCommitError.
+        admit: the group, once it is sure that it takes the offsets of these partitions. RefusedCommitError.
         encode: makes the batch of the offsets. CoordinatorLogError.
         write: notes the offsets.
     """
 
-    admit: Callable[[], AnyGroup]
+    admit: Callable[[Collection[TopicPartition]], AnyGroup]
     encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[bytearray]]
     write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], bytearray], ErrorCode]
 
@@ -113,19 +122,32 @@ def commit(
 
 
 def is_late_but_fine(
-    group: AnyGroup, code: ErrorCode, member_id: str, epoch: int, topics: Sequence[WantedTopic]
+    group: AnyGroup,
+    code: ErrorCode,
+    request: Committing,
+    places: Iterable[TopicPartition],
+    topics: Topics,
+    *,
+    is_before_4_3: bool,
 ) -> bool:
-    """May a member of a streams group that was refused with `code` commit these in an epoch before its own (KIP-1071)?
+    """May a member commit these, although it was refused with `code` (KIP-1071; KIP-1251, since Kafka 4.3)?
 
-    A member that goes on to the next epoch keeps tasks, and commits for them before it hears of that epoch.
+    A member that goes on to the next epoch keeps partitions, and commits for them before it hears of that epoch.
     """
-    places = ((topic.name, each.partition_index) for topic in topics for each in topic.partitions)
-    return isinstance(group, StreamsGroup) and code in _STALE and group.may_commit_late(member_id, epoch, places)
+    member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+    if code not in _STALE:
+        return False
+    if isinstance(group, StreamsGroup):
+        return group.may_commit_late(member_id, epoch, places)
+    if is_before_4_3 or not isinstance(group, ConsumerGroup):
+        return False
+    found = ((topics.get(name), index) for name, index in places)
+    return group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None])
 
 
 def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
     """Write offsets. RefusedCommitError."""
-    group = operation.admit()
+    group = operation.admit(offsets.keys())
     if not offsets:
         return ErrorCode.NONE
     try:
@@ -133,7 +155,7 @@ def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset])
     except CoordinatorLogError as error:
         return commit_error(error.code)
     if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
-        group = operation.admit()
+        group = operation.admit(offsets.keys())
     return operation.write(group, offsets, batch)
 
 

@@ -11,6 +11,7 @@ from minibroker.cluster.node import Node
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
@@ -34,7 +35,7 @@ class GroupCoordinator:
         authorizer: decides which topics members may see; None where everybody may do everything.
         share_states: the share coordinator, which is made when it is asked for.
         forgotten: groups, but for classic ones, that were forgotten on purpose; their members have to join again.
-        is_before_4_4: whether the broker emulates an earlier release of Kafka.
+        is_before: whether the broker emulates an earlier release of Kafka than this one.
 
     Attributes:
         store: their records, and their offsets.
@@ -48,17 +49,15 @@ class GroupCoordinator:
         authorizer: "Authorizer | None",
         share_states: "Callable[[], ShareCoordinator]",
         forgotten: set[str],
-        *,
-        is_before_4_4: bool,
+        is_before: Callable[[str], bool],
     ) -> None:
         self._core = core
         self._share_states = share_states
         self._forgotten = forgotten
         self.store = GroupStore(core, self._make_group, on_loaded=self._on_loaded, on_forgotten=self._on_forgotten)
         self.rebalances = Rebalances(core, self.store)
-        self.consumers = ConsumerGroups(
-            core, self.store, self.rebalances, authorizer, forgotten, is_before_4_4=is_before_4_4
-        )
+        rules = Rules.of(is_before)
+        self.consumers = ConsumerGroups(core, self.store, self.rebalances, authorizer, forgotten, rules)
 
     @cached_property
     def shares(self) -> "ShareGroups":

@@ -11,6 +11,8 @@ from minibroker_protocol.schema import (
     Bytes,
     Int8,
     Int32,
+    Int64,
+    NullableArray,
     NullableString,
     String,
     Uuid,
@@ -30,9 +32,10 @@ class ConsumerGroupMetadataKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue:
-    """Its epoch."""
+    """Its epoch, and a hash of the topics that its members subscribe to, which Kafka has since 4.1."""
 
     epoch: Int32
+    metadata_hash: Annotated[Int64, tagged(0, "0+")] = 0
 
 
 @message(versions="4")
@@ -62,7 +65,7 @@ class TopicMetadata:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """The topics as they were when the group's assignment was made."""
+    """The topics as they were when the group's assignment was made; Kafka has a hash of them instead since 4.1."""
 
     topics: Array[TopicMetadata]
 
@@ -121,9 +124,10 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue:
-    """The epoch of its assignment."""
+    """The epoch of its assignment, and the time in ms at which it was made; 0 if that does not matter."""
 
     assignment_epoch: Int32
+    assignment_timestamp: Annotated[Int64, tagged(0, "0+")] = 0
 
 
 @structure
@@ -151,10 +155,11 @@ class ConsumerGroupTargetAssignmentMemberValue:
 
 @structure
 class TopicPartitions:
-    """Partitions of a topic; Kafka has two names for it."""
+    """Partitions of a topic, and for each the epoch of the assignment that gave it to the member (since Kafka 4.3)."""
 
     topic_id: Uuid
     partitions: Array[Int32]
+    assignment_epochs: Annotated[NullableArray[Int32], tagged(0, "0+")] = field(default_factory=empty)
 
 
 @message(versions="8")

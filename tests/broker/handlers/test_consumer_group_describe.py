@@ -26,23 +26,25 @@ def test_a_group_is_told_with_what_its_members_read_and_are_to_read(version: int
     consumers.beat("b", topics=["t", "u"])
     group = consumers.describe(version)
     assert (group.error_code, group.group_state) == (0, "Reconciling")
-    assert (group.group_epoch, group.assignment_epoch, group.assignor_name) == (2, 2, "uniform")
+    assert (group.group_epoch, group.assignment_epoch, group.assignor_name) == (3, 3, "uniform")
     a, b = sorted(group.members, key=lambda each: str(each.member_id))
-    assert (a.rack_id, a.instance_id, a.member_epoch, a.client_id, a.client_host) == ("r", "i", 1, "test", "/127.0.0.1")
+    assert (a.rack_id, a.instance_id, a.member_epoch, a.client_id, a.client_host) == ("r", "i", 2, "test", "/127.0.0.1")
     assert consumers.named(a.assignment.topic_partitions) == {"t": [0]}
-    assert (b.member_epoch, b.subscribed_topic_names) == (2, ["t", "u"])
+    assert (b.member_epoch, b.subscribed_topic_names) == (3, ["t", "u"])
     assert {each.member_type for each in group.members} == {1 if version else -1}
 
 
-@pytest.mark.parametrize(("release", "described"), [("4.3", {"three": [0, 1, 2]}), ("4.2", {"three": [0, 1]})])
+@pytest.mark.parametrize(
+    ("release", "epoch", "described"), [("4.3", 2, {"three": [0, 1, 2]}), ("4.2", 1, {"three": [0, 1]})]
+)
 def test_what_a_member_has_to_give_up_is_its_own_since_kafka_4_3(
-    release: str, described: dict[str, list[int]], configured: Callable[[dict[str, str]], Harness]
+    release: str, epoch: int, described: dict[str, list[int]], configured: Callable[[dict[str, str]], Harness]
 ) -> None:
     consumers = Consumers(configured({"minibroker.emulate": release}))
     consumers.harness.create("three", 3)
     consumers.beat("a", topics=["three"])
     consumers.beat("b", topics=["three"])
-    consumers.beat("a", 1, {"three": [0, 1, 2]})
+    consumers.beat("a", epoch, {"three": [0, 1, 2]})
     a, _ = sorted(consumers.describe().members, key=lambda each: str(each.member_id))
     assert consumers.named(a.assignment.topic_partitions) == described
 

@@ -26,10 +26,10 @@ def consumers(harness: Harness) -> Consumers:
 @every_version
 def test_a_lonely_member_is_given_everything(version: int, consumers: Consumers) -> None:
     answer = consumers.beat("a", topics=["four"], version=version)
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 1)
+    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "a", 2)
     assert answer.heartbeat_interval_ms == 5_000
     assert consumers.given(answer) == {"four": [0, 1, 2, 3]}
-    assert consumers.given(consumers.beat("a", 1, version=version)) is None
+    assert consumers.given(consumers.beat("a", 2, version=version)) is None
 
 
 def test_the_first_version_names_members_that_come_without_a_name(consumers: Consumers) -> None:
@@ -42,11 +42,11 @@ def test_the_first_version_names_members_that_come_without_a_name(consumers: Con
 def test_a_partition_is_given_to_another_member_once_it_was_given_up(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"])
     assert consumers.given(consumers.beat("b", topics=["four"])) == {}
-    response = consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
-    assert (response.member_epoch, consumers.given(response)) == (1, {"four": [0, 1]})
-    assert consumers.given(consumers.beat("b", 2)) is None
-    assert consumers.beat("a", 1, {"four": [0, 1]}).member_epoch == 2
-    assert consumers.given(consumers.beat("b", 2)) == {"four": [2, 3]}
+    response = consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
+    assert (response.member_epoch, consumers.given(response)) == (2, {"four": [0, 1]})
+    assert consumers.given(consumers.beat("b", 3)) is None
+    assert consumers.beat("a", 2, {"four": [0, 1]}).member_epoch == 3
+    assert consumers.given(consumers.beat("b", 3)) == {"four": [2, 3]}
 
 
 def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
@@ -54,20 +54,20 @@ def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
     topic = consumers.harness.core.topics.get("t")
     assert topic is not None
     drain(consumers.harness.core.topics.growth([(topic, 2, None)]))
-    assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1]}
+    assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1]}
     consumers.harness.create("later", 1)
-    assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1], "later": [0]}
+    assert consumers.given(consumers.beat("a", 3)) == {"t": [0, 1], "later": [0]}
 
 
 def test_a_regular_expression_subscribes_to_what_is_there_and_to_what_comes(consumers: Consumers) -> None:
     assert consumers.given(consumers.beat("a", subscribed_topic_regex="f.*|n[0-9]+")) == {"four": [0, 1, 2, 3]}
     consumers.harness.create("n12", 1)
     consumers.harness.create("n", 1)
-    assert consumers.given(consumers.beat("a", 1)) == {"four": [0, 1, 2, 3], "n12": [0]}
+    assert consumers.given(consumers.beat("a", 2)) == {"four": [0, 1, 2, 3], "n12": [0]}
     owned = {"four": [0, 1, 2, 3], "n12": [0]}
-    answer = consumers.beat("a", 2, owned, subscribed_topic_regex="")
+    answer = consumers.beat("a", 3, owned, subscribed_topic_regex="")
     assert consumers.given(answer) == {}
-    assert consumers.beat("a", 2, {}, topics=["t"]).error_code == 0
+    assert consumers.beat("a", 3, {}, topics=["t"]).error_code == 0
     assert consumers.settle("a") == {"a": {"t": [0]}}
 
 
@@ -101,11 +101,11 @@ def test_a_member_that_is_not_heard_of_is_removed(consumers: Consumers) -> None:
     consumers.beat("b", topics=["four"])
     consumers.settle("a", "b")
     consumers.harness.clock.advance(SESSION_MS - 10)
-    consumers.beat("b", 2)
+    consumers.beat("b", 3)
     consumers.harness.clock.advance(100)
     assert list(consumers.assigned()) == ["b"]
     assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
-    assert consumers.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert consumers.beat("a", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @changed_in_4_4
@@ -116,9 +116,9 @@ def test_a_group_without_members_has_the_assignment_of_its_epoch(
     consumers.beat("a")
     consumers.beat("b", instance_id="i")
     consumers.beat("a", -1)
-    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (3, 2)
+    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (4, 3)
     consumers.beat("b", -1, instance_id="i")
-    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (4, 4 if is_new else 2)
+    assert (consumers.describe().group_epoch, consumers.describe().assignment_epoch) == (5, 5 if is_new else 3)
 
 
 @changed_in_4_4
@@ -128,12 +128,12 @@ def test_another_assignor_makes_another_epoch_once_most_members_wish_for_it(
     consumers = Consumers(configured({"minibroker.emulate": release}))
     consumers.beat("a", server_assignor="range")
     consumers.beat("b")
-    assert consumers.beat("b", 2, server_assignor="range").error_code == 0
-    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (2, "range")
+    assert consumers.beat("b", 3, server_assignor="range").error_code == 0
+    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (3, "range")
     for _ in range(2):
-        consumers.beat("b", 2, server_assignor="uniform")
-    consumers.beat("a", 1, server_assignor="uniform")
-    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (3 if is_new else 2, "uniform")
+        consumers.beat("b", 3, server_assignor="uniform")
+    consumers.beat("a", 2, server_assignor="uniform")
+    assert (consumers.describe().group_epoch, consumers.describe().assignor_name) == (4 if is_new else 3, "uniform")
     assert consumers.describe().assignment_epoch == consumers.describe().group_epoch
 
 
@@ -153,11 +153,11 @@ def test_a_static_member_comes_back_to_a_full_group(release: str, configured: Co
 def test_a_member_that_does_not_give_up_in_time_is_removed(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
     consumers.beat("b", topics=["four"])
-    consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
     consumers.harness.clock.advance(6_000)
-    assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == 0
+    assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == 0
     consumers.harness.clock.advance(5_000)
-    assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert consumers.settle("b") == {"b": {"four": [0, 1, 2, 3]}}
 
 
@@ -166,7 +166,7 @@ def test_a_member_that_has_given_up_in_time_stays(consumers: Consumers) -> None:
     consumers.beat("b", topics=["four"])
     consumers.settle("a", "b")
     consumers.harness.clock.advance(20_000)
-    assert consumers.beat("a", 2).error_code == 0
+    assert consumers.beat("a", 3).error_code == 0
 
 
 def test_sessions_and_heartbeats_are_configured(configured: Configured) -> None:
@@ -181,15 +181,15 @@ def test_a_static_member_keeps_its_place_while_it_is_away(consumers: Consumers) 
     consumers.beat("a", topics=["four"], instance_id="i")
     consumers.beat("b", topics=["four"])
     consumers.settle("b")
-    consumers.beat("a", 1, {"four": [0, 1]}, instance_id="i")
+    consumers.beat("a", 2, {"four": [0, 1]}, instance_id="i")
     consumers.settle("b")
     assert consumers.beat("c", instance_id="i").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     assert consumers.beat("a", -2, instance_id="i").member_epoch == -2
-    assert consumers.describe().group_epoch == 2
+    assert consumers.describe().group_epoch == 3
     back = consumers.beat("c", topics=["four"], instance_id="i")
-    assert (back.member_epoch, consumers.given(back)) == (2, {"four": [0, 1]})
-    assert consumers.beat("a", 2, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
-    assert consumers.beat("c", 2, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (back.member_epoch, consumers.given(back)) == (3, {"four": [0, 1]})
+    assert consumers.beat("a", 3, instance_id="i").error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert consumers.beat("c", 3, instance_id="j").error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_static_member_that_does_not_come_back_is_removed(consumers: Consumers) -> None:
@@ -203,9 +203,9 @@ def test_a_static_member_that_does_not_come_back_is_removed(consumers: Consumers
 def test_another_epoch_is_fenced_unless_an_answer_was_lost(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"])
     consumers.beat("b", topics=["four"])
-    consumers.beat("a", 1, {"four": [0, 1]})
-    assert consumers.beat("a", 1, {"four": [0, 1]}).member_epoch == 2
-    for epoch, owned in ((1, {"four": [0, 1, 2]}), (1, None), (3, {})):
+    consumers.beat("a", 2, {"four": [0, 1]})
+    assert consumers.beat("a", 2, {"four": [0, 1]}).member_epoch == 3
+    for epoch, owned in ((2, {"four": [0, 1, 2]}), (2, None), (4, {})):
         assert consumers.beat("a", epoch, owned).error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
@@ -278,17 +278,17 @@ def test_a_commit_is_of_the_members_epoch(consumers: Consumers) -> None:
         )
         return int(consumers.harness.ask(request, version).topics[0].partitions[0].error_code)
 
-    assert commit("a", 1) == 0
-    assert commit("a", 2) == commit("a", 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("b", 1) == commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit("a", 1, 8) == ErrorCode.UNSUPPORTED_VERSION
+    assert commit("a", 2) == 0
+    assert commit("a", 3) == commit("a", 0) == ErrorCode.STALE_MEMBER_EPOCH
+    assert commit("b", 2) == commit("", -1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit("a", 2, 8) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_the_rebalance_timeout_begins_with_the_wish_and_not_with_each_heartbeat(consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"])
     consumers.beat("b", topics=["four"])
     for _ in range(4):
-        assert consumers.beat("a", 1, {"four": [0, 1, 2, 3]}).error_code == 0
-        consumers.beat("b", 2)
+        assert consumers.beat("a", 2, {"four": [0, 1, 2, 3]}).error_code == 0
+        consumers.beat("b", 3)
         consumers.harness.clock.advance(REBALANCE_MS / 4 + 1)
     assert list(consumers.assigned()) == ["b"]

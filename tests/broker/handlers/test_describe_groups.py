@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from minibroker.requests.dispatch import accept
@@ -39,12 +41,18 @@ def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> No
     ]
 
 
-def test_a_group_that_is_not_stable_tells_little_of_its_members(members: Members) -> None:
+@pytest.mark.parametrize(("release", "assignments"), [("3.9", {b""}), ("4.0", {b"", b"all"})])
+def test_a_group_that_is_not_stable_tells_little_of_its_members(
+    release: str, assignments: set[bytes], configured: Callable[[dict[str, str]], Harness]
+) -> None:
+    """Members that had an assignment still show it since Kafka 4."""
+    members = Members(configured({"minibroker.emulate": release}))
     first, second, _ = members.unsynced_pair()
     group = members.describe()
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("CompletingRebalance", "consumer", "")
     assert {each.member_id for each in group.members} == {first, second}
-    assert {(bytes(each.member_metadata), bytes(each.member_assignment)) for each in group.members} == {(b"", b"")}
+    assert {bytes(each.member_metadata) for each in group.members} == {b""}
+    assert {bytes(each.member_assignment) for each in group.members} == assignments
 
 
 @pytest.mark.parametrize("version", range(3, 7))

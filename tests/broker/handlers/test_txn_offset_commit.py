@@ -124,10 +124,10 @@ def test_partitions_that_do_not_exist_are_unknown(producer: Producer) -> None:
 
 def test_a_member_of_the_consumer_protocol_commits_in_its_epoch(harness: Harness, producer: Producer) -> None:
     Consumers(harness).beat("a")
-    assert send(producer, member_id="a", generation_id_or_member_epoch=2) == ErrorCode.ILLEGAL_GENERATION
-    assert send(producer, member_id="b", generation_id_or_member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert send(producer, member_id="a", generation_id_or_member_epoch=3) == ErrorCode.ILLEGAL_GENERATION
+    assert send(producer, member_id="b", generation_id_or_member_epoch=2) == ErrorCode.UNKNOWN_MEMBER_ID
     assert send(producer) == 0  # a producer that says nothing of the consumer
-    assert send(producer, member_id="a", generation_id_or_member_epoch=1) == 0
+    assert send(producer, member_id="a", generation_id_or_member_epoch=2) == 0
     assert producer.commit() == 0
     assert offsets_of(harness) == {T0: 7}
 
@@ -138,9 +138,11 @@ def test_groups_of_either_protocol_are_known_to_requests_with_topic_ids(harness:
     assert known is not None
     partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7, committed_metadata="")
     topics = [TxnOffsetCommitRequestTopic(topic_id=known.id, partitions=[partition])]
-    member = {"member_id": "a", "generation_id_or_member_epoch": 1, "topics": topics}
+    member = {"member_id": "a", "generation_id_or_member_epoch": 2, "topics": topics}
     assert send(producer, 6, **member) == ErrorCode.GROUP_ID_NOT_FOUND
     Consumers(harness).beat("a")
+    stale = {**member, "generation_id_or_member_epoch": 1}
+    assert send(producer, 6, **stale) == ErrorCode.STALE_MEMBER_EPOCH
     assert send(producer, 6, **member) == 0
     assert producer.commit(version=5) == 0
     assert offsets_of(harness) == {T0: 7}

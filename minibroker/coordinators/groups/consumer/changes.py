@@ -18,14 +18,14 @@ _OF_MEMBERS: Final = (
 """The keys of a member's records, in the order in which Kafka insists on their tombstones."""
 
 
-def group_epoch(group_id: str, epoch: int) -> Change:
-    """The group has come to an epoch."""
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Change:
+    """The group has come to an epoch, with topics of this hash; 0 before Kafka 4.1."""
     key = records.ConsumerGroupMetadataKey(group_id=group_id)
-    return Change(key, records.ConsumerGroupMetadataValue(epoch=epoch))
+    return Change(key, records.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash))
 
 
 def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Change:
-    """The topics that the members subscribe to are like this now; there are no racks."""
+    """The topics that the members subscribe to are like this now, before Kafka 4.1; there are no racks."""
     listed = [
         records.TopicMetadata(
             topic_id=topic.topic_id, topic_name=name, num_partitions=topic.partitions, partition_metadata=[]
@@ -34,6 +34,11 @@ def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Cha
     ]
     key = records.ConsumerGroupPartitionMetadataKey(group_id=group_id)
     return Change(key, records.ConsumerGroupPartitionMetadataValue(topics=listed))
+
+
+def no_subscribed_topics(group_id: str) -> Change:
+    """The record of topics that an earlier Kafka has left is of no use any more."""
+    return Change(records.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> Change:
@@ -55,10 +60,11 @@ def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> 
     return Change(key, records.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=listed))
 
 
-def assignment_epoch(group_id: str, epoch: int) -> Change:
-    """The assignments are those of an epoch."""
+def assignment_epoch(group_id: str, epoch: int, made_ms: int = 0) -> Change:
+    """The assignments are those of an epoch, and were made at this time; 0 if another may follow at once."""
     key = records.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id)
-    return Change(key, records.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch))
+    value = records.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=made_ms)
+    return Change(key, value)
 
 
 def without_member(group_id: str, member_id: str) -> list[Change]:

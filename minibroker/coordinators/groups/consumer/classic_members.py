@@ -74,6 +74,8 @@ class ClassicMembers:
             client_host=client[1],
             classic=ClassicMemberMetadata(session_timeout_ms=request.session_timeout_ms, supported_protocols=offered),
         )
+        if known is not None and groups.rules.since_4_3:
+            update.downgrades = groups.migration.may_downgrade(group, [known.member_id], replaced=True)
         moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
         if known is None or not groups.replace_last(group, update, known, moved):
             groups.finish(group, update, moved)
@@ -88,7 +90,7 @@ class ClassicMembers:
         named = zip((request.protocol_type, request.protocol_name), (PROTOCOL_TYPE, first.name), strict=True)
         if any(name not in {None, own} for name, own in named):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if self._group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if self._latest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._timers(member).must_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._timers(member).has_synced()
@@ -100,9 +102,14 @@ class ClassicMembers:
         member = self._find(member_id, instance_id, generation)
         self._heard(member)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
-        if member.epoch < self._group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
+        if member.epoch < self._latest_epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
             self._timers(member).must_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    @property
+    def _latest_epoch(self) -> int:
+        """The epoch that a member comes to when it joins again."""
+        return self._group.assignment_epoch if self._groups.rules.since_4_3 else self._group.epoch
 
     def leave(self, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Members leave, or an operator removes them, whatever protocol they speak; what has become of each."""

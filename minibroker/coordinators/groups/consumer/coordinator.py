@@ -7,6 +7,7 @@ classic protocol may do in it in `classic_members`.
 import logging
 from collections.abc import Callable, Collection, Container
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from minibroker.coordinators.groups.assignors import named
@@ -18,12 +19,14 @@ from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, ConsumerMember
 from minibroker.coordinators.groups.consumer.migration import Migration
 from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateError
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
 from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
 from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, is_subset
+from minibroker.coordinators.groups.modern.partitions import Partitions, is_subset
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
+from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
 
 _NOT_SAID: Final = -1
+_FIRST_EPOCH: Final = 1
+"""The epoch of a group before its first member."""
 _logger = logging.getLogger(__name__)
 
 
@@ -68,9 +73,10 @@ class ConsumerGroups:
     """All groups of the consumer protocol, and what happens to them.
 
     Args:
-        is_before_4_4: whether they are those of an earlier release of Kafka, which the broker emulates.
+        rules: those of the release of Kafka that the broker emulates.
 
     Attributes:
+        rules: as given.
         assignors: by name, the default one first.
         migration: how groups come from one protocol to the other.
         sessions: what time does to the members.
@@ -83,17 +89,16 @@ class ConsumerGroups:
         rebalances: Rebalances,
         authorizer: "Authorizer | None",
         forgotten: Container[str],
-        *,
-        is_before_4_4: bool,
+        rules: Rules,
     ) -> None:
         self._core = core
         self._store = store
         self._authorizer = authorizer
         self._forgotten = forgotten
-        self._is_before_4_4 = is_before_4_4
+        self.rules = rules
         self.assignors = named(core.config.items("group.consumer.assignors"))
-        self.migration = Migration(core, store, rebalances)
-        self._targets = Targets(core.slices, store)
+        self.migration = Migration(core, store, rebalances, rules)
+        self._targets = Targets(core.slices, store, rules)
         self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence_one)
 
     @property
@@ -134,7 +139,8 @@ class ConsumerGroups:
         update = self.begin(group, request.may_describe)
         if request.instance_id is None:
             member = self.member(group, member_id, joins=joins)
-            _check_epoch(member, request)
+            if not (joins and self.rules.since_4_2):
+                _check_epoch(member, request)
         else:
             member = self._static_member(group, update, member_id, request)
         updated = replace(
@@ -168,11 +174,11 @@ class ConsumerGroups:
         if not joins:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
         if group is None:
-            return ConsumerGroup(group_id), []
+            return self._new_group(group_id), []
         if not isinstance(group, Group):
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_empty:
-            return ConsumerGroup(group_id, group.offsets), self._store.tombstones(group)
+            return self._new_group(group_id, group.offsets), self._store.tombstones(group)
         if not self.migration.may_upgrade(group, self.max_size):
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         upgraded = self._upgrade(group)
@@ -183,6 +189,12 @@ class ConsumerGroups:
             )
         return upgraded, []
 
+    def _new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> ConsumerGroup:
+        group = ConsumerGroup(group_id, offsets)
+        if self.rules.since_4_3:
+            group.epoch = group.assignment_epoch = _FIRST_EPOCH
+        return group
+
     def _upgrade(self, classic: Group) -> ConsumerGroup | None:
         group = self.migration.upgrade(classic)
         if group is not None:
@@ -191,7 +203,7 @@ class ConsumerGroups:
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
         """GroupRefusedError: GROUP_MAX_SIZE_REACHED where one more does not fit."""
-        if not self._is_before_4_4 and group.static_member(instance_id) is not None:
+        if self.rules.since_4_4 and group.static_member(instance_id) is not None:
             return  # it takes a place that is there
         if len(group.members) >= self.max_size and member_id not in group.members:
             raise GroupRefusedError(
@@ -204,9 +216,11 @@ class ConsumerGroups:
         may_match: MayMatch | None = EVERYTHING
         if authorizer is not None:
             may_match = None if may_describe is None else MayMatch(may_describe, authorizer.changes)
-        return GroupUpdate(
-            group, self._core.topics, self.assignors, may_match, self._targets, is_before_4_4=self._is_before_4_4
-        )
+        interval_ms = partial(self._assignment_interval_ms, group.group_id)
+        return GroupUpdate(group, self._core.topics, self.assignors, may_match, self._targets, self.rules, interval_ms)
+
+    def _assignment_interval_ms(self, group_id: str) -> int:
+        return self._core.configs.group(group_id).assignment_interval_ms
 
     def member(self, group: ConsumerGroup, member_id: str, *, joins: bool) -> ConsumerMember:
         """The dynamic member, which may be a new one if it joins. GroupRefusedError."""
@@ -268,6 +282,7 @@ class ConsumerGroups:
         code = self._store.save_changes(group, update.changes, before)
         if code:
             raise GroupRefusedError(code)
+        group.topics = update.topics
         if update.work is not None:
             self._targets.await_target(group, update.work, update.epoch)
         timers = self.sessions.of(group, member.member_id)
@@ -292,7 +307,7 @@ class ConsumerGroups:
         else:
             member = self.known_static(group, member_id, instance_id)
         if epoch == AWAY and instance_id is not None:
-            away = replace(member, epoch=AWAY, revoking=NOTHING)
+            away = member.gone_for_a_while(has_epochs=self.rules.since_4_3)
             code = self._store.save_changes(group, [records.current_assignment(group_id, away)])
             self.sessions.of(group, member.member_id).has_revoked()
         else:
@@ -313,6 +328,7 @@ class ConsumerGroups:
         update.without(gone)
         code = self._store.save_changes(group, update.changes)
         if not code:
+            group.topics = update.topics
             for member_id in gone:
                 self.sessions.end(group, member_id)
         return code
@@ -356,7 +372,8 @@ class ConsumerGroups:
 
     def rebalance(self, group: ConsumerGroup) -> ErrorCode:
         """Have the group make another assignment, as if somebody had come or gone."""
-        return self._store.save_changes(group, [records.group_epoch(group.group_id, group.epoch + 1)])
+        change = records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
+        return self._store.save_changes(group, [change])
 
 
 def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:

@@ -4,13 +4,14 @@ A group changes by its records alone (`apply`): those that are written now, and 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
 from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
 from minibroker.coordinators.groups.modern.sessions import MemberTimers
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
@@ -20,8 +21,6 @@ from minibroker_protocol.error_codes import ErrorCode
 
 PROTOCOL_TYPE: Final = "consumer"
 _GONE: Final = -1
-_FIRST_WITH_EPOCHS: Final = 9
-"""The first version of OffsetCommit that is made for members of such a group."""
 
 
 class ConsumerGroupState(Enum):
@@ -40,10 +39,13 @@ class ConsumerGroup:
     Attributes:
         epoch: rises when members come or go, and when the partitions that they read change.
         assignment_epoch: the epoch that `target` was made for.
+        assigned_ms: when that was, in ms since 1970; 0 if another target may follow at once.
+        metadata_hash: stands for the topics that the members subscribe to; 0 before Kafka 4.1.
+        has_topics_record: whether the log has a record of these topics, as before Kafka 4.1.
         members: by member id.
         static_members: member ids by instance id.
         target: what each member is to read in the end.
-        topics: what is subscribed to, by name, as far as it exists.
+        topics: what is subscribed to, by name, as far as it exists and once somebody has looked.
         offsets: what it has committed.
         timers: what time does to each member; none while the group is only read from the log.
         is_assigning: whether a target is being made, which may be for an earlier epoch.
@@ -57,14 +59,17 @@ class ConsumerGroup:
         "_joined",
         "_named_topics",
         "_subscriptions",
+        "assigned_ms",
         "assignment_epoch",
         "epoch",
         "group_id",
         "has_new_meanings",
+        "has_topics_record",
         "is_assigning",
         "is_dead",
         "is_matching",
         "members",
+        "metadata_hash",
         "offsets",
         "regexes",
         "regexes_of",
@@ -81,10 +86,13 @@ class ConsumerGroup:
         self.group_id = group_id
         self.epoch = 0
         self.assignment_epoch = 0
+        self.assigned_ms = 0
+        self.metadata_hash = 0
+        self.has_topics_record = False
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Partitions] = {}
-        self.topics: dict[str, TopicMetadata] = {}
+        self.topics: Mapping[str, TopicMetadata] = {}
         self.offsets = GroupOffsets() if offsets is None else offsets
         self.timers: dict[str, MemberTimers] = {}
         self.is_dead = False
@@ -234,10 +242,19 @@ class ConsumerGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and not member.is_classic and version < _FIRST_WITH_EPOCHS:
+        if not is_transactional and not member.is_classic and version < FIRST_WITH_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         code = _epoch_error(member, generation_id)
-        return ErrorCode.ILLEGAL_GENERATION if code and is_transactional else code
+        is_early = is_transactional and version < FIRST_TRANSACTIONAL_WITH_EPOCHS
+        return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
+
+    def may_commit_late(self, member_id: str, epoch: int, places: Iterable[tuple[bytes, int]]) -> bool:
+        """May a member commit in an epoch before its own, for partitions that it has had since then (KIP-1251)?"""
+        member = self.members.get(member_id)
+        if member is None or epoch > member.epoch:
+            return False
+        since = (member.epoch_of(*place) for place in places)
+        return all(each is not None and each <= epoch for each in since)
 
     def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
         """May this member read committed offsets? A request without a member may (`validateOffsetFetch`)."""
@@ -255,10 +272,14 @@ class ConsumerGroup:
         """A record is written, or was read; None is a tombstone."""
         if isinstance(key, records.ConsumerGroupMetadataKey):
             self.epoch = 0 if value is None else value.epoch
+            self.metadata_hash = 0 if value is None else value.metadata_hash
         elif isinstance(key, records.ConsumerGroupPartitionMetadataKey):
-            self.topics = {} if value is None else _topics_of(value)
+            self.has_topics_record = value is not None
+            if value is not None:
+                self.topics = _topics_of(value)
         elif isinstance(key, records.ConsumerGroupTargetAssignmentMetadataKey):
             self.assignment_epoch = _GONE if value is None else value.assignment_epoch
+            self.assigned_ms = 0 if value is None else value.assignment_timestamp
         elif isinstance(key, records.ConsumerGroupTargetAssignmentMemberKey):
             if value is None:
                 self.target.pop(key.member_id, None)

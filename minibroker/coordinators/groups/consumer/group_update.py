@@ -4,7 +4,7 @@ Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way
 classic protocol, which is the same.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
@@ -13,13 +13,15 @@ from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.assignors import Assignor
 from minibroker.coordinators.groups.consumer import changes as records
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import JOINING, ConsumerMember
-from minibroker.coordinators.groups.consumer.reconciliation import reconcile
+from minibroker.coordinators.groups.consumer.member import JOINING, NO_EPOCHS, ConsumerMember
+from minibroker.coordinators.groups.consumer.reconciliation import Aim, reconcile
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.consumer.subscriptions import MayMatch, resolve
 from minibroker.coordinators.groups.consumer.targets import Target, Targets, Wish
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
+from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker.support.slices import Work
 
 _NEVER: Final = 0
@@ -30,7 +32,10 @@ class GroupUpdate:
 
     Attributes:
         changes: the records so far.
+        downgrades: whether the group becomes a classic one with this update, and is assigned by its members then.
         epoch: the group's, afterwards.
+        topics: those that are subscribed to, afterwards.
+        metadata_hash: stands for them.
         work: makes the target for that epoch, if that takes more than a slice; see `Targets.await_target`.
     """
 
@@ -41,26 +46,30 @@ class GroupUpdate:
         assignors: Mapping[str, Assignor],
         may_match: MayMatch | None,
         targets: Targets,
-        *,
-        is_before_4_4: bool,
+        rules: Rules,
+        interval_ms: Callable[[], int],
     ) -> None:
         self._group = group
         self._topics = topics
         self._may_match = may_match
         self._assignors = assignors
         self._targets = targets
-        self._is_before_4_4 = is_before_4_4
+        self._rules = rules
+        self._interval_ms = interval_ms
         self.changes: list[Change] = []
+        self.downgrades = False
         self.epoch = group.epoch
+        self.topics: Mapping[str, TopicMetadata] = group.topics
+        self.metadata_hash = group.metadata_hash if rules.since_4_1 else 0
         self.work: Work[Target] | None = None
         self._target: tuple[int, Partitions] | None = None
-        self._found: Mapping[str, TopicMetadata] = {}
 
     # Who it is
 
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
         """A static member is back under another member id; what it had is its own."""
-        member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+        epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
+        member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
         group_id = self._group.group_id
         self.changes += records.without_member(group_id, before.member_id)
         self.changes.append(records.member_metadata(group_id, member))
@@ -77,26 +86,41 @@ class GroupUpdate:
         group = self._group
         is_news = group.epoch == _NEVER or group.has_new_meanings
         group.has_new_meanings = False
+        has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
         if updated != member:
             self.changes.append(records.member_metadata(group.group_id, updated))
-            is_news |= updated.topics != member.topics or updated.regex != member.regex
-            is_news |= self._changes_assignor(member, updated)
+            is_news |= has_new_topics or self._changes_assignor(member, updated)
         if is_news or self._may_be_news():
             members = self._members_with(updated)
             self._look_at_topics(members.values(), changed=is_news)
-            if self.epoch > group.assignment_epoch and not group.is_assigning:
+            if self.epoch > group.assignment_epoch and self._may_assign():
                 self._assign(members, updated)
-        target_epoch, target = self._target or (group.assignment_epoch, group.target_of(updated))
-        if updated.is_reconciled(target_epoch):
+        if self.downgrades and self.epoch > group.assignment_epoch:
             return updated
-        moved = reconcile(updated, target_epoch, target, owned, group.is_free)
+        target_epoch, target = self._target or (group.assignment_epoch, group.target_of(updated))
+        if updated.is_reconciled(target_epoch) and not (has_new_topics and self._rules.since_4_2):
+            return updated
+        listed = map(self._topics.get, group.topics_of(updated))
+        subscribed = frozenset(topic.id for topic in listed if topic is not None)
+        aim = Aim(target_epoch, target, subscribed, has_new_topics, group.is_free)
+        moved = reconcile(updated, aim, owned, self._rules)
         if moved != updated:
             self.changes.append(records.current_assignment(group.group_id, moved))
         return moved
 
+    def _may_assign(self) -> bool:
+        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
+        assigned_ms = self._group.assigned_ms
+        if self._group.is_assigning or self.downgrades:
+            return False
+        if not self._rules.since_4_3 or not assigned_ms:
+            return True
+        interval_ms = self._interval_ms()
+        return not interval_ms or self._targets.now_ms() >= assigned_ms + interval_ms
+
     def _changes_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
         """Do most members wish for another assignor now? Kafka assigns again since 4.4."""
-        if self._is_before_4_4 or updated.server_assignor == member.server_assignor:
+        if not self._rules.since_4_4 or updated.server_assignor == member.server_assignor:
             return False
         return self._assignor_of(self._group.members) != self._assignor_of(self._members_with(updated))
 
@@ -114,6 +138,8 @@ class GroupUpdate:
         named = self._group.named_topics
         if named is None or self._group.epoch > self._group.assignment_epoch:
             return True
+        if self._group.has_topics_record and self._rules.since_4_1:
+            return True
         return self._there_are(named) is not self._group.topics
 
     def _there_are(self, names: AbstractSet[str]) -> Mapping[str, TopicMetadata]:
@@ -126,32 +152,44 @@ class GroupUpdate:
             self.changes += records.without_member(group.group_id, member_id)
         others = [each for each in group.members.values() if each.member_id not in gone]
         self._look_at_topics(others, changed=True)
-        if not others and not self._is_before_4_4:
+        if not others and self._rules.since_4_4:
             self.changes.append(records.assignment_epoch(group.group_id, self.epoch))
 
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
         group, listed = self._group, list(members)
         resolve(group, listed, self._topics, self._may_match, self._targets.slices)
-        found = self._there_are(group.topics_of_all(listed))
-        if found is not group.topics:
-            self.changes.append(records.subscribed_topics(group.group_id, found))
+        self.topics = self._there_are(group.topics_of_all(listed))
+        if self._rules.since_4_1:
+            if self.topics is not group.topics or group.has_topics_record:
+                self.metadata_hash = hash_of(self.topics)
+            changed |= self.metadata_hash != group.metadata_hash
+        elif self.topics is not group.topics:
+            self.changes.append(records.subscribed_topics(group.group_id, self.topics))
             changed = True
-        self._found = found
         if changed:
-            self.epoch += 1
-            self.changes.append(records.group_epoch(group.group_id, self.epoch))
+            self._come_to_next_epoch()
+        if group.has_topics_record and self._rules.since_4_1:
+            self.changes.append(records.no_subscribed_topics(group.group_id))
+
+    def _come_to_next_epoch(self) -> None:
+        self.epoch += 1
+        self.changes.append(records.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
 
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
         """Make an assignment for the new epoch, or begin to."""
         group = self._group
         name = self._assignor_of(members)
+        present = dict(group.target)
+        before = group.static_member(updated.instance_id)
+        if before is not None and before.member_id in present:
+            present[updated.member_id] = present[before.member_id]
         made = self._targets.begin(
             Wish(
                 members,
                 {member_id: group.topics_of(member) for member_id, member in members.items()},
-                self._found,
-                {**group.target, updated.member_id: group.target_of(updated)},
+                self.topics,
+                present,
                 self._assignors[name],
             )
         )
@@ -162,17 +200,16 @@ class GroupUpdate:
             return
         for member_id in made.members:
             partitions = made.assigned.get(member_id, NOTHING)
-            if group.target.get(member_id) != partitions:
+            if (present if self._rules.since_4_4 else group.target).get(member_id) != partitions:
                 self.changes.append(records.target_assignment(group.group_id, member_id, partitions))
-        self.changes.append(records.assignment_epoch(group.group_id, self.epoch))
+        self.changes.append(self._targets.assignment_epoch(group, self.epoch))
         self._target = self.epoch, made.assigned.get(updated.member_id, NOTHING)
 
     def _begin_with_nothing(self) -> None:
         """Have this epoch's assignment empty, and make the assignment for the next one."""
         self.changes.append(records.assignment_epoch(self._group.group_id, self.epoch))
         self._target = self.epoch, NOTHING
-        self.epoch += 1
-        self.changes.append(records.group_epoch(self._group.group_id, self.epoch))
+        self._come_to_next_epoch()
 
 
 def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:

@@ -3,6 +3,7 @@
 A member speaks the consumer protocol, or the classic one while its group goes from one to the other.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -22,9 +23,17 @@ LEAVING: Final = -1
 AWAY: Final = -2
 """The member epoch of a static member that leaves and means to come back."""
 
+Epochs = Mapping[bytes, Mapping[int, int]]
+"""Epochs of partitions, by the ids of their topics and their numbers."""
+NO_EPOCHS: Final[Epochs] = {}
+
 
 def _nothing() -> Partitions:
     return NOTHING
+
+
+def _no_epochs() -> Epochs:
+    return NO_EPOCHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ class ConsumerMember:
         previous_epoch: the one before; a heartbeat whose answer was lost may still carry it.
         assigned: what it reads, or may read as soon as it hears of it.
         revoking: what it has to give up first.
+        epochs: the epoch of the assignment that gave it each of these partitions; none before Kafka 4.3.
     """
 
     member_id: str
@@ -58,6 +68,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = field(default_factory=_nothing)
     revoking: Partitions = field(default_factory=_nothing)
+    epochs: Epochs = field(default_factory=_no_epochs)
 
     @property
     def is_classic(self) -> bool:
@@ -68,9 +79,28 @@ class ConsumerMember:
         """Does it read what the assignment of this epoch has for it?"""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
-    def at(self, epoch: int, state: MemberState, assigned: Partitions, revoking: Partitions = NOTHING) -> Self:
-        """The member in another epoch, or in the same one."""
-        return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+    def epoch_of(self, topic_id: bytes, index: int) -> int | None:
+        """The epoch of the assignment that gave it a partition; None if it does not have it."""
+        for partitions in (self.assigned, self.revoking):
+            if index in partitions.get(topic_id, ()):
+                return self.epochs.get(topic_id, {}).get(index, max(self.epoch, 0))
+        return None
+
+    def epochs_with(self, epoch: int, *several: Partitions) -> Epochs:
+        """The epochs of partitions: those that it reads keep theirs, and others get this one."""
+        found: dict[bytes, dict[int, int]] = {}
+        for partitions in several:
+            for topic, indexes in partitions.items():
+                known, had = self.epochs.get(topic, {}), self.assigned.get(topic, frozenset())
+                found.setdefault(topic, {}).update(
+                    {index: known.get(index, epoch) if index in had else epoch for index in indexes}
+                )
+        return found
+
+    def gone_for_a_while(self, *, has_epochs: bool) -> Self:
+        """The member when it has left and will come back; its partitions wait, and no late commit is too late."""
+        epochs = {topic: dict.fromkeys(indexes, 0) for topic, indexes in self.assigned.items()}
+        return replace(self, epoch=AWAY, revoking=NOTHING, epochs=epochs if has_epochs else NO_EPOCHS)
 
     # Records
 
@@ -109,8 +139,8 @@ class ConsumerMember:
             member_epoch=self.epoch,
             previous_member_epoch=self.previous_epoch,
             state=self.state,
-            assigned_partitions=_listed(self.assigned),
-            partitions_pending_revocation=_listed(self.revoking),
+            assigned_partitions=self._listed(self.assigned),
+            partitions_pending_revocation=self._listed(self.revoking),
         )
 
     def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
@@ -122,12 +152,28 @@ class ConsumerMember:
             state=MemberState.of(value.state),
             assigned=partitions_of(value.assigned_partitions),
             revoking=partitions_of(value.partitions_pending_revocation),
+            epochs=_epochs_of((*value.assigned_partitions, *value.partitions_pending_revocation), value.member_epoch),
         )
+
+    def _listed(self, partitions: Partitions) -> list[TopicPartitions]:
+        listed: list[TopicPartitions] = []
+        for topic, each in partitions.items():
+            known, indexes = self.epochs.get(topic), sorted(each)
+            epochs = [] if known is None else [known[index] for index in indexes]
+            listed.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
+        return listed
 
 
 def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
     return classic is not None and bool(classic.supported_protocols)
 
 
-def _listed(partitions: Partitions) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id=topic, partitions=sorted(each)) for topic, each in partitions.items()]
+def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
+    """The epochs of partitions; that of the member where a record of an earlier Kafka has none."""
+    found: dict[bytes, dict[int, int]] = {}
+    for each in named:
+        epochs = each.assignment_epochs
+        if not epochs or len(epochs) != len(each.partitions):
+            epochs = [max(member_epoch, 0)] * len(each.partitions)
+        found.setdefault(bytes(each.topic_id), {}).update(zip(each.partitions, epochs, strict=True))
+    return found

@@ -7,6 +7,7 @@ whether a group may move while it has members; an empty group always may.
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from minibroker.coordinators.groups.classic.group import Group
@@ -17,7 +18,10 @@ from minibroker.coordinators.groups.consumer.classic_protocol import assignment_
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.coordinators.groups.modern.topics import known_topics
+from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
@@ -32,10 +36,11 @@ _logger = logging.getLogger(__name__)
 class Migration:
     """The ways between the two protocols."""
 
-    def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances) -> None:
+    def __init__(self, core: Core, store: GroupStore, rebalances: Rebalances, rules: Rules) -> None:
         self._core = core
         self._store = store
         self._rebalances = rebalances
+        self._rules = rules
 
     @property
     def _policy(self) -> str:
@@ -62,7 +67,7 @@ class Migration:
         group_id, epoch = classic.group_id, classic.generation
         members = [self._consumer(classic, each) for each in classic.members.values()]
         yield from [records.member_metadata(group_id, member) for member in members]
-        yield records.group_epoch(group_id, epoch)
+        yield records.group_epoch(group_id, epoch, self._hash_of(members))
         yield from [records.target_assignment(group_id, member.member_id, member.assigned) for member in members]
         yield records.assignment_epoch(group_id, epoch)
         yield from [records.current_assignment(group_id, member) for member in members]
@@ -71,7 +76,7 @@ class Migration:
         """A member of the classic protocol in the group that is to be. DecodeError."""
         subscription = subscription_in(member.metadata(classic.protocol_name))
         protocols = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]
-        return ConsumerMember(
+        found = ConsumerMember(
             member.member_id,
             instance_id=member.group_instance_id,
             rack_id=subscription.rack_id,
@@ -84,6 +89,13 @@ class Migration:
             previous_epoch=classic.generation,
             assigned=partitions_in(member.assignment, self._core.topics),
         )
+        return replace(found, epochs=found.epochs_with(found.epoch, found.assigned)) if self._rules.since_4_3 else found
+
+    def _hash_of(self, members: Iterable[ConsumerMember]) -> int:
+        if not self._rules.since_4_1:
+            return 0
+        names = frozenset[str]().union(*(member.topics for member in members))
+        return hash_of(known_topics(self._core.topics, names, {}))
 
     def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
         """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?
@@ -116,7 +128,7 @@ class Migration:
         others = [each for each in group.members.values() if each.member_id != gone]
         renamed = [member.member_id if each == gone else each for each in group.members]
         changes = [*update.changes, *records.without_group(group, renamed)]
-        return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.epoch)
+        return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.assignment_epoch)
 
     def _downgrade(
         self, group: ConsumerGroup, members: Iterable[ConsumerMember], changes: Iterable[Change], *, rebalances: bool

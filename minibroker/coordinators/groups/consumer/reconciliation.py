@@ -5,45 +5,59 @@ has what is free of it. The rest it gets when the members that had it have given
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.member import NO_EPOCHS, ConsumerMember
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, frozen
 
 
 class UnknownStateError(Exception):
     """The member is in a state of a later Kafka, and still reads something: it has to join again."""
 
 
-def reconcile(
-    member: ConsumerMember,
-    target_epoch: int,
-    target: Partitions,
-    owned: Partitions | None,
-    is_free: Callable[[bytes, int], bool],
-) -> ConsumerMember:
+class Aim(NamedTuple):
+    """The target of a member.
+
+    Attributes:
+        epoch: that of the assignment.
+        target: what it is to read then.
+        subscribed: the ids of the topics that it subscribes to now, which may be others than in that epoch.
+        is_subscription_new: whether it has changed with this heartbeat.
+        is_free: whether nobody has a partition, by topic id and number.
+    """
+
+    epoch: int
+    target: Partitions
+    subscribed: frozenset[bytes]
+    is_subscription_new: bool
+    is_free: Callable[[bytes, int], bool]
+
+
+def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
     """The member one step further; the same one when there is none to take.
 
     Args:
         member: as it stands.
-        target_epoch: the epoch of the assignment.
-        target: what it is to read in `target_epoch`.
+        aim: where it has to go.
         owned: what it says that it reads; None when it says nothing.
-        is_free: whether nobody has a partition, by topic id and number.
+        rules: those of the release.
     """
     epoch = member.epoch
     if member.state is MemberState.STABLE:
-        if epoch == target_epoch:
-            return member
+        if epoch == aim.epoch:
+            return _without_unsubscribed(member, aim, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
         if _owns(owned, member.revoking):
-            return member
-        epoch += 1
+            return _without_unsubscribed(member, aim, owned, rules)
+        epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
         if owned is None or owned:
             raise UnknownStateError
-        epoch = target_epoch
-    return _next(member, epoch, target_epoch, target, owned, is_free)
+        epoch = aim.epoch
+    return _next(member, epoch, aim, owned, rules)
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
@@ -51,21 +65,59 @@ def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
-def _next(
+def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
+    """The member without topics that it no longer subscribes to: these need no new assignment."""
+    gone = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
+    if not (rules.since_4_2 and aim.is_subscription_new and gone):
+        return member
+    kept = {topic: indexes for topic, indexes in member.assigned.items() if topic not in gone}
+    nothing = frozenset[int]()
+    revoking = {
+        **member.revoking,
+        **{topic: each | member.revoking.get(topic, nothing) for topic, each in gone.items()},
+    }
+    previous_epoch = member.epoch if rules.since_4_3 else member.previous_epoch
+    if _owns(owned, revoking):
+        state = MemberState.UNREVOKED_PARTITIONS
+        return replace(member, previous_epoch=previous_epoch, state=state, assigned=kept, revoking=revoking)
+    epochs = member.epochs_with(member.epoch, kept) if rules.since_4_3 else NO_EPOCHS
+    return replace(member, previous_epoch=previous_epoch, assigned=kept, epochs=epochs)
+
+
+def _moved(
     member: ConsumerMember,
     epoch: int,
-    target_epoch: int,
-    target: Partitions,
-    owned: Partitions | None,
-    is_free: Callable[[bytes, int], bool],
+    state: MemberState,
+    assigned: Partitions,
+    revoking: Partitions,
+    rules: Rules,
 ) -> ConsumerMember:
-    has = member.assigned
+    """The member in another epoch, or in the same one."""
+    return replace(
+        member,
+        previous_epoch=member.epoch,
+        epoch=epoch,
+        state=state,
+        assigned=assigned,
+        revoking=revoking,
+        epochs=member.epochs_with(epoch, assigned, revoking) if rules.since_4_3 else NO_EPOCHS,
+    )
+
+
+def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
+    has, target, waiting = member.assigned, aim.target, NOTHING
+    if rules.since_4_2:
+        target = {topic: indexes for topic, indexes in target.items() if topic in aim.subscribed}
+        waiting = member.revoking
     kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in has.items()})
     revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in has.items()})
     if revoked and _owns(owned, revoked):
-        return member.at(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+        return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
     missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
-    free = {topic: {index for index in indexes if is_free(topic, index)} for topic, indexes in missing.items()}
+    free = {
+        topic: {index for index in indexes if index in waiting.get(topic, ()) or aim.is_free(topic, index)}
+        for topic, indexes in missing.items()
+    }
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
-    return member.at(target_epoch, state, frozen(assigned))
+    return _moved(member, aim.epoch, state, frozen(assigned), NOTHING, rules)

@@ -10,10 +10,13 @@ from minibroker.coordinators.groups.assignors.spec import MemberSpec
 from minibroker.coordinators.groups.consumer import changes as records
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.modern.awaited_targets import AwaitedTargets
+from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.support.slices import Steps, Work
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.support.slices import Slices, Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 
@@ -73,6 +76,15 @@ class Wish(NamedTuple):
 class Targets(AwaitedTargets[ConsumerGroup, Target]):
     """Makes the targets of all consumer groups."""
 
+    def __init__(self, slices: Slices, store: GroupStore, rules: Rules) -> None:
+        super().__init__(slices, store)
+        self._rules = rules
+        self.now_ms = store.now_ms
+
+    def assignment_epoch(self, group: ConsumerGroup, epoch: int) -> Change:
+        """The record that a target for this epoch has been made now."""
+        return records.assignment_epoch(group.group_id, epoch, self.now_ms() if self._rules.since_4_3 else 0)
+
     def begin(self, wish: Wish) -> Target | Work[Target]:
         """Begin to make a target: it, or the work that goes on."""
         return self.slices.begin(wish.make())
@@ -106,7 +118,7 @@ class Targets(AwaitedTargets[ConsumerGroup, Target]):
             change = records.target_assignment(group.group_id, member.member_id, partitions)
             written.append(record if is_same else change.encode(now_ms))
             changed[member.member_id] = partitions
-        return self._store.save_target(group, changed, written, records.assignment_epoch(group.group_id, epoch))
+        return self._store.save_target(group, changed, written, self.assignment_epoch(group, epoch))
 
 
 def has_same_subscription(member: ConsumerMember, before: ConsumerMember) -> bool:

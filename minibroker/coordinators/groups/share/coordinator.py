@@ -16,8 +16,9 @@ from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
+from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker.coordinators.groups.share import changes as records
-from minibroker.coordinators.groups.share.group import ShareGroup, hash_of, topics_of_all
+from minibroker.coordinators.groups.share.group import ShareGroup, topics_of_all
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.share.state_partitions import Topics
 from minibroker.coordinators.groups.share.targets import ShareTargets

@@ -3,7 +3,6 @@
 A group changes by its records alone (`apply`): those that are written now, and those that are read after a start.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Final
@@ -21,7 +20,6 @@ from minibroker_protocol.error_codes import ErrorCode
 PROTOCOL_TYPE: Final = "share"
 ASSIGNOR: Final = "simple"
 _GONE: Final = -1
-_HASH_BYTES: Final = 8
 
 
 class ShareGroupState(Enum):
@@ -182,13 +180,3 @@ class ShareGroup:
 def topics_of_all(members: Iterable[ShareMember]) -> frozenset[str]:
     """The topics that any of some members subscribes to."""
     return frozenset[str]().union(*{member.topics for member in members})
-
-
-def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
-    """A signed number that stands for topics; 0 for none, as in Kafka, whose hash is another one."""
-    if not topics:
-        return 0
-    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
-    for name, topic in sorted(topics.items()):
-        digest.update(topic.topic_id + topic.partitions.to_bytes(4, "big") + name.encode() + b"\0")
-    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -17,7 +17,7 @@ from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.modern.topics import known_topics
-from minibroker.coordinators.groups.share.group import hash_of
+from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams import changes as records
 from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions, endpoints_of

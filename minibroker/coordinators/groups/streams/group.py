@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 from minibroker.coordinators.groups.deadlines import Deadline
+from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
 from minibroker.coordinators.groups.modern.sessions import MemberTimers
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
@@ -34,7 +35,6 @@ ASSIGNOR: Final = "sticky"
 _FIRST_EPOCH: Final = 1
 _GONE: Final = -1
 _NO_TOPOLOGY: Final = -1
-_FIRST_COMMIT_WITH_EPOCHS: Final = 9
 
 
 class StreamsGroupState(Enum):
@@ -170,10 +170,11 @@ class StreamsGroup:
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and version < _FIRST_COMMIT_WITH_EPOCHS:
+        if not is_transactional and version < FIRST_WITH_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         code = _epoch_error(member, generation_id)
-        return ErrorCode.ILLEGAL_GENERATION if code and is_transactional else code
+        is_early = is_transactional and version < FIRST_TRANSACTIONAL_WITH_EPOCHS
+        return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
 
     def may_commit_late(self, member_id: str, epoch: int, places: Iterable[TopicPartition]) -> bool:
         """May a member commit in an epoch before its own, for tasks that it has had since then?"""

@@ -312,7 +312,7 @@ RARE: Final[dict[str, Meaning]] = table(
             1331,
         ),
         "last_assignment_configs": "The settings of the group that the last assignment was made with.",
-        "assignment_epochs": "For each partition the epoch in which the member got its task.",
+        "assignment_epochs": "For each partition the epoch in which the member got it, or its task.",
         "user_endpoint": ("The address at which others query the member.", 1071),
         "warmup_tasks": ("The tasks whose state the member is building up.", 1071),
     }

@@ -5,6 +5,7 @@ from typing import Any
 
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tests.broker.config.configs import GROUP, SET, change_request
 from tests.broker.harness import Harness
 
 SESSION_MS = 45_000
@@ -13,11 +14,12 @@ Owned = Mapping[str, Sequence[int]]
 
 
 class Consumers:
-    """The members of the group "g"; partitions are by the names of their topics."""
+    """The members of the group "g"; partitions are by the names of their topics. Assignments follow at once."""
 
     def __init__(self, harness: Harness, group_id: str = "g") -> None:
         self.harness = harness
         self.group_id = group_id
+        harness.ask(change_request(GROUP, group_id, (SET, "consumer.assignment.interval.ms", "0")), 1)
 
     def request(
         self,

@@ -27,13 +27,13 @@ def test_members_go_on_as_if_nothing_had_happened(start_again: Again, consumers:
     consumers.beat("a", topics=["four"], instance_id="i", rack_id="r", server_assignor="range")
     consumers.beat("b", subscribed_topic_regex="fo.r")
     consumers.settle("b")
-    consumers.beat("a", 1, {"four": [0, 1]}, instance_id="i")
+    consumers.beat("a", 2, {"four": [0, 1]}, instance_id="i")
     before = sorted(map(str, consumers.describe().members))
     start_again(consumers.harness)
     assert sorted(map(str, consumers.describe().members)) == before
-    assert consumers.beat("a", 2, instance_id="i").error_code == 0
-    assert consumers.given(consumers.beat("b", 2)) == {"four": [2, 3]}
-    assert consumers.describe().group_epoch == 2
+    assert consumers.beat("a", 3, instance_id="i").error_code == 0
+    assert consumers.given(consumers.beat("b", 3)) == {"four": [2, 3]}
+    assert consumers.describe().group_epoch == 3
 
 
 @again
@@ -52,13 +52,13 @@ def test_members_that_are_not_heard_of_again_are_removed_though_nobody_asks(
 def test_a_member_has_its_time_again_to_give_up_what_it_has_to(start_again: Again, consumers: Consumers) -> None:
     consumers.beat("a", topics=["four"], rebalance_timeout_ms=10_000)
     consumers.beat("b", topics=["four"])
-    consumers.beat("a", 1, {"four": [0, 1, 2, 3]})
+    consumers.beat("a", 2, {"four": [0, 1, 2, 3]})
     start_again(consumers.harness)
     consumers.harness.run_soon()
     consumers.harness.clock.advance(9_000)
-    assert consumers.beat("a", 1).error_code == 0
+    assert consumers.beat("a", 2).error_code == 0
     consumers.harness.clock.advance(2_000)
-    assert consumers.beat("a", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert consumers.beat("a", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @again
@@ -68,15 +68,15 @@ def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consum
     assert topic is not None
     drain(consumers.harness.core.topics.growth([(topic, 3, None)]))
     start_again(consumers.harness)
-    assert consumers.given(consumers.beat("a", 1)) == {"t": [0, 1, 2]}
+    assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1, 2]}
 
 
 def test_a_group_that_was_deleted_or_left_stays_so(consumers: Consumers) -> None:
     consumers.beat("a")
     consumers.beat("a", -1)
     consumers.harness.restart()
-    assert (consumers.describe().group_state, consumers.describe().group_epoch) == ("Empty", 2)
-    assert consumers.beat("a").member_epoch == 3
+    assert (consumers.describe().group_state, consumers.describe().group_epoch) == ("Empty", 3)
+    assert consumers.beat("a").member_epoch == 4
 
 
 def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +101,8 @@ def test_a_deleted_offsets_topic_takes_the_groups_along(consumers: Consumers) ->
     consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=0), 3)
     consumers.harness.clock.advance(2 * REBALANCE_MS)
     assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert consumers.beat("a", 1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert consumers.beat("a").member_epoch == 1
+    assert consumers.beat("a", 2).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert consumers.beat("a").member_epoch == 2
 
 
 def test_another_coordinator_knows_the_group(several: Harness) -> None:
@@ -112,11 +112,11 @@ def test_another_coordinator_knows_the_group(several: Harness) -> None:
     at(several, other)
     assert consumers.beat("a").error_code == ErrorCode.NOT_COORDINATOR
     at(several, home)
-    assert consumers.beat("a").member_epoch == 1
+    assert consumers.beat("a").member_epoch == 2
     place = several.services.groups.store.partition_of("g")
     several.core.cluster.move_leader("__consumer_offsets", place, other)
     several.run_soon()
-    assert consumers.beat("a", 1).error_code == ErrorCode.NOT_COORDINATOR
+    assert consumers.beat("a", 2).error_code == ErrorCode.NOT_COORDINATOR
     at(several, other)
-    assert consumers.beat("a", 1).error_code == 0
+    assert consumers.beat("a", 2).error_code == 0
     assert consumers.assigned() == {"a": {"t": [0]}}

@@ -101,15 +101,15 @@ def test_the_group_is_a_classic_one_again_when_the_last_consumer_is_not_heard_of
 def test_the_group_is_a_classic_one_when_its_last_consumer_comes_back_as_a_classic_member(both: Both) -> None:
     both.consumers.beat("new", topics=["four"], instance_id="i")
     other = str(both.classic.join("", offers(), instance="j").member_id)
-    both.consumers.beat("new", 1, {"four": [0, 1]})
+    both.consumers.beat("new", 2, {"four": [0, 1]})
     back = both.classic.join("", offers(), instance="i")
-    assert (back.error_code, back.generation_id, back.leader, back.members) == (0, 2, "", [])
+    assert (back.error_code, back.generation_id, back.leader, back.members) == (0, 3, "", [])
     assert both.consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {other, back.member_id})
-    assert read(both.classic.sync(back.member_id, 2, instance="i")) == {"four": [0, 1]}
-    assert read(both.classic.sync(other, 2, instance="j")) == {"four": [2, 3]}
-    assert both.classic.heartbeat(back.member_id, 2, instance="i") == 0
-    assert both.consumers.beat("new", 2, instance_id="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert read(both.classic.sync(back.member_id, 3, instance="i")) == {"four": [0, 1]}
+    assert read(both.classic.sync(other, 3, instance="j")) == {"four": [2, 3]}
+    assert both.classic.heartbeat(back.member_id, 3, instance="i") == 0
+    assert both.consumers.beat("new", 3, instance_id="i").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
@@ -121,7 +121,7 @@ def test_a_consumer_that_was_alone_and_is_away_comes_back_as_a_classic_member(
     back = both.classic.join("", offers(), instance="i")
     start_again(both.harness)
     assert (both.classic.describe().group_state, both.classic.ids) == ("Stable", {back.member_id})
-    assert read(both.classic.sync(back.member_id, 1, instance="i")) == {"four": [0, 1, 2, 3]}
+    assert read(both.classic.sync(back.member_id, 2, instance="i")) == {"four": [0, 1, 2, 3]}
     both.harness.clock.advance(SESSION_MS + 1)
     assert both.classic.describe().group_state == "Empty"
 
@@ -134,7 +134,7 @@ def test_the_group_rebalances_when_its_last_consumer_comes_back_as_a_classic_mem
     other = str(both.classic.join("", offers(), instance="j").member_id)
     back = both.classic.join("", offers(), instance="i")
     assert both.classic.describe().group_state == "PreparingRebalance"
-    assert both.classic.heartbeat(other, 2, instance="j") == REBALANCE_IN_PROGRESS
+    assert both.classic.heartbeat(other, 3, instance="j") == REBALANCE_IN_PROGRESS
     waiting = both.classic.begin_join(other, offers(), instance="j")
     assert both.classic.join(back.member_id, offers(), instance="i").generation_id == waiting.response.generation_id
 
@@ -188,7 +188,7 @@ def test_a_classic_member_that_does_not_ask_for_its_assignment_is_removed(both: 
 def test_a_classic_member_that_is_silent_is_removed_after_its_own_session(both: Both) -> None:
     both.consumers.beat("new", topics=["four"])
     both.classic.join("member", offers(), session_ms=8_000)
-    assert read(both.classic.sync("member", 2)) == {}
+    assert read(both.classic.sync("member", 3)) == {}
     both.harness.clock.advance(8_100)
     assert list(both.consumers.assigned()) == ["new"]
 

@@ -58,11 +58,11 @@ def test_the_first_member_waits_in_an_epoch_of_its_own(slow: Slow) -> None:
 def test_members_keep_the_present_target_until_another_one_is_made(slow: Slow) -> None:
     slow.beat("a", topics=["four"])
     joined = slow.beat_first("b", topics=["four"])
-    assert (joined.member_epoch, slow.given(joined)) == (1, {})
-    still = slow.beat_first("a", 1, {"four": [0, 1, 2, 3]})
-    assert (still.member_epoch, slow.given(still)) == (1, None)
+    assert (joined.member_epoch, slow.given(joined)) == (2, {})
+    still = slow.beat_first("a", 2, {"four": [0, 1, 2, 3]})
+    assert (still.member_epoch, slow.given(still)) == (2, None)
     slow.harness.run_soon()
-    assert slow.describe().assignment_epoch == 2
+    assert slow.describe().assignment_epoch == 3
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
@@ -74,7 +74,7 @@ def test_who_goes_meanwhile_is_given_nothing(slow: Slow) -> None:
     group = slow.harness.services.groups.store.get_consumer("g")
     assert group is not None
     assert list(group.target) == ["a"]
-    assert (group.assignment_epoch, group.epoch) == (2, 3)
+    assert (group.assignment_epoch, group.epoch) == (3, 4)
     assert slow.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
 
 
@@ -84,7 +84,7 @@ def test_a_target_that_is_made_for_a_group_that_was_emptied_is_dropped(slow: Slo
     for member in "ab":
         slow.beat_first(member, -1)
     slow.harness.run_soon()
-    assert (slow.describe().group_epoch, slow.describe().assignment_epoch) == (4, 4)
+    assert (slow.describe().group_epoch, slow.describe().assignment_epoch) == (5, 5)
     slow.beat("c", topics=["four"])
     assert slow.settle("c") == {"c": {"four": [0, 1, 2, 3]}}
 
@@ -92,7 +92,7 @@ def test_a_target_that_is_made_for_a_group_that_was_emptied_is_dropped(slow: Slo
 def test_nobody_is_given_a_topic_that_it_does_not_subscribe_to_any_more(slow: Slow) -> None:
     slow.beat("a", topics=["four"])
     slow.beat_first("b", topics=["four", "five"])
-    slow.beat_first("b", 1, {}, topics=["four"])
+    slow.beat_first("b", 2, {}, topics=["four"])
     slow.harness.run_soon()
     (member,) = [each for each in slow.describe().members if each.member_id == "b"]
     assert "five" not in slow.named(member.target_assignment.topic_partitions)
@@ -130,7 +130,7 @@ def test_an_assignment_that_was_under_way_is_made_after_a_crash(slow: Slow) -> N
     slow.beat("a", topics=["four"])
     slow.beat_first("b", topics=["four"])
     slow.harness.crash()
-    assert (slow.describe().group_epoch, slow.describe().assignment_epoch) == (2, 1)
+    assert (slow.describe().group_epoch, slow.describe().assignment_epoch) == (3, 2)
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 
@@ -145,7 +145,7 @@ def test_a_target_that_cannot_be_stored_is_made_again(slow: Slow, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(store, "save_target", refuse)
         slow.harness.run_soon()
-    assert slow.describe().assignment_epoch == 1
+    assert slow.describe().assignment_epoch == 2
     assert tuple(slow.settle("a", "b").values()) == HALVES
 
 

@@ -45,11 +45,12 @@ def test_what_a_plugin_of_kafka_has_stored_is_not_forgotten(group: StreamsGroup)
 )
 def test_members_commit_in_their_epochs(group: StreamsGroup, member_id: str, epoch: int, code: ErrorCode) -> None:
     assert group.validate_commit(member_id, None, epoch, is_transactional=False, version=9) == code
-    in_transaction = group.validate_commit(member_id, None, epoch, is_transactional=True, version=9)
+    in_transaction = group.validate_commit(member_id, None, epoch, is_transactional=True, version=5)
     if not member_id:
         assert in_transaction == ErrorCode.NONE
     else:
         assert in_transaction == (ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.STALE_MEMBER_EPOCH else code)
+        assert group.validate_commit(member_id, None, epoch, is_transactional=True, version=6) == code
 
 
 def test_an_old_version_of_commits_has_no_epochs(group: StreamsGroup) -> None:

@@ -1,0 +1,155 @@
+"""Since Kafka 4.3 partitions have the epoch of their assignment, and an assignment has a time."""
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.config.configs import GROUP, SET, change_request
+from tests.broker.coordinators.groups.consumers import Consumers
+from tests.broker.harness import Harness
+
+Configured = Callable[[dict[str, str]], Harness]
+again = pytest.mark.parametrize("start_again", [Harness.restart, Harness.crash])
+STALE = ErrorCode.STALE_MEMBER_EPOCH
+
+
+def commit(consumers: Consumers, member: str, epoch: int, *indexes: int) -> set[int]:
+    """Commit an offset of partitions of the topic "four"; the codes."""
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=each, committed_offset=1, committed_metadata="")
+        for each in indexes
+    ]
+    request = OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=epoch,
+        member_id=member,
+        topics=[OffsetCommitRequestTopic(name="four", partitions=partitions)],
+    )
+    (topic,) = consumers.harness.ask(request, 9).topics
+    return {each.error_code for each in topic.partitions}
+
+
+def halves(harness: Harness, first: int) -> Consumers:
+    """A group whose first member has two partitions since the epoch `first`, and the second one two since the next."""
+    harness.create("four", 4)
+    consumers = Consumers(harness)
+    consumers.beat("a", topics=["four"])
+    consumers.beat("b", topics=["four"])
+    consumers.beat("a", first, {"four": [0, 1]})
+    consumers.beat("a", first, {"four": [0, 1]})
+    consumers.beat("b", first + 1)
+    return consumers
+
+
+@again
+def test_a_member_commits_in_an_epoch_since_which_it_has_had_the_partitions(
+    start_again: Callable[[Harness], None], harness: Harness
+) -> None:
+    consumers = halves(harness, 2)
+    for _ in range(2):
+        assert commit(consumers, "a", 2, 0, 1) == commit(consumers, "a", 3, 0, 3) == {0}
+        assert (
+            commit(consumers, "a", 1, 0) == commit(consumers, "a", 2, 3) == commit(consumers, "a", 2, 0, 3) == {STALE}
+        )
+        assert commit(consumers, "b", 2, 2) == commit(consumers, "a", 4, 0) == {STALE}
+        assert commit(consumers, "a", 2, 0, 9) == {0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        start_again(harness)
+
+
+def test_an_earlier_epoch_is_stale_before_kafka_4_3(configured: Configured) -> None:
+    consumers = halves(configured({"minibroker.emulate": "4.2"}), 1)
+    assert commit(consumers, "a", 2, 0) == {0}
+    assert commit(consumers, "a", 1, 0) == {STALE}
+
+
+def test_a_member_that_was_away_may_commit_in_any_epoch_that_it_had(harness: Harness) -> None:
+    harness.create("four", 4)
+    consumers = Consumers(harness)
+    consumers.beat("a", topics=["four"], instance_id="i")
+    consumers.beat("a", -2, instance_id="i")
+    assert commit(consumers, "a", 2, 0) == {STALE}
+    assert consumers.beat("again", topics=["four"], instance_id="i").member_epoch == 2
+    assert commit(consumers, "again", 1, 0, 3) == {0}
+
+
+@pytest.mark.parametrize(("release", "epoch"), [("4.2", 2), ("4.3", 2), ("4.4", 2)])
+def test_an_assignment_is_kept_for_an_interval_since_kafka_4_3(
+    release: str, epoch: int, configured: Configured
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    interval = change_request(GROUP, "g", (SET, "consumer.assignment.interval.ms", "2000"))
+    assert consumers.harness.ask(interval, 1).responses[0].error_code == 0
+    joined = consumers.beat("a").member_epoch
+    latest = consumers.beat("b").member_epoch
+    if release == "4.2":
+        assert (joined, latest) == (1, epoch)
+        return
+    assert (joined, latest) == (epoch, epoch)
+    assert (consumers.describe().group_epoch, consumers.describe().group_state) == (3, "Assigning")
+    consumers.harness.clock.advance(1_990)
+    assert consumers.beat("b", 2).member_epoch == 2
+    consumers.harness.restart()
+    assert consumers.beat("b", 2).member_epoch == 2
+    consumers.harness.clock.advance(20)
+    assert consumers.beat("b", 2).member_epoch == 3
+
+
+def test_the_interval_of_the_broker_is_a_second(harness: Harness) -> None:
+    consumers = Consumers(harness, "h")
+    harness.ask(change_request(GROUP, "h", (1, "consumer.assignment.interval.ms", None)), 1)
+    consumers.beat("a")
+    assert consumers.beat("b").member_epoch == 2
+    harness.clock.advance(1_010)
+    assert consumers.beat("b", 2).member_epoch == 3
+
+
+@pytest.mark.parametrize("release", ["4.1", "4.2"])
+def test_a_member_gives_up_what_it_does_not_subscribe_to_before_its_next_assignment(
+    release: str, configured: Configured
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    consumers.harness.create("four", 4)
+    consumers.beat("a", topics=["t", "four"])
+    consumers.beat("b", topics=["four"])
+    consumers.beat("a", 1, {"t": [0], "four": [0, 1, 2, 3]})
+    kept = consumers.given(consumers.beat("a", 1, {"t": [0], "four": [0, 1, 2, 3]}, topics=["four"]))
+    assert kept is None or "t" not in kept
+    assert ("t" in consumers.assigned()["a"]) == (release == "4.1")
+
+
+@pytest.mark.parametrize(("release", "has_record"), [("4.0", True), ("4.1", False)])
+def test_a_group_has_a_hash_of_its_topics_since_kafka_4_1(
+    release: str, configured: Configured, *, has_record: bool
+) -> None:
+    consumers = Consumers(configured({"minibroker.emulate": release}))
+    consumers.beat("a")
+    for _ in range(2):
+        assert consumers.describe().group_epoch == 1
+        group = consumers.harness.services.groups.store.get_consumer("g")
+        assert group is not None
+        assert (group.has_topics_record, group.metadata_hash != 0) == (has_record, not has_record)
+        assert consumers.beat("a", 1).member_epoch == 1
+        consumers.harness.restart()
+
+
+def test_a_directory_of_an_earlier_release_is_gone_on_with(tmp_path: Path) -> None:
+    with closing(Harness(str(tmp_path), {"minibroker.emulate": "4.0"})) as harness:
+        harness.create()
+        Consumers(harness).beat("a")
+    with closing(Harness(str(tmp_path), {})) as harness:
+        consumers = Consumers(harness)
+        assert consumers.describe().group_epoch == 1
+        group = harness.services.groups.store.get_consumer("g")
+        assert group is not None
+        assert group.has_topics_record
+        assert consumers.given(consumers.beat("a", 1)) is None
+        assert (consumers.describe().group_epoch, consumers.describe().group_state) == (2, "Stable")
+        assert not group.has_topics_record
