@@ -1,6 +1,7 @@
 """Everything that the documentation shows runs as it stands."""
 
 import io
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documented import Block, blocks
+from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 
 TESTING = "docs/testing.md"
@@ -50,3 +51,15 @@ def test_the_complaint_that_is_shown_is_what_a_failed_expectation_says() -> None
         with pytest.raises(WaitTimeoutError) as caught:
             broker.expect("orders", {"id": 2, "state": "paid"}, timeout=0)
     assert f"{caught.value}\n" == shown
+
+
+def test_a_page_links_to_pages_of_the_site_alone() -> None:
+    """`make docs` fails at a link to another page; this finds it without a build."""
+    site = {*re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)}
+    broken = [
+        f"{page}: {link}"
+        for page in sorted(site)
+        for link in re.findall(r"\]\(([^)#:]+\.md)", (ROOT / page).read_text())
+        if str((ROOT / page).parent.joinpath(link).resolve().relative_to(ROOT)) not in site
+    ]
+    assert broken == []
