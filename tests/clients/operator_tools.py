@@ -8,6 +8,7 @@ from difflib import unified_diff
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from tests.kafka.newer_keys import NEWER_OF_TOPICS
 from tests.kafka.oracle import Oracle
 from tests.patience import PATIENCE_S
 
@@ -44,7 +45,8 @@ _VARIABLE_COLUMNS: Final = {
     "LastFetchTimestamp",
     "LastCaughtUpTimestamp",
 }
-_NOISE: Final = re.compile(r"log4j:|\| (at |\.\.\. \d+ more)|errors\.deadletterqueue\.group\.enable=")
+_NEWER: Final = "|".join(map(re.escape, sorted(NEWER_OF_TOPICS)))
+_NOISE: Final = re.compile(rf"log4j:|\| (at |\.\.\. \d+ more)|({_NEWER})=")
 """Of logging, the lines of stack traces, and the key of topics that Kafka 3.9 does not have."""
 _BEFORE_EXIT: Final = "IllegalStateException: "
 """The oracle puts it before all that a tool has printed which ends with an exit."""

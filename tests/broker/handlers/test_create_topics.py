@@ -16,6 +16,7 @@ from minibroker_protocol.messages.create_topics import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 from tests.broker.harness import Harness, batch
+from tests.kafka.newer_keys import NEWER_OF_TOPICS
 
 VERSIONS = range(8)
 
@@ -221,7 +222,7 @@ def test_the_whole_configuration_is_told_from_version_5_on(harness: Harness, ver
         assert result.configs is None
         return
     configs = {config.name: config for config in result.configs or ()}
-    assert len(configs) == 37  # as many as Kafka 3.9 tells, and that of dead-letter queues
+    assert len(configs) == 36 + len(NEWER_OF_TOPICS)  # as many as Kafka 3.9 tells, and newer ones
     assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("60000", 1)
     assert (configs["segment.bytes"].value, configs["segment.bytes"].config_source) == ("1073741824", 5)
     assert not any(config.read_only or config.is_sensitive for config in configs.values())
