@@ -25,7 +25,7 @@ ROOMS = {
     ]
 }
 """Each package of the wheel, and the folder that it is in."""
-CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "zstandard"]
+CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "xxhash", "zstandard"]
 
 OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
 """The others need the extra `spark`."""
@@ -167,7 +167,7 @@ def test_every_module_imports_with_nothing_but_the_core_dependencies(unpacked: P
         for name, distributions in importlib.metadata.packages_distributions().items()
         if pinned.issuperset(map(canonical, distributions))
     ]
-    assert set(core) >= {"crc32c", "lz4", "snappy", "zstandard"}
+    assert set(core) >= {"crc32c", "lz4", "snappy", "xxhash", "zstandard"}
     arguments = json.dumps([OF_THE_CORE, [*OF_THE_CORE, *core], NEEDS_AN_EXTRA])
     imported = json.loads(run_unpacked(unpacked, "-c", IMPORT_EVERYTHING, arguments))
     assert "minibroker.cli.main" in imported

@@ -16,6 +16,7 @@ These steps may take longer than 20 ms on a slow or busy machine, since each is 
 - A MiB of zstd that is 350,000 empty blocks is read at once after they were counted: 10 ms.
 - The log validator packs a batch for another format or codec in one step: 20 ms for a MiB under gzip.
 - A group with more than 50,000 committed offsets is looked through at once before some of them are deleted.
+- The topics of a group are hashed at once when they have changed: 10 ms for 10,000 topics, or for 250,000 partitions.
 - A heartbeat of a share group takes its topics in at once: 7 ms for 10,000 names without topics, 60 ms for 10,000
   topics whose states are to be begun, 30 ms for 9,000 new partitions.
 - A heartbeat of a streams group compares and stores its topology at once: 10 ms for the 2,500 parts that it may have.

@@ -1,3 +1,6 @@
+import pytest
+from xxhash import xxh3_64_intdigest
+
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.modern.topics_hash import hash_of
 
@@ -26,7 +29,31 @@ def test_a_hash_fits_into_64_bits_with_a_sign() -> None:
     assert all(-(1 << 63) <= each < 1 << 63 for each in hashes)
 
 
-def test_many_topics_have_a_hash_too() -> None:
+def test_topics_have_the_hash_that_kafka_has_for_them() -> None:
+    topics = {"orders": TopicMetadata(bytes(range(16)), 3), "sales": TopicMetadata(bytes(range(16, 32)), 40)}
+    assert hash_of(topics) == 6603462752361203127
+
+
+@pytest.mark.parametrize(
+    ("size", "hashed"),
+    [
+        (0, 3244421341483603138),
+        (1, 5502495245947142431),
+        (4, -2549016526957988167),
+        (16, 9099606716676871632),
+        (128, -492175581222641016),
+        (240, -3690920546649497853),
+        (241, 809349449570470400),
+        (1025, 4881141889485879770),
+        (5000, 3389584445137762806),
+    ],
+)
+def test_the_hash_function_is_the_one_of_hash4j(size: int, hashed: int) -> None:
+    """Kafka hashes topics with hash4j; these are hashes of its version 0.22.0."""
+    assert xxh3_64_intdigest(bytes((each * 31 + 7 + (each >> 8)) & 0xFF for each in range(size))) == hashed % (1 << 64)
+
+
+def test_many_topics_and_partitions_are_hashed() -> None:
     many = {str(each): TOPIC for each in range(1_000)}
     large = {"t": TOPIC._replace(partitions=100_000)}
     assert len({hash_of(many), hash_of(large), hash_of({**large, "u": TOPIC})}) == 3
