@@ -21,6 +21,11 @@ def config() -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="module")
+def our_config(config: dict[str, str]) -> dict[str, str]:
+    return {**config, "minibroker.emulate": "3.9"}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def a_topic_to_commit_for(kafka_address: Address, our_address: Address) -> None:
     topic = CreatableTopic(name=COMMITTED, num_partitions=1, replication_factor=1)

@@ -19,7 +19,7 @@ def kafka(real_kafka: RealKafka) -> Address:
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Address]:
-    with Broker(config={"offsets.topic.num.partitions": "1"}) as running:
+    with Broker(config={"offsets.topic.num.partitions": "1", "minibroker.emulate": "3.9"}) as running:
         yield with_coordinators(running.bootstrap_servers)
 
 

@@ -209,6 +209,7 @@ def test_a_regular_expression_means_what_may_be_described(harness: Harness) -> N
     joined = beat(0, rebalance_timeout_ms=1000, topic_partitions=[], subscribed_topic_regex=".*")
     assert assigned(joined) == {"mine"}
     allow(harness, Operation.READ, ResourceType.TOPIC, "theirs")
+    harness.clock.advance(1000)  # the assignment interval
     assert assigned(beat(joined.member_epoch)) == {"mine", "theirs"}
 
 
