@@ -2,8 +2,8 @@
 
 Kafka's jars carry them as JSON: that of the clients has the messages and the consumer protocol, those of the
 coordinators have the records of their topics. Kafka 3.9 is the last one that has every old version, and the clients
-of Kafka 4.4 have the newest ones. The records of share and streams groups are those of Kafka 4.4. What is in both is
-held against both.
+of Kafka 4.4 have the newest ones. The records of consumer, share and streams groups are those of Kafka 4.4. What is in
+both is held against both.
 """
 
 import json
@@ -76,6 +76,7 @@ def definitions(kafka_libs: Path) -> Definitions:
     newer |= _newer_records_in(
         *(path for module in ("group", "share") for path in kafka_4.glob(f"kafka-{module}-coordinator-[0-9]*.jar"))
     )
+    older = {name: each for name, each in older.items() if not _is_record_of_a_group(name)}
     for name, fields in _RECORDS_SINCE_KAFKA_4.items():
         older[name]["fields"] += fields
     for (name, before), after in _RENAMED.items():
@@ -91,20 +92,21 @@ def definitions(kafka_libs: Path) -> Definitions:
 
 
 def _newer_records_in(*jars_with_records: Path) -> dict[str, dict[str, Any]]:
-    """The records of share and streams groups; since Kafka 4 the API key of a record's key is its version."""
-    found = {
-        name: each
-        for name, each in _definitions_in(*jars_with_records).items()
-        if name.startswith(("Share", "Streams"))
-    }
+    """The records of modern groups; since Kafka 4 the API key of a record's key is its version."""
+    found = {name: each for name, each in _definitions_in(*jars_with_records).items() if _is_record_of_a_group(name)}
     for each in found.values():
-        for field in each["fields"]:
-            field.setdefault("versions", field.get("taggedVersions"))  # as Kafka's `FieldSpec` does
+        for structure in (each, *each.get("commonStructs", ())):
+            for field in structure["fields"]:
+                field.setdefault("versions", field.get("taggedVersions"))  # as Kafka's `FieldSpec` does
         if each["type"] == "coordinator-key":
             each["validVersions"] = str(each["apiKey"])
             for one in each["fields"]:
                 one["versions"] = each["validVersions"]
     return found
+
+
+def _is_record_of_a_group(name: str) -> bool:
+    return name.startswith(("ConsumerGroup", "Share", "Streams")) and name.endswith(("Key", "Value"))
 
 
 def _definitions_in(*jars: Path) -> dict[str, dict[str, Any]]:

@@ -159,7 +159,7 @@ class TopicPartitions:
 
     topic_id: Uuid
     partitions: Array[Int32]
-    assignment_epochs: Annotated[NullableArray[Int32], tagged(0, "0+")] = field(default_factory=empty)
+    assignment_epochs: Annotated[NullableArray[Int32], tagged(0, "0+")] = None
 
 
 @message(versions="8")

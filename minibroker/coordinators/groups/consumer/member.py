@@ -159,7 +159,7 @@ class ConsumerMember:
         listed: list[TopicPartitions] = []
         for topic, each in partitions.items():
             known, indexes = self.epochs.get(topic), sorted(each)
-            epochs = [] if known is None else [known[index] for index in indexes]
+            epochs = None if known is None else [known[index] for index in indexes]
             listed.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
         return listed
 
