@@ -44,7 +44,7 @@ ELSEWHERE: Final = re.compile(
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
     | tests/kafka/test_consumer_groups\.py::test_kafka_4_4_.*
     | tests/kafka/test_newest_(authorization|directories)\.py::.*
-    | tests/kafka/test_(share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
+    | tests/kafka/test_(assignors|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
     | tests/broker/grade/test_peers\.py::.*\[kfake\]
     | tests/broker/control/test_documented\.py::test_(node|java|go)

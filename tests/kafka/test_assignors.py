@@ -6,10 +6,11 @@ from random import Random
 
 import pytest
 
-from minibroker.coordinators.groups.assignors import GroupSpec, named
+from minibroker.coordinators.groups.assignors import Assignor, GroupSpec, named
 from minibroker.coordinators.groups.assignors.spec import MemberSpec
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.support.slices import drain
+from tests.kafka import jars
 from tests.kafka.assignor_oracle import AssignorOracle
 from tests.kafka.fixtures import or_skip
 
@@ -18,9 +19,16 @@ CHANGES = 8
 
 
 @pytest.fixture(scope="module")
-def assignor_oracle(kafka_libs: Path) -> Iterator[AssignorOracle]:
-    """Return Kafka's assignors."""
+def oracle_of_3_9(kafka_libs: Path) -> Iterator[AssignorOracle]:
+    """Return the assignors of Kafka 3.9."""
     with or_skip(lambda: AssignorOracle(kafka_libs)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def oracle_of_4_4() -> Iterator[AssignorOracle]:
+    """Return the assignors of Kafka 4.4."""
+    with or_skip(lambda: AssignorOracle(jars.find(version=jars.NEWEST))) as running:
         yield running
 
 
@@ -32,6 +40,7 @@ class Story:
         self.mixed = rnd.random() < 0.5
         self.counts = {rnd.randbytes(16): rnd.randrange(1, 40) for _ in range(rnd.randrange(1, 5))}
         self.members: dict[str, MemberSpec] = {}
+        self.assigned: dict[str, Partitions] = {}
         for _ in range(rnd.randrange(1, 8)):
             self._join()
 
@@ -61,6 +70,16 @@ class Story:
         homogeneous = all(set(member.topics) == subscribed for member in self.members.values())
         return GroupSpec(dict(self.members), counts, homogeneous)
 
+    def groups(self, assign: Assignor) -> Iterator[GroupSpec]:
+        """Each group that there was, once it has been assigned."""
+        for _ in range(CHANGES):
+            group = self.spec()
+            self.assigned = drain(assign(group))
+            _assert_whole(group, self.assigned)
+            yield group
+            self.take(self.assigned)
+            self.change()
+
     def take(self, assigned: dict[str, Partitions]) -> None:
         """The members have what they were given."""
         for member_id, member in self.members.items():
@@ -79,14 +98,18 @@ def _assert_whole(group: GroupSpec, assigned: dict[str, Partitions]) -> None:
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
 @pytest.mark.parametrize("seed", range(GROUPS))
-def test_each_member_is_given_what_kafka_gives_it(assignor_oracle: AssignorOracle, name: str, seed: int) -> None:
+def test_each_member_is_given_what_kafka_3_9_gives_it(oracle_of_3_9: AssignorOracle, name: str, seed: int) -> None:
     story = Story(Random(seed))
-    assign = named([name])[name]
-    for _ in range(CHANGES):
-        group = story.spec()
-        ours, theirs = drain(assign(group)), assignor_oracle.assign(name, group)
-        _assert_whole(group, ours)
+    assign = named([name], since_4_0=False)[name]
+    for group in story.groups(assign):
+        theirs = oracle_of_3_9.assign(name, group)
         if theirs is not None:  # it gives up now and then
-            assert ours == theirs
-        story.take(ours)
-        story.change()
+            assert story.assigned == theirs
+
+
+@pytest.mark.parametrize("name", ["uniform", "range"])
+@pytest.mark.parametrize("seed", range(GROUPS))
+def test_each_member_is_given_what_kafka_4_4_gives_it(oracle_of_4_4: AssignorOracle, name: str, seed: int) -> None:
+    story = Story(Random(seed))
+    for group in story.groups(named([name])[name]):
+        assert story.assigned == oracle_of_4_4.assign(name, group)

@@ -19,8 +19,6 @@ from tests.kafka.fixtures import or_skip
 from tests.kafka.newest_consumer_group_scripts import CHANGED_IN_4_3, CHANGED_IN_4_4
 from tests.kafka.real_kafka import RealKafka
 
-MIXED: Final = {"members_want_different_topics"}
-"""Scripts of groups that the uniform assignor of Kafka 4 gives other partitions than that of 3.9."""
 AT_ONCE: Final = {"group.consumer.assignment.interval.ms": "0"}
 
 
@@ -67,7 +65,7 @@ def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: 
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - MIXED))
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_kafka_4_4_and_this_broker_answer_the_same_requests_alike(
     name: str, newest_kafka: Address, our_newest: Address
 ) -> None:

@@ -1,4 +1,4 @@
-"""The assignors of the coordinator, as those of Kafka 3.9 (`org.apache.kafka.coordinator.group.assignor`)."""
+"""The assignors of the coordinator, as those of Kafka (`org.apache.kafka.coordinator.group.assignor`)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from minibroker.config.broker import ASSIGNORS
 from minibroker.coordinators.groups.assignors.range import assign_ranges
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.assignors.uniform import assign_uniformly
+from minibroker.coordinators.groups.assignors.uniform import assign_uniformly, assign_uniformly_as_3_9
 from minibroker.coordinators.groups.modern.partitions import Partitions
 from minibroker.support.slices import Steps
 
@@ -14,15 +14,17 @@ Assignor = Callable[[GroupSpec], Steps[dict[str, Partitions]]]
 """Yields about every millisecond; the result has the partitions of each member, by member id."""
 
 _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
+_BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_uniformly_as_3_9}
 
 
-def named(requested: Iterable[str]) -> dict[str, Assignor]:
+def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
     """The assignors of `group.consumer.assignors`, by their names; unknown ones are skipped.
 
-    Without any that can, both are there.
+    Without any that can, both are there. They are those of Kafka 4, or of 3.9.
     """
     names = [ASSIGNORS[each] for each in requested if each in ASSIGNORS]
-    return {name: _BY_NAME[name] for name in names or _BY_NAME}
+    found = _BY_NAME if since_4_0 else _BEFORE_4_0
+    return {name: found[name] for name in names or found}
 
 
 __all__ = ["Assignor", "GroupSpec", "assign_ranges", "assign_uniformly", "named"]

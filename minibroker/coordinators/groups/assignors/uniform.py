@@ -1,6 +1,6 @@
 """As many partitions for each member as for any other, and as few moves as that allows (Kafka's `UniformAssignor`).
 
-Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder` of Kafka 3.9).
+Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder`).
 """
 
 from minibroker.coordinators.groups.assignors.java_order import (
@@ -13,22 +13,36 @@ from minibroker.coordinators.groups.assignors.java_order import (
 )
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
 from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
 from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
 
 
 def assign_uniformly(group: GroupSpec) -> Steps[dict[str, Partitions]]:
-    """Assign all partitions of all topics that anybody subscribes to."""
+    """Assign all partitions of all topics that anybody subscribes to, as since Kafka 4.0."""
+    return _assign(group, since_4_0=True)
+
+
+def assign_uniformly_as_3_9(group: GroupSpec) -> Steps[dict[str, Partitions]]:
+    """Assign all partitions of all topics that anybody subscribes to, as before Kafka 4.0."""
+    return _assign(group, since_4_0=False)
+
+
+def _assign(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Partitions]]:
     if not group.members:
         return {}
     if group.homogeneous:
-        return (yield from _assign_alike(group))
-    return (yield from MixedAssignment(group).build())
+        return (yield from _assign_alike(group, since_4_0=since_4_0))
+    return (yield from (AssignmentByTopic if since_4_0 else MixedAssignment)(group).build())
 
 
-def _assign_alike(group: GroupSpec) -> Steps[dict[str, Partitions]]:
-    """All members read the same topics."""
+def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Partitions]]:
+    """All members read the same topics.
+
+    If some must have one partition more than others, these are the first members; since Kafka 4.0 first of all members
+    that have one more already.
+    """
     pace = Pace()
     members = hash_order(group.members, string_hash)
     subscribed = group.members[members[0]].topics
@@ -41,11 +55,16 @@ def _assign_alike(group: GroupSpec) -> Steps[dict[str, Partitions]]:
     assigned: dict[str, dict[bytes, set[int]]] = {}
     lacking: dict[str, int] = {}
     for number, member_id in enumerate(members):
-        room = quota + (number < larger)
+        has_more = larger > 0
+        room = quota + has_more
         kept, given_up = _keep(group.members[member_id].assigned, known, room)
         assigned[member_id] = kept
         free += given_up
         kept_number = sum(map(len, kept.values()))
+        if since_4_0 and has_more and room > kept_number and len(members) - number > larger:
+            room -= 1
+            has_more = False
+        larger -= has_more
         if room > kept_number:
             lacking[member_id] = room - kept_number
         if pace.is_due(5 + 2 * len(kept) + kept_number + len(given_up)):

@@ -1,4 +1,4 @@
-"""The uniform assignment of a group whose members subscribe to different topics.
+"""The uniform assignment of a group whose members subscribe to different topics, as before Kafka 4.0.
 
 Kafka's `UniformHeterogeneousAssignmentBuilder` of 3.9: members keep what they have, the rest goes to those that have
 least, and then partitions move from those with more to those with less until no move helps. There Kafka gives up

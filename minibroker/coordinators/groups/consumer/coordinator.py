@@ -96,7 +96,7 @@ class ConsumerGroups:
         self._authorizer = authorizer
         self._forgotten = forgotten
         self.rules = rules
-        self.assignors = named(core.config.items("group.consumer.assignors"))
+        self.assignors = named(core.config.items("group.consumer.assignors"), since_4_0=rules.since_4_0)
         self.migration = Migration(core, store, rebalances, rules)
         self._targets = Targets(core.slices, store, rules)
         self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence_one)

@@ -8,7 +8,9 @@ class Rules(NamedTuple):
     """The releases whose changes hold; all of them unless the broker emulates an earlier one.
 
     Attributes:
-        since_4_0: who leaves for a while need not name itself in version 0 of ConsumerGroupHeartbeat.
+        since_4_0: who leaves for a while need not name itself in version 0 of ConsumerGroupHeartbeat. The uniform
+            assignor lets members keep one partition more than others, and balances one topic after the other where
+            members subscribe to different ones.
         since_4_1: a group keeps a hash of its topics, and no longer a record of them.
         since_4_2: a member gives up at once what it no longer subscribes to; it comes to another epoch only with the
             assignment of that epoch.

@@ -1,0 +1,242 @@
+"""The uniform assignment of a group whose members subscribe to different topics, as since Kafka 4.0.
+
+Kafka's `UniformHeterogeneousAssignmentBuilder`: members keep what they have. Then one topic after the other is looked
+at, those with the most partitions for each subscriber first: partitions that nobody has go to the subscribers with
+least, and after that partitions move from subscribers with more to those with less. Topics are gone through until a
+whole round moves nothing, at most 16 times.
+"""
+
+from typing import Final
+
+from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.support.slices import Steps
+
+_MOST_ROUNDS: Final = 16
+_NOBODY: Final = -1
+_SIGNS: Final = 1 << 127 | 1 << 63
+
+
+class AssignmentByTopic:
+    """One assignment in the making. Members are numbers: their places in the order of Kafka's hash table."""
+
+    def __init__(self, group: GroupSpec) -> None:
+        self._group = group
+        self._pace = Pace()
+        self._members = hash_order(group.members, string_hash)
+        self._sizes = [0] * len(self._members)
+        self._subscribers: dict[bytes, list[int]] = {}
+        self._owners: dict[bytes, list[int]] = {}
+
+    def build(self) -> Steps[dict[str, Partitions]]:
+        """Make the assignment; yields about every millisecond."""
+        yield from self._read_subscriptions()
+        yield from self._keep()
+        topics = yield from self._ordered()
+        for topic in topics:
+            yield from self._give_rest(topic)
+        yield from self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
+        return (yield from self._result())
+
+    def _read_subscriptions(self) -> Steps[None]:
+        for member, member_id in enumerate(self._members):
+            for topic in self._group.members[member_id].topics:
+                self._subscribers.setdefault(topic, []).append(member)
+                if self._pace.is_due(1):
+                    yield
+        for topic in self._subscribers:
+            count = self._group.counts[topic]
+            self._owners[topic] = [_NOBODY] * count
+            if self._pace.is_due(1 + count // 64):
+                yield
+
+    def _ordered(self) -> Steps[list[bytes]]:
+        """The topics: first those with the most partitions for each subscriber, of these those with the fewest."""
+        alike: dict[tuple[float, int], list[bytes]] = {}
+        for topic, subscribers in self._subscribers.items():
+            rank = -self._group.counts[topic] / len(subscribers), len(subscribers)
+            alike.setdefault(rank, []).append(topic)
+            if self._pace.is_due(1):
+                yield
+        ordered: list[bytes] = []
+        for rank in sorted(alike):
+            ordered += sorted(alike[rank], key=_in_order_of_ids)
+            if self._pace.is_due(1 + len(alike[rank])):
+                yield
+        return ordered
+
+    def _keep(self) -> Steps[None]:
+        """Leave members what they have."""
+        for member, member_id in enumerate(self._members):
+            spec = self._group.members[member_id]
+            topics = frozenset(spec.topics) if spec.assigned else frozenset[bytes]()
+            for topic in topics.intersection(spec.assigned):
+                owners = self._owners[topic]
+                kept = [index for index in spec.assigned[topic] if index < len(owners)]
+                for index in kept:
+                    owners[index] = member
+                self._sizes[member] += len(kept)
+                if self._pace.is_due(1 + len(kept) // 4):
+                    yield
+            if self._pace.is_due(1 + len(topics) // 8):
+                yield
+
+    def _give_rest(self, topic: bytes) -> Steps[None]:
+        """Give the partitions of a topic that nobody has to the subscribers with the fewest."""
+        owners = self._owners[topic]
+        free = [index for index, owner in enumerate(owners) if owner == _NOBODY]
+        if self._pace.is_due(1 + len(owners) // 32):
+            yield
+        if not free:
+            return
+        loads = yield from self._loads(topic)
+        for index in free:
+            owner = loads.least()
+            owners[index] = owner
+            self._sizes[owner] += 1
+            if self._pace.is_due(1):
+                yield
+
+    def _loads(self, topic: bytes) -> Steps["_Loads"]:
+        subscribers = self._subscribers[topic]
+        loads = _Loads(subscribers, self._sizes)
+        if self._pace.is_due(1 + len(subscribers) // 4):
+            yield
+        return loads
+
+    def _balance(self, topics: list[bytes]) -> Steps[None]:
+        """Move partitions of one topic after the other, until each topic has been looked at since the last move."""
+        still = 0
+        for number in range(_MOST_ROUNDS * len(topics)):
+            has_moved = yield from self._balance_topic(topics[number % len(topics)])
+            still = 1 if has_moved or not number else still + 1
+            if still == len(topics):
+                return
+
+    def _balance_topic(self, topic: bytes) -> Steps[bool]:
+        """Move partitions of a topic until no subscriber has two more than another one. Returns whether any moved."""
+        sizes = [self._sizes[each] for each in self._subscribers[topic]]
+        if self._pace.is_due(1 + len(sizes) // 16):
+            yield
+        if max(sizes) - min(sizes) <= 1:
+            return False
+        owners = self._owners[topic]
+        owned: dict[int, list[int]] = {}
+        for index, owner in enumerate(owners):
+            owned.setdefault(owner, []).append(index)
+            if self._pace.is_due(1):
+                yield
+        loads = yield from self._loads(topic)
+        has_moved = False
+        while loads.differ():
+            giver = loads.most()
+            while giver is not None and not owned.get(giver):
+                loads.pass_over()
+                giver = loads.most()
+                if self._pace.is_due(1):
+                    yield
+            if giver is None:
+                break
+            taker = loads.least()
+            if not loads.differ():
+                break
+            owners[owned[giver].pop()] = taker
+            self._sizes[giver] -= 1
+            self._sizes[taker] += 1
+            has_moved = True
+            if self._pace.is_due(2):
+                yield
+        return has_moved
+
+    def _result(self) -> Steps[dict[str, Partitions]]:
+        assigned: list[dict[bytes, set[int]]] = [{} for _ in self._members]
+        for topic, owners in self._owners.items():
+            for index, owner in enumerate(owners):
+                assigned[owner].setdefault(topic, set()).add(index)
+                if self._pace.is_due(1):
+                    yield
+        result: dict[str, Partitions] = {}
+        for member_id, partitions in zip(self._members, assigned, strict=True):
+            result[member_id] = frozen(partitions)
+            if self._pace.is_due(2 + len(partitions)):
+                yield
+        return result
+
+
+def _in_order_of_ids(topic: bytes) -> int:
+    """Kafka compares ids as two numbers with signs."""
+    return int.from_bytes(topic, "big") ^ _SIGNS
+
+
+class _Loads:
+    """The subscribers of a topic by how many partitions they have; two levels that come to meet each other.
+
+    The lower level rises: those that are at it take one partition each, then it is one higher. The upper level sinks:
+    those that are at it give one each. The levels are where members come to when all at them have had their turn.
+
+    Args:
+        members: the subscribers.
+        sizes: how many partitions each member of the group has, of all topics. The caller keeps it up to date.
+    """
+
+    __slots__ = (
+        "_bottom_end",
+        "_givers",
+        "_high",
+        "_low",
+        "_order",
+        "_sizes",
+        "_takers",
+        "_top_begin",
+        "_top_end",
+    )
+
+    def __init__(self, members: list[int], sizes: list[int]) -> None:
+        self._sizes = sizes
+        self._order = sorted(members, key=sizes.__getitem__)  # members come in the order of their numbers
+        self._low = sizes[self._order[0]] - 1
+        self._high = sizes[self._order[-1]] + 1
+        self._bottom_end: int = 0  # those before it are at the lower level
+        self._takers: int = 0  # the next one to take
+        self._top_begin = self._top_end = len(self._order)  # those between are at the upper level
+        self._givers = 0  # those at the upper level that may give yet
+
+    def differ(self) -> bool:
+        """Whether the levels are more than one apart."""
+        return self._high - self._low > 1
+
+    def least(self) -> int:
+        """The next member that takes a partition."""
+        if self._takers == self._bottom_end:
+            self._low += 1
+            while self._bottom_end < len(self._order) and self._size_at(self._bottom_end) == self._low:
+                self._bottom_end += 1
+            self._takers = 0
+        self._takers += 1
+        return self._order[self._takers - 1]
+
+    def most(self) -> int | None:
+        """The next member that gives a partition; None if none is left that could."""
+        if not self._givers:
+            if self._top_begin == self._top_end and self._top_begin:
+                self._high = self._size_at(self._top_begin - 1)
+            else:
+                self._high -= 1
+            while self._top_begin and self._size_at(self._top_begin - 1) == self._high:
+                self._top_begin -= 1
+            self._givers = self._top_end - self._top_begin
+            if not self._givers:
+                return None
+        self._givers -= 1
+        return self._order[self._top_begin + self._givers]
+
+    def pass_over(self) -> None:
+        """Leave out the member that was to give, since it has no partition of the topic."""
+        place = self._top_begin + self._givers
+        self._top_end -= 1
+        self._order[place], self._order[self._top_end] = self._order[self._top_end], self._order[place]
+
+    def _size_at(self, place: int) -> int:
+        return self._sizes[self._order[place]]

@@ -1,0 +1,50 @@
+"""The uniform assignors of two releases by themselves; `tests/kafka/test_assignors.py` holds them against Kafka's."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from minibroker.coordinators.groups.assignors import GroupSpec, named
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.support.slices import drain
+
+T, U = bytes(15) + b"\1", bytes(15) + b"\2"
+
+
+def assign(
+    subscribed: Mapping[str, Sequence[bytes]],
+    counts: Mapping[bytes, int],
+    had: Mapping[str, Partitions] | None = None,
+    *,
+    since_4_0: bool = True,
+) -> dict[str, Partitions]:
+    """Assign all partitions of topics to members, who had something or nothing."""
+    members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
+    homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
+    return drain(named(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous)))
+
+
+@pytest.mark.parametrize(("since_4_0", "kept"), [(True, {0, 1}), (False, {0})])
+def test_a_member_that_has_one_more_keeps_it_since_kafka_4(*, since_4_0: bool, kept: set[int]) -> None:
+    had: dict[str, Partitions] = {"a": {T: frozenset({2})}, "b": {T: frozenset({0, 1})}}
+    assigned = assign({"a": [T], "b": [T]}, {T: 3}, had, since_4_0=since_4_0)
+    assert assigned["b"] == {T: kept}
+    assert assigned["a"] == {T: {0, 1, 2} - kept}
+
+
+@pytest.mark.parametrize(("since_4_0", "given"), [(True, {0}), (False, {2})])
+def test_members_that_want_different_topics_are_given_partitions(*, since_4_0: bool, given: set[int]) -> None:
+    assigned = assign({"a": [T, U], "b": [U]}, {T: 1, U: 3}, since_4_0=since_4_0)
+    assert assigned == {"a": {T: {0}, U: given}, "b": {U: {0, 1, 2} - given}}
+
+
+def test_partitions_move_from_members_with_more_to_those_with_less() -> None:
+    had: dict[str, Partitions] = {"b": {U: frozenset(range(6))}}
+    assigned = assign({"a": [U, T], "b": [U]}, {T: 1, U: 6}, had)
+    assert assigned == {"a": {T: {0}, U: {4, 5}}, "b": {U: {0, 1, 2, 3}}}
+    assert assign({"a": [U, T], "b": [U]}, {T: 1, U: 6}, assigned) == assigned
+
+
+def test_members_without_topics_that_exist_are_given_nothing() -> None:
+    assert assign({"a": [T], "b": []}, {T: 2}) == {"a": {T: {0, 1}}, "b": {}}
