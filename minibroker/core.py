@@ -114,7 +114,7 @@ class Core:
         self.configs.on_change = self._on_config_change
         self.cluster.on_leader_moved = self._on_leader_moved
         self.producer_ids = ProducerIds(self.topics)
-        self.writes = WriteGroup()
+        self.writes = WriteGroup(call_soon)
         self.slices = Slices(call_soon, self.writes.commit)
         self.advised = Advised(clock)
 

@@ -249,14 +249,18 @@ class _DelayedFetch(DelayedResponse):
             log.add_append_listener(self._on_append)
 
     def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
-        # Not at once: the wake-up that appended has its own answer to send first, and may append more.
+        # Not at once: the wake-up that appended may append more.
         self.look_soon()
 
     def look_soon(self) -> None:
-        """Read again in the event loop's next turn."""
+        """Read again when the appends of this wake-up are written; many partitions in the event loop's next turn."""
         if not self._woken:
             self._woken = True
-            self._call.core.call_soon(self._look)
+            core = self._call.core
+            if self._reader.count() <= READ_AT_ONCE:
+                core.writes.wakeups.add(self._look)
+            else:
+                core.call_soon(self._look)
 
     def _look(self) -> None:
         if not self._is_reading:

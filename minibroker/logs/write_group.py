@@ -10,10 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from minibroker.logs.wakeups import Wakeups
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.errors import LogWriteError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     # Names for the type checkers: a start loads no message that nobody has sent yet.
     from minibroker_protocol.messages.produce import PartitionProduceResponse
     from minibroker_storage.log import Log
@@ -22,11 +25,16 @@ _logger = logging.getLogger(__name__)
 
 
 class WriteGroup:
-    """Staged appends, with the answers that rest on them."""
+    """Staged appends, with the answers that rest on them. `call_soon` is the event loop's.
 
-    __slots__ = ("_staged",)
+    Attributes:
+        wakeups: the delayed fetches that look again once the appends are written.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_staged", "wakeups")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self.wakeups = Wakeups(call_soon)
         self._staged: dict[Log, list[PartitionProduceResponse]] = {}
 
     def stage(self, log: Log, response: PartitionProduceResponse) -> None:

@@ -144,9 +144,14 @@ def accept_whole(frame: memoryview, session: Session) -> Outcome:
     response = serve(served, request, call)
     outcome = outcome_from(response, served, call.api_version, header.correlation_id, session.services)
     repeats = session.repeats
-    if repeats is not None and request is not None and not isinstance(outcome, Waiting):
-        repeats.learn(frame, served, request, None if outcome is None else outcome.response, call)
+    if repeats is not None and request is not None and not is_in_slices(outcome):
+        repeats.learn(frame, served, request, outcome.response if isinstance(outcome, Answer) else None, call)
     return outcome
+
+
+def is_in_slices(outcome: AnyOutcome) -> bool:
+    """Whether the request is served in slices, and so is not to be remembered yet."""
+    return isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest)
 
 
 def outcome_from(response: Any, served: Endpoint, version: int, correlation_id: int, services: Services) -> Outcome:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.requests.dispatch import accept_large, noted, outcome_from, read, serve
+from minibroker.requests.dispatch import accept_large, is_in_slices, noted, outcome_from, read, serve
 from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import UnservedRequestError
@@ -173,9 +173,8 @@ class Noting:
         except Exception as error:
             entry.fail(error)
             raise
-        if repeats is not None and request is not None and type(outcome) is not Waiting:
-            answer = cast("Answer | None", outcome)
-            repeats.learn(frame, served, request, None if answer is None else answer.response, call)
+        if repeats is not None and request is not None and not is_in_slices(outcome):
+            repeats.learn(frame, served, request, outcome.response if isinstance(outcome, Answer) else None, call)
         return outcome
 
     def _entry(self, turn: Turn, frame: memoryview, repeats: RepeatedRequests) -> Any:

@@ -82,6 +82,8 @@ class NumberedRequest(SameRequest):
 
     def learn(self, frame: memoryview, request: Any, response: Any) -> None:
         """See `repeats.ShortWay`."""
+        if response is None and self._keeps_response:
+            return
         self._strangers += 1
         if self._strangers & (self._strangers - 1) or len(frame) > MOST_BYTES:
             return

@@ -54,7 +54,7 @@ class ShortWay(Protocol):
         ...
 
     def learn(self, frame: memoryview, request: Any, response: Any) -> None:
-        """Remember a request that has been answered the long way, if its like may come again."""
+        """Remember a request that has taken the long way, if its like may come again; None for no response yet."""
         ...
 
     def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
@@ -94,7 +94,7 @@ class Repeats:
         return self._ways[key], correlation_id
 
     def learn(self, frame: memoryview, endpoint: Endpoint, request: Any, response: Any, call: Call) -> None:
-        """Remember a request that has been answered the long way, if its API takes part."""
+        """Remember a request that has taken the long way, if its API takes part; None for no response yet."""
         if endpoint.repeat is None:
             return
         api = 1 << endpoint.route.key

@@ -132,7 +132,7 @@ class SameRequest:
 
     def learn(self, frame: memoryview, request: Any, response: Any) -> None:
         """See `repeats.ShortWay`."""
-        if len(frame) > MOST_BYTES:
+        if response is None or len(frame) > MOST_BYTES:
             return
         if len(self._known) >= _MOST_REQUESTS:
             self._known.clear()

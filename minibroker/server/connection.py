@@ -395,7 +395,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send(self, answers: Sequence[Answer | Filled]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
-        self._services.core.writes.commit()
+        writes = self._services.core.writes
+        writes.commit()
+        if self._waiting is None:  # else one that is due may be ours, and its answer belongs behind these
+            writes.wakeups.call_few()
         return not answers or self._answer(answers)
 
     def _answer(self, answers: Sequence[Answer | Filled]) -> bool:
@@ -421,7 +424,10 @@ class Connection(asyncio.BufferedProtocol):
             self._waiting = None
             self._touch()
             if self._answer([waiting.answer._replace(response=response)]):
-                self._go_behind()
+                if self._reader.pending and not self._session.muted_ms:
+                    self._serve_later()  # another connection may be in its turn
+                else:
+                    self._go_behind()
 
     def _go_behind(self) -> None:
         """Serve what has waited behind a request, unless the client has to wait itself."""

@@ -30,6 +30,7 @@ from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRe
 from tests.broker.faults.tapped import Line
 from tests.broker.harness import (
     Harness,
+    Pending,
     batch,
     bytes_of,
     fetch_request,
@@ -228,6 +229,25 @@ def test_a_fetch_that_differs_in_its_offset_takes_the_short_way(harness: Harness
         found = values_in(only_partition(response).records)
         assert found == [(number, b"%d" % number) for number in range(offset, 6)]
     assert ways == [False, False, True, True, True, True]
+
+
+def test_a_fetch_that_waits_takes_the_short_way_when_it_comes_again(harness: Harness) -> None:
+    repeats = Repeats()
+    taken: list[bool] = []
+    for number in range(4):
+        request = fetch_request(("t", 0, number), max_wait_ms=500, min_bytes=1)
+        frame = view(frame_of(request, 11))
+        session = harness.session(repeats=repeats)
+        waiting = repeats.take(frame)
+        taken.append(waiting is not UNKNOWN)
+        if waiting is UNKNOWN:
+            waiting = accept(frame, session)
+        assert isinstance(waiting, Waiting)
+        pending = Pending(request, 11, waiting)
+        harness.produce(batch(b"%d" % number))
+        harness.run_soon()
+        assert values_in(only_partition(pending.response).records) == [(number, b"%d" % number)]
+    assert taken == [False, False, True, True]
 
 
 def test_a_fetch_of_a_session_that_is_refused_changes_nothing_of_it(harness: Harness) -> None:

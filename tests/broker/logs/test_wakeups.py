@@ -1,0 +1,52 @@
+"""Wake-ups of delayed fetches: a few at once, the others later, and errors of theirs."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from minibroker.logs.wakeups import Wakeups
+
+
+class Loop(list[Callable[[], None]]):
+    """The calls that an event loop has to make in its next turn."""
+
+    def turn(self) -> None:
+        calls, self[:] = tuple(self), []
+        for call in calls:
+            call()
+
+
+def test_a_few_look_at_once_and_the_others_in_the_next_turn_each_of_them_once() -> None:
+    loop, looked = Loop(), list[int]()
+    wakeups = Wakeups(loop.append)
+    for number in range(10):
+        wakeups.add(partial(looked.append, number))
+    wakeups.call_few()
+    assert looked == [0, 1, 2, 3]
+    loop.turn()
+    assert looked == list(range(10))
+    wakeups.call_few()
+    loop.turn()
+    assert looked == list(range(10))
+
+
+def test_an_error_is_raised_in_the_event_loop_and_keeps_nobody_from_looking() -> None:
+    loop, looked = Loop(), list[int]()
+    wakeups = Wakeups(loop.append)
+    wakeups.add(lambda: looked.append(1 // 0))
+    wakeups.add(partial(looked.append, 2))
+    wakeups.call_few()
+    assert looked == [2]
+    with pytest.raises(ZeroDivisionError):
+        loop.turn()
+
+
+def test_a_look_that_another_one_adds_has_its_own_turn() -> None:
+    loop, looked = Loop(), list[int]()
+    wakeups = Wakeups(loop.append)
+    wakeups.add(lambda: wakeups.add(partial(looked.append, 1)))
+    loop.turn()
+    assert looked == []
+    loop.turn()
+    assert looked == [1]
