@@ -1,1 +1,1 @@
-"""The state of the cluster: nodes, topics, partitions and leaders, feature levels, and altered settings."""
+"""The state of the cluster: nodes, topics, partitions and leaders, fetch sessions, feature levels, altered settings."""

@@ -1,1 +1,1 @@
-"""The coordinators of groups and of transactions, and the internal topics that keep their state."""
+"""The coordinators of groups, transactions and share-partitions, and the internal topics that keep their state."""

@@ -1,1 +1,1 @@
-"""Consumer groups and committed offsets (Kafka's group coordinator)."""
+"""Groups and their committed offsets: classic, consumer, share and streams groups (Kafka's group coordinator)."""
