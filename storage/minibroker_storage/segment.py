@@ -185,9 +185,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
         views = self._views
         fd = self.log.fd()
-        if self._cut_first:
-            os.ftruncate(fd, self.size)
-            self._cut_first = False
+        self._cut_undone()
         if len(views) == 1:
             pwrite_all(fd, views[0], self.size)
         else:
@@ -224,6 +222,12 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         except (OSError, LogClosedError):
             self._cut_first = True  # before the next write
 
+    def _cut_undone(self) -> None:
+        """Cut off what could not be cut off when it was undone. `OSError`."""
+        if self._cut_first:
+            os.ftruncate(self.log.fd(), self.size)
+            self._cut_first = False
+
     def _update_is_full(self) -> None:
         self.is_full = self.offset_index.is_full or self.time_index.is_full
 
@@ -250,10 +254,11 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
-        """Close the indexes with the largest timestamp and trim them; for roll and close.
+        """Cut off what was undone, close the indexes with the largest timestamp, trim them; for roll and close.
 
         `OSError`: the segment goes on, and a later call closes it.
         """
+        self._cut_undone()
         before = self.time_index.state
         try:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)

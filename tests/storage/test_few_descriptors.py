@@ -155,3 +155,30 @@ def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: 
     found = home.log.find_by_timestamp(NOW + 2)
     assert found is not None
     assert found.offset == 1
+
+
+@pytest.mark.parametrize("ends", ["roll", "close"])
+def test_what_could_not_be_cut_off_is_cut_off_before_the_segment_is_closed(
+    tmp_path: Path, kernel: Kernel, ends: str
+) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=0, segment_index_bytes=1200))
+    home.append(sequenced(0), sequenced(1))
+    segment = home.log.segments[0]
+    size = segment.size
+    for handle in (segment.offset_index.file, segment.time_index.file):
+        handle.evict()
+    home.files.capacity = 1  # opening an index closes the log
+    kernel.left = 0
+    home.stage(sequenced(2))
+    with pytest.raises(LogWriteError):
+        home.log.commit()
+    path = home.path / f"{0:020d}.log"
+    assert path.stat().st_size > size
+    kernel.left = None
+    if ends == "roll":
+        home.log.roll(NOW)
+        home.append(a_batch())
+    home.log.close()
+    assert path.stat().st_size == size
+    home.open(last_stop=LastStop.CLEAN)
+    assert offsets_of(home.log) == ([0, 1, 2] if ends == "roll" else [0, 1])
