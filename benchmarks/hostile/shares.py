@@ -116,6 +116,14 @@ def share_names(target: Target, size: int) -> Attack:
     return sent((_heartbeat(target.tag, "member", 0, target.names(size)), 1))
 
 
+@case("ShareGroupHeartbeat of a member with 10,000 topics", 10_000, alone=_NO_KAFKA)
+def share_topics(target: Target, size: int) -> Attack:
+    names = target.topics(size)
+    _configure(target, assignment_interval_ms="0")
+    both = [(_heartbeat(target.tag, member, 0, names), 1) for member in ("member", "other")]
+    return sent(*both * 8)  # they come again, and are given what has a state by then
+
+
 @case("ShareGroupHeartbeat of a member with 9,000 partitions", 9_000, alone=_NO_KAFKA)
 def share_wide_topic(target: Target, size: int) -> Attack:
     name = target.topic(size)

@@ -10,6 +10,7 @@ from typing import Final
 
 from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import JOINING, LEAVING, ShareHeartbeat
+from minibroker.coordinators.groups.share.preparation import Preparation
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
 from minibroker.requests.same_request import SameRequest
@@ -23,7 +24,6 @@ from minibroker_protocol.messages.share_group_heartbeat import (
 )
 
 _LONGEST_MEMBER_ID: Final = 36
-_FEW_NAMES: Final = 1000
 
 
 def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
@@ -46,30 +46,35 @@ def handle(
     if wrong is not None:
         return _refused(ErrorCode.INVALID_REQUEST, wrong)
     heartbeat = _heartbeat(request, call)
-    if heartbeat.topics is not None and len(heartbeat.topics) > _FEW_NAMES:
-        return _handle_later(heartbeat, call)
-    return _handle(heartbeat, call)
-
-
-def _handle_later(heartbeat: ShareHeartbeat, call: Call) -> Steps[ShareGroupHeartbeatResponse]:
-    """Leave to another step what the group makes of many names."""
-    yield
-    return _handle(heartbeat, call)
-
-
-def _handle(heartbeat: ShareHeartbeat, call: Call) -> ShareGroupHeartbeatResponse:
-    coordinator = call.services.groups
-    shares = coordinator.shares
-    code = coordinator.status(heartbeat.group_id, call.node)
-    if code:
-        return _refused(code)
+    if call.services.groups.shares.is_large(heartbeat):
+        return _handle_large(heartbeat, call)
     try:
-        if heartbeat.epoch == LEAVING:
-            return _response(shares.leave(heartbeat.group_id, heartbeat.member_id), 0)
-        answer = shares.heartbeat(heartbeat)
+        return _response(_answer(heartbeat, call), heartbeat, call)
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
-    return _response(answer, shares.heartbeat_interval_ms(heartbeat.group_id))
+
+
+def _handle_large(heartbeat: ShareHeartbeat, call: Call) -> Steps[ShareGroupHeartbeatResponse]:
+    """Look for many topics in steps, then serve the heartbeat, then list what the member is to read."""
+    yield
+    try:
+        prepared = yield from call.services.groups.shares.preparing(heartbeat)
+        answer = _answer(heartbeat, call, prepared)
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    yield
+    return _response(answer, heartbeat, call)
+
+
+def _answer(heartbeat: ShareHeartbeat, call: Call, prepared: Preparation | None = None) -> Answer:
+    """The member after its heartbeat. GroupRefusedError."""
+    coordinator = call.services.groups
+    code = coordinator.status(heartbeat.group_id, call.node)
+    if code:
+        raise GroupRefusedError(code)
+    if heartbeat.epoch == LEAVING:
+        return coordinator.shares.leave(heartbeat.group_id, heartbeat.member_id)
+    return coordinator.shares.heartbeat(heartbeat, prepared)
 
 
 def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
@@ -100,7 +105,8 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareHeartbea
     )
 
 
-def _response(answer: Answer, interval_ms: int) -> ShareGroupHeartbeatResponse:
+def _response(answer: Answer, heartbeat: ShareHeartbeat, call: Call) -> ShareGroupHeartbeatResponse:
+    shares = call.services.groups.shares
     assignment = None
     if answer.assignment is not None:
         listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
@@ -109,7 +115,7 @@ def _response(answer: Answer, interval_ms: int) -> ShareGroupHeartbeatResponse:
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
         member_epoch=answer.epoch,
-        heartbeat_interval_ms=interval_ms,
+        heartbeat_interval_ms=0 if answer.epoch == LEAVING else shares.heartbeat_interval_ms(heartbeat.group_id),
         assignment=assignment,
     )
 

@@ -17,8 +17,8 @@ These steps may take longer than 20 ms on a slow or busy machine, since each is 
 - The log validator packs a batch for another format or codec in one step: 20 ms for a MiB under gzip.
 - A group with more than 50,000 committed offsets is looked through at once before some of them are deleted.
 - The topics of a group are hashed at once when they have changed: 10 ms for 10,000 topics, or for 250,000 partitions.
-- A heartbeat of a share group takes its topics in at once: 7 ms for 10,000 names without topics, 60 ms for 10,000
-  topics whose states are to be begun, 30 ms for 9,000 new partitions.
+- A heartbeat of a share group takes in at once what was found out about its topics: 12 ms for 10,000 topics. Which of
+  10,000 share-partitions have a state is stored at once: 17 ms.
 - A heartbeat of a streams group compares and stores its topology at once: 10 ms for the 2,500 parts that it may have.
 - A state of a share-partition is changed at once: 12 ms for the 10,000 batches that it may have.
 - The configuration of one resource is checked as a whole: 10 ms for the 10,000 keys that it may have.

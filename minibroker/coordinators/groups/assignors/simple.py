@@ -48,17 +48,29 @@ def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Part
     if not topics:
         return {}
     pace = Pace()
-    partitions = [(topic, index) for topic in topics for index in in_order(ready.get(topic, ()))]
+    partitions: list[TopicPartition] = []
+    for topic in topics:
+        indexes = in_order(ready.get(topic, ()))
+        partitions += [(topic, index) for index in indexes]
+        if pace.is_due(2 + len(indexes)):
+            yield
     subscribed = frozenset(topics)
     sharing = _Sharing(range(len(specs)), partitions, _hash)
     for number, spec in enumerate(specs):
         for topic in hash_order(spec.assigned, uuid_hash):
             if topic in subscribed:
                 sharing.has(number, ((topic, index) for index in in_order(spec.assigned[topic])))
-        if pace.is_due(1 + sum(map(len, spec.assigned.values()))):
+            if pace.is_due(2 + len(spec.assigned[topic])):
+                yield
+        if pace.is_due(1):
             yield
     yield from sharing.settle(pace)
-    return {member_id: sharing.partitions_of(number) for number, member_id in enumerate(order)}
+    made: dict[str, Partitions] = {}
+    for number, member_id in enumerate(order):
+        made[member_id] = sharing.partitions_of(number)
+        if pace.is_due(1 + len(made[member_id])):
+            yield
+    return made
 
 
 def _assign_by_topic(

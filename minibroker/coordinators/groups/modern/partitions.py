@@ -20,7 +20,9 @@ def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
     found: dict[bytes, frozenset[int]] = {}
     for each in topics:
         if each.partitions:
-            found[bytes(each.topic_id)] = found.get(bytes(each.topic_id), frozenset()) | frozenset(each.partitions)
+            topic, indexes = bytes(each.topic_id), frozenset(each.partitions)
+            before = found.get(topic)
+            found[topic] = indexes if before is None else before | indexes
     return found
 
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker.cluster.topics import Topics
+from minibroker.support.slices import Steps
+
+_OF_A_STEP: Final = 500
 
 
 class TopicMetadata(NamedTuple):
@@ -28,6 +31,20 @@ def known_topics(
         if topic is not None:
             found[name] = TopicMetadata(topic.id, len(topic.partitions))
     return found
+
+
+def finding_topics(
+    topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
+) -> Steps[Mapping[str, TopicMetadata]]:
+    """`known_topics` in steps, each topic as it is when its turn comes."""
+    found: dict[str, TopicMetadata] = {}
+    for number, name in enumerate(sorted(names), 1):
+        topic = topics.get(name)
+        if topic is not None:
+            found[name] = TopicMetadata(topic.id, len(topic.partitions))
+        if not number % _OF_A_STEP:
+            yield
+    return known if found == known else found
 
 
 def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:

@@ -20,7 +20,22 @@ from minibroker.coordinators.groups.modern.topics_hash import hash_of
 from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.group import ShareGroup, topics_of_all
 from minibroker.coordinators.groups.share.member import ShareMember
-from minibroker.coordinators.groups.share.state_partitions import Topics
+from minibroker.coordinators.groups.share.preparation import (
+    MANY_TOPICS,
+    Preparation,
+    in_parts,
+    names_with,
+    preparing,
+    reconcile,
+    topics_and_hash,
+)
+from minibroker.coordinators.groups.share.state_partitions import (
+    NO_TOPICS,
+    Indexes,
+    StatePartitions,
+    Topics,
+    TopicState,
+)
 from minibroker.coordinators.groups.share.targets import ShareTargets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
@@ -110,8 +125,25 @@ class ShareGroups:
 
     # Heartbeats
 
-    def heartbeat(self, request: ShareHeartbeat) -> Answer:
-        """A member joins or is heard of. GroupRefusedError."""
+    def is_large(self, request: ShareHeartbeat) -> bool:
+        """Whether a heartbeat is about so many topics that it should be prepared."""
+        if request.topics is not None and len(request.topics) > MANY_TOPICS:
+            return True
+        group = self.store.find(request.group_id)
+        return isinstance(group, ShareGroup) and len(group.subscribed_topics()) > MANY_TOPICS
+
+    def preparing(self, request: ShareHeartbeat) -> Steps[Preparation | None]:
+        """Find out in steps what needs no group; None for a heartbeat that will be refused."""
+        group = None if request.epoch == LEAVING else self.store.find(request.group_id)
+        if group is None and request.epoch == JOINING:
+            group = ShareGroup(request.group_id, self.core.clock)
+        if not isinstance(group, ShareGroup):
+            return None
+        member = group.members.get(request.member_id, ShareMember(request.member_id))
+        return (yield from preparing(group, _updated(member, request), self.core.topics))
+
+    def heartbeat(self, request: ShareHeartbeat, prepared: Preparation | None = None) -> Answer:
+        """A member joins or is heard of; its topics may be prepared. GroupRefusedError."""
         joins = request.epoch == JOINING
         group = self._group_for(request.group_id, joins=joins)
         if len(group.members) >= self.max_size and request.member_id not in group.members:
@@ -126,14 +158,7 @@ class ShareGroups:
                 )
             member = ShareMember(request.member_id)
         _check_epoch(member, request.epoch)
-        updated = replace(
-            member,
-            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
-            topics=member.topics if request.topics is None else request.topics,
-            client_id=request.client_id,
-            client_host=request.client_host,
-        )
-        moved = self._advance(group, member, updated)
+        moved = self._advance(group, member, _updated(member, request), prepared)
         self.sessions.heard(group, moved.member_id)
         is_told = joins or request.topics is not None or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
@@ -145,29 +170,29 @@ class ShareGroups:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
         return self.existing(group_id)
 
-    def _advance(self, group: ShareGroup, member: ShareMember, updated: ShareMember) -> ShareMember:
+    def _advance(
+        self, group: ShareGroup, member: ShareMember, updated: ShareMember, prepared: Preparation | None
+    ) -> ShareMember:
         """The member after its heartbeat, once all that changes is written. GroupRefusedError."""
         changes: list[Change] = []
         if updated != member:
             changes.append(records.member_metadata(group.group_id, updated))
         bumps = updated.topics != member.topics
         bumps |= group.assignment_epoch >= group.epoch and group.waits_for_assignment()
-        named = group.subscribed_topics()
-        if updated.topics != member.topics or member.member_id not in group.members:
-            named = topics_of_all({**group.members, updated.member_id: updated}.values())
-        found = known_topics(self.core.topics, named, group.topics)
+        named = names_with(group, updated.member_id, updated.topics)
+        found, metadata_hash = topics_and_hash(group, named, self.core.topics, prepared)
         epoch = group.epoch
         if bumps or found is not group.topics:
-            metadata_hash = hash_of(found)
             bumps |= metadata_hash != group.metadata_hash
             if bumps:
                 epoch = max(epoch, _BEFORE_MEMBERS) + 1
                 changes.append(records.group_epoch(group.group_id, epoch, metadata_hash))
-        work, target_epoch, target, epoch = self._target(group, updated, found, epoch, changes)
-        moved = _reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
+        work, target_epoch, target, epoch = self._target(group, updated, found, metadata_hash, epoch, changes)
+        moved = reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
         if moved != updated:
-            changes.append(records.current_assignment(group.group_id, moved))
-        missing = self._missing(group, found)
+            ready = None if prepared is None or prepared.moved != moved else prepared.change
+            changes.append(ready or records.current_assignment(group.group_id, moved))
+        missing = self._missing(group, found) if len(found) <= MANY_TOPICS else NO_TOPICS
         if missing:
             changes.append(records.state_partitions(group.group_id, group.partitions.begun(missing)))
         code = self.store.save_changes(group, changes)
@@ -177,7 +202,10 @@ class ShareGroups:
         if work is not None:
             self._targets.await_target(group, work, epoch)
         if missing:
-            self.core.call_soon(partial(self._begin_states, group, missing, epoch))
+            self.core.call_soon(partial(self._begin, group, self._beginning_states(group, missing, epoch)))
+        elif len(found) > MANY_TOPICS and not group.is_beginning and not _is_complete(group, found):
+            group.is_beginning = True
+            self.core.call_soon(partial(self._begin, group, self._beginning_missing(group, found, epoch)))
         return moved
 
     def _target(
@@ -185,6 +213,7 @@ class ShareGroups:
         group: ShareGroup,
         updated: ShareMember,
         found: Mapping[str, TopicMetadata],
+        metadata_hash: int,
         epoch: int,
         changes: list[Change],
     ) -> tuple[Work[dict[str, Partitions]] | None, int, Partitions, int]:
@@ -199,7 +228,7 @@ class ShareGroups:
                 target_epoch = epoch
                 changes.append(records.assignment_epoch(group.group_id, epoch, self.store.now_ms()))
                 epoch += 1
-                changes.append(records.group_epoch(group.group_id, epoch, hash_of(found)))
+                changes.append(records.group_epoch(group.group_id, epoch, metadata_hash))
             return made, target_epoch, target, epoch
         changes += self._targets.changes(group, made, epoch)
         return None, epoch, made.get(updated.member_id, NOTHING), epoch
@@ -265,11 +294,37 @@ class ShareGroups:
         counts = {topic.topic_id: (name, topic.partitions) for name, topic in found.items()}
         return group.partitions.missing(counts, self.store.now_ms(), self.retry_ms)
 
-    def _begin_states(self, group: ShareGroup, missing: Topics, epoch: int) -> None:
+    def _begin(self, group: ShareGroup, steps: Steps[None]) -> None:
         """After the heartbeat (`GroupCoordinatorService.persisterInitialize`)."""
-        begun = self.core.slices.begin(self._beginning_states(group, missing, epoch))
+        begun = self.core.slices.begin(steps)
         if isinstance(begun, Work):
             begun.then(_nothing, partial(_has_failed, group))
+
+    def _beginning_missing(self, group: ShareGroup, found: Mapping[str, TopicMetadata], epoch: int) -> Steps[None]:
+        """In a large group, the partitions that need a state are looked for after the heartbeat, too."""
+        try:
+            while self.store.find(group.group_id) is group:
+                before = group.partitions
+                missing: dict[bytes, TopicState] = {}
+                for some in in_parts(found):
+                    missing.update(before.missing(some, self.store.now_ms(), self.retry_ms))
+                    yield
+                if not missing:
+                    if not before.initializing:
+                        group.complete = found, before
+                    return
+                change = records.state_partitions(group.group_id, before.begun(missing))
+                yield
+                if group.partitions is before:
+                    code = self.store.save_changes(group, [change])
+                    if code:
+                        _could_not_store(group, code)
+                        return
+                    yield
+                    yield from self._beginning_states(group, missing, epoch)
+                    return
+        finally:
+            group.is_beginning = False
 
     def _beginning_states(self, group: ShareGroup, missing: Topics, epoch: int) -> Steps[None]:
         states = self.states()
@@ -282,20 +337,51 @@ class ShareGroups:
                         topic.name, index, group.group_id, outcome.code.name,
                     )  # fmt: skip
                     given_up = {each: state.partitions for each, state in missing.items()}
-                    self._save_partitions(group, given_up=given_up)
+                    yield from self._saving(group, partial(_given_up, given_up))
                     return
                 yield
-        self._save_partitions(group, done=missing)
+        yield from self._saving(group, partial(_done, missing))
 
-    def _save_partitions(
-        self, group: ShareGroup, *, done: Topics | None = None, given_up: Mapping[bytes, frozenset[int]] | None = None
-    ) -> None:
-        if self.store.find(group.group_id) is not group:
-            return
-        changed = group.partitions.done(done) if done is not None else group.partitions.given_up(given_up or {})
-        code = self.store.save_changes(group, [records.state_partitions(group.group_id, changed)])
-        if code:
-            _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
+    def _saving(self, group: ShareGroup, change: Callable[[StatePartitions], StatePartitions]) -> Steps[None]:
+        """Store share-partitions that have changed; what changes them meanwhile comes first."""
+        while self.store.find(group.group_id) is group:
+            before = group.partitions
+            record = records.state_partitions(group.group_id, change(before))
+            if len(before.initializing) > MANY_TOPICS:
+                yield
+            if group.partitions is before:
+                code = self.store.save_changes(group, [record])
+                if code:
+                    _could_not_store(group, code)
+                return
+
+
+def _updated(member: ShareMember, request: ShareHeartbeat) -> ShareMember:
+    """The member as the heartbeat describes it."""
+    return replace(
+        member,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        topics=member.topics if request.topics is None else request.topics,
+        client_id=request.client_id,
+        client_host=request.client_host,
+    )
+
+
+def _is_complete(group: ShareGroup, found: Mapping[str, TopicMetadata]) -> bool:
+    """Whether the partitions of these topics were found to have their states, and nothing has changed since."""
+    return group.complete is not None and group.complete[0] is found and group.complete[1] is group.partitions
+
+
+def _done(topics: Topics, partitions: StatePartitions) -> StatePartitions:
+    return partitions.done(topics)
+
+
+def _given_up(indexes: Indexes, partitions: StatePartitions) -> StatePartitions:
+    return partitions.given_up(indexes)
+
+
+def _could_not_store(group: ShareGroup, code: ErrorCode) -> None:
+    _logger.warning("The share-partitions of group %s could not be stored: %s", group.group_id, code.name)
 
 
 def _nothing(_: None) -> None:
@@ -314,21 +400,3 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The member is in epoch {member.epoch}, not in {epoch}: it must give up all partitions and join again.",
     )
-
-
-def _reconcile(
-    member: ShareMember,
-    target_epoch: int,
-    target: Partitions,
-    found: Mapping[str, TopicMetadata],
-    *,
-    has_new_topics: bool,
-) -> ShareMember:
-    """The member with what it is to read, as far as it subscribes to that (Kafka's `ShareGroupAssignmentBuilder`)."""
-    if member.epoch == target_epoch and not has_new_topics:
-        return member
-    subscribed = {found[name].topic_id for name in member.topics if name in found}
-    assigned = {topic: indexes for topic, indexes in target.items() if topic in subscribed}
-    if member.epoch == target_epoch:
-        return replace(member, assigned=assigned)
-    return replace(member, epoch=target_epoch, previous_epoch=member.epoch, assigned=assigned)

@@ -44,17 +44,22 @@ class ShareGroup:
         offsets: nothing; such a group commits none.
         timers: what time does to each member; none while the group is only read from the log.
         is_assigning: whether a target is being made.
+        is_beginning: whether the states of partitions are being begun.
         topics: the topics of `metadata_hash`, once somebody has looked.
+        complete: topics, and share-partitions, that have been found to lack no state.
     """
 
     __slots__ = (
         "_clock",
         "_subscribed",
+        "_waits",
         "assigned_ms",
         "assignment_epoch",
+        "complete",
         "epoch",
         "group_id",
         "is_assigning",
+        "is_beginning",
         "is_dead",
         "members",
         "metadata_hash",
@@ -81,9 +86,12 @@ class ShareGroup:
         self.timers: dict[str, MemberTimers] = {}
         self.is_dead = False
         self.is_assigning = False
+        self.is_beginning = False
         self.topics: Mapping[str, TopicMetadata] = {}
+        self.complete: tuple[Mapping[str, TopicMetadata], StatePartitions] | None = None
         self._clock = clock
         self._subscribed: frozenset[str] | None = frozenset()
+        self._waits: bool | None = None
 
     # Where it stands
 
@@ -111,6 +119,11 @@ class ShareGroup:
 
     def waits_for_assignment(self) -> bool:
         """Is there a partition with a state that nobody is to read, although somebody subscribes to its topic?"""
+        if self._waits is None:
+            self._waits = self._find_unassigned()
+        return self._waits
+
+    def _find_unassigned(self) -> bool:
         if not self.members or not self.partitions.initialized:
             return False
         subscribed = self.subscribed_topics()
@@ -119,11 +132,12 @@ class ShareGroup:
         }
         if not ready:
             return False
-        assigned: dict[bytes, set[int]] = {}
+        assigned: dict[bytes, frozenset[int]] = {}
         for target in self.target.values():
             for topic, indexes in target.items():
-                assigned.setdefault(topic, set()).update(indexes)
-        return any(frozenset(assigned.get(topic, ())) != indexes for topic, indexes in ready.items())
+                before = assigned.get(topic)
+                assigned[topic] = indexes if before is None else before | indexes
+        return any(assigned.get(topic) != indexes for topic, indexes in ready.items())
 
     # Checks
 
@@ -146,6 +160,7 @@ class ShareGroup:
 
     def apply(self, key: Any, value: Any | None) -> None:
         """A record is written, or was read; None is a tombstone."""
+        self._waits = None
         if isinstance(key, records.ShareGroupMetadataKey):
             self.epoch = 0 if value is None else value.epoch
             self.metadata_hash = 0 if value is None else value.metadata_hash

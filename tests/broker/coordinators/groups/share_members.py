@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareGroups, ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.harness import Harness
 
@@ -36,7 +37,9 @@ class ShareMembers:
             topics = ["t"]
         named = None if topics is None else frozenset(topics)
         self.status()
-        answer = self.groups.heartbeat(ShareHeartbeat(self.group_id, member, epoch, None, named, "client", "/host"))
+        heartbeat = ShareHeartbeat(self.group_id, member, epoch, None, named, "client", "/host")
+        prepared = drain(self.groups.preparing(heartbeat)) if self.groups.is_large(heartbeat) else None
+        answer = self.groups.heartbeat(heartbeat, prepared)
         self.harness.run_soon()
         return answer
 

@@ -31,8 +31,10 @@ Make = Callable[[dict[str, str]], Harness]
 AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
 
 
-@pytest.fixture
-def members(harness: Harness) -> ShareMembers:
+@pytest.fixture(params=[1000, 0], ids=["small", "large"])
+def members(request: pytest.FixtureRequest, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> ShareMembers:
+    """Return a group, which counts as a large one if it has more topics than the parameter."""
+    monkeypatch.setattr("minibroker.coordinators.groups.share.coordinator.MANY_TOPICS", request.param)
     harness.create("four", 4)
     return ShareMembers(harness)
 
