@@ -1,5 +1,6 @@
 """minibroker: a Kafka-protocol broker emulator with real segment files on disk."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,7 +58,5 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     """Load the broker when someone asks for it: a test suite that only has the package installed pays nothing."""
     if name in _PLACES:
-        from importlib import import_module  # noqa: PLC0415 - see above
-
         return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

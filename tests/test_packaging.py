@@ -30,8 +30,14 @@ CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "xxhash", "zstandard"]
 OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
 """The others need the extra `spark`."""
 
-# What begins so is loaded by pytest, which is there by then, or needs the extra `control` or `lab`.
-NEEDS_AN_EXTRA = ["minibroker.pytest_plugin", "minibroker.control.", "minibroker.page.", "minibroker.terminal."]
+# What begins so is loaded by pytest, which is there by then, or needs the extra `control`, `lab` or `security`.
+NEEDS_AN_EXTRA = [
+    "minibroker.pytest_plugin",
+    "minibroker.control.",
+    "minibroker.page.",
+    "minibroker.terminal.",
+    "minibroker.security.tls.signing",
+]
 
 IMPORT_EVERYTHING = """
 import importlib, json, pkgutil, sys

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from minibroker.cli.certificates import add_parser as add_certificates_parser
@@ -122,8 +122,39 @@ def _run_serve(options: argparse.Namespace) -> int:
 
 
 async def _serve(options: argparse.Namespace, console: "Console") -> int:
+    broker = _broker(options)
+    faults = _faults(options.faults) if options.faults else []
+    stop = _stop_event(with_stdin=options.stop_with_stdin)
+    broker.twin.owns_loop = True
+    with _ready_file(options.ready_file) as write_ready_file:
+        async with (
+            broker,
+            _silent_ports(options.silent_port),
+            _links(options.link, broker),
+            _admin_ports(options.admin_api, broker),
+        ):
+            if faults:
+                _install(broker.services, faults)
+            if options.verbose:
+                _watch(broker.services)
+            write_ready_file(broker.bootstrap_servers)
+            print(f"minibroker ready: {_where(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
+            _write_kafka_lines(broker)
+            console.greet(_summary(broker, options))
+            for host in {host for host, _ in broker.twin.advertised}:
+                console.check_advertised(host)
+            _open_browser(broker, options, console)
+            _warm_up(broker.services.core)
+            if options.terminal:
+                with console.held():
+                    await show(broker.page_url, _token(options), stop)
+            await stop.wait()
+    return 0
+
+
+def _broker(options: argparse.Namespace) -> "Broker":
+    """The broker of these options, not yet started. Its warnings are logged."""
     from minibroker.broker import Broker  # noqa: PLC0415 - `--help` needs none of it
-    from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - the same
 
     properties = _properties(options)
     listeners = None if options.listen else properties.get("listeners") or None
@@ -150,40 +181,22 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
         )
     for each in caught:
         _logger.warning("%s", each.message)
-    faults = _faults(options.faults) if options.faults else []
-    stop = _stop_event(with_stdin=options.stop_with_stdin)
-    ready_file = options.ready_file
-    if ready_file:
-        _remove(ready_file)  # an old one would say "ready" while the broker starts
-    broker.twin.owns_loop = True
+    return broker
+
+
+@contextlib.contextmanager
+def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
+    """The function that writes the bootstrap address to the file. The file is there only while clients can connect."""
+    if not path:
+        yield lambda _: None
+        return
+    from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - most runs have none
+
+    _remove(path)  # an old one would say "ready" while the broker starts
     try:
-        ports = (
-            _silent_ports(options.silent_port),
-            _links(options.link, broker),
-            _admin_ports(options.admin_api, broker),
-        )
-        async with broker, ports[0], ports[1], ports[2]:
-            if faults:
-                _install(broker.services, faults)
-            if options.verbose:
-                _watch(broker.services)
-            if ready_file:
-                write_atomically(ready_file, f"{broker.bootstrap_servers}\n".encode())
-            print(f"minibroker ready: {_where(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
-            _write_kafka_lines(broker)
-            console.greet(_summary(broker, options))
-            for host in {host for host, _ in broker.twin.advertised}:
-                console.check_advertised(host)
-            _open_browser(broker, options, console)
-            _warm_up(broker.services.core)
-            if options.terminal:
-                with console.held():
-                    await show(broker.page_url, _token(options), stop)
-            await stop.wait()
+        yield lambda address: write_atomically(path, f"{address}\n".encode())
     finally:
-        if ready_file:
-            _remove(ready_file)
-    return 0
+        _remove(path)
 
 
 def _stop_event(*, with_stdin: bool) -> asyncio.Event:

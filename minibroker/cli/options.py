@@ -1,15 +1,27 @@
 """The options of `minibroker serve` and `minibroker lab`."""
 
 import argparse
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 DEFAULT_PAGE: Final = "127.0.0.1:8090"
 
+_Add = Callable[..., Any]
+"""`add_argument` of a parser."""
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that both commands have."""
-    option = parser.add_argument
+    _add_addresses(parser.add_argument)
+    _add_configuration(parser.add_argument)
+    _add_topics(parser.add_argument)
+    _add_observation(parser.add_argument)
+    _add_process(parser.add_argument)
+
+
+def _add_addresses(option: _Add) -> None:
+    """Add the addresses: those of the broker, and of ports that it opens in place of other programs."""
     option(
         "--listen",
         metavar="HOST:PORT",
@@ -28,6 +40,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="HOST:PORT[=ADVERTISED]",
         help="another address to listen on; its clients get the address ADVERTISED, also HOST:PORT (repeatable)",
+    )
+    option(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="address that clients get (default `advertised.listeners`, or the address they connected to)",
     )
     option(
         "--silent-port",
@@ -50,15 +67,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="KIND=HOST:PORT",
         help="answer health checks of another vendor's HTTP API there: redpanda, confluent, or absent for none",
     )
+
+
+def _add_configuration(option: _Add) -> None:
+    """Add the configuration, and the directory of the logs."""
     option(
         "--data-dir",
         metavar="DIR",
         help="directory of the logs (default `log.dirs`, or a temporary directory, removed at exit)",
-    )
-    option(
-        "--advertise",
-        metavar="HOST:PORT",
-        help="address that clients get (default `advertised.listeners`, or the address they connected to)",
     )
     option(
         "--config",
@@ -78,6 +94,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     option(
         "--emulate", metavar="RELEASE", help="serve the APIs and versions of that release of Kafka: 0.8.2, 0.9, ... 4.4"
     )
+
+
+def _add_topics(option: _Add) -> None:
+    """Add the topics and the records to start with."""
     option(
         "--topic",
         action="append",
@@ -86,12 +106,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="create this topic unless it exists (repeatable)",
     )
     option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
-    option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
-    option(
-        "--stop-with-stdin",
-        action="store_true",
-        help="stop also when stdin ends, as it does with the process that holds the other end of a pipe",
-    )
+
+
+def _add_observation(option: _Add) -> None:
+    """Add how a test looks at the broker and disturbs it."""
     option("--faults", metavar="FILE", help="faults to inject, as JSON or YAML: see docs/faults.md")
     option(
         "--journal",
@@ -111,6 +129,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--control-token",
         metavar="TOKEN",
         help="token that its clients send (default MINIBROKER_CONTROL_TOKEN); required if others can reach the address",
+    )
+
+
+def _add_process(option: _Add) -> None:
+    """Add how the process says that it is ready, what it prints, and when it ends."""
+    option("--ready-file", metavar="PATH", help="write the bootstrap address to this file once clients can connect")
+    option(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop also when stdin ends, as it does with the process that holds the other end of a pipe",
     )
     option(
         "--log-format", choices=("text", "json"), default="text", help="format of the lines on stderr (default text)"

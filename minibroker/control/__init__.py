@@ -7,6 +7,8 @@ calls of `AsyncBroker`'s methods (`remote`). Only this module is imported withou
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from minibroker_storage.installation_hints import missing
+
 if TYPE_CHECKING:
     from minibroker.control.plane import ControlPlane
     from minibroker.control.vendors.ports import AdminPorts
@@ -17,8 +19,6 @@ def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     try:
         from minibroker.control.plane import ControlPlane  # noqa: PLC0415 - half a second that most brokers can do without
     except ModuleNotFoundError as error:
-        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
-
         raise ValueError(f"control: {missing(error.name, 'control')}") from None
     return ControlPlane(address, token)
 
@@ -28,7 +28,5 @@ def admin_ports(given: Sequence[str]) -> "AdminPorts":
     try:
         from minibroker.control.vendors.ports import AdminPorts  # noqa: PLC0415 - most brokers have none
     except ModuleNotFoundError as error:
-        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
-
         raise ValueError(f"--admin-api: {missing(error.name, 'control')}") from None
     return AdminPorts(given)

@@ -21,7 +21,7 @@ from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.advice import tell_creation
+from minibroker.support.advice import MISSING_TOPICS, about_missing, tell_creation
 from minibroker.support.slices import Steps, drain
 from minibroker.topic_admin import (
     TopicError,
@@ -208,8 +208,6 @@ def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | s
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if not creates:
         if request.allow_auto_topic_creation:
-            from minibroker.support.advice import MISSING_TOPICS, about_missing  # noqa: PLC0415 - most topics are there
-
             call.core.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.LEADER_NOT_AVAILABLE if call.core.topics.is_coming(name) else name

@@ -10,6 +10,7 @@ from typing import Final
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
 from minibroker.routing.delayed import DelayedResponse
+from minibroker.support.advice import SECURITY, about_needless_login
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -20,8 +21,6 @@ def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse |
     """Begin an exchange."""
     authentication = call.session.authentication
     if authentication is None:
-        from minibroker.support.advice import SECURITY, about_needless_login  # noqa: PLC0415 - rarely needed
-
         advice = about_needless_login(call.session.listener, call.session.protocol)
         call.core.advised.advise(SECURITY, advice, advice)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from minibroker import operations as work
 from minibroker.errors import is_the_callers
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous_handles import (
@@ -64,10 +65,9 @@ class AsyncOperations:
 
     async def topics(self) -> "dict[str, TopicDescription]":
         """All topics, by name."""
-        from minibroker.operations.topics import describe_topics  # noqa: PLC0415 - see above
         from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
 
-        return await in_slices(self.services, describe_topics(self.services))
+        return await in_slices(self.services, work.topics.describe_topics(self.services))
 
     async def create_topic(
         self,
@@ -81,9 +81,7 @@ class AsyncOperations:
 
         A single broker accepts any replication factor and makes it 1. Several accept up to their number.
         """
-        from minibroker.operations.topics import create_topic  # noqa: PLC0415 - see above
-
-        return create_topic(
+        return work.topics.create_topic(
             self.services, name, partitions=partitions, replication_factor=replication_factor, configs=configs
         )
 
@@ -102,29 +100,21 @@ class AsyncOperations:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and the offsets that groups have committed for it."""
-        from minibroker.operations.topics import delete_topic  # noqa: PLC0415 - see above
-
-        delete_topic(self.services, name)
+        work.topics.delete_topic(self.services, name)
 
     # Configurations
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """The configuration of a topic, by key, with the broker's defaults."""
-        from minibroker.operations.configs import topic_config  # noqa: PLC0415 - see above
-
-        return topic_config(self.services, name)
+        return work.configs.topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter configuration keys of a topic, with immediate effect; None restores the broker's value."""
-        from minibroker.operations.configs import configure_topic  # noqa: PLC0415 - see above
-
-        configure_topic(self.services, name, configs)
+        work.configs.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter configuration keys of the broker that Kafka can alter at run time; None restores the default."""
-        from minibroker.operations.configs import configure  # noqa: PLC0415 - see above
-
-        configure(self.services, configs)
+        work.configs.configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
         """The newest metrics that clients have pushed (KIP-714)."""
@@ -135,9 +125,7 @@ class AsyncOperations:
 
         An entity is a `user`, a `client-id`, both, or an `ip`. The name None is the default. None as limit removes it.
         """
-        from minibroker.operations.quotas import set_quota  # noqa: PLC0415 - see above
-
-        await set_quota(self.services, entity, limits)
+        await work.quotas.set_quota(self.services, entity, limits)
 
     # Access control
 
@@ -146,27 +134,19 @@ class AsyncOperations:
 
         `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
         """
-        from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
-
-        return make_rules(self.services, "ALLOW", principal, operations, resource)
+        return work.acls.make_rules(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Deny operations, with the arguments of `allow`. A denied operation stays denied, whatever else allows it."""
-        from minibroker.operations.acls import make_rules  # noqa: PLC0415 - see above
-
-        return make_rules(self.services, "DENY", principal, operations, resource)
+        return work.acls.make_rules(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
         """All ACLs, in the order in which they were created."""
-        from minibroker.operations.acls import find_rules  # noqa: PLC0415 - see above
-
-        return find_rules(self.services)
+        return work.acls.find_rules(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Remove ACLs."""
-        from minibroker.operations.acls import remove_rules  # noqa: PLC0415 - see above
-
-        remove_rules(self.services, acls)
+        work.acls.remove_rules(self.services, acls)
 
     # Records
 
@@ -187,21 +167,21 @@ class AsyncOperations:
         apply to all `values`, but a `Message` has its own. `message_format` may be "v0" or "v1", the formats of brokers
         before 0.10 and 0.11.
         """
-        from minibroker.operations.producing import Message, produce  # noqa: PLC0415 - see above
-
         messages = [
-            value if isinstance(value, Message) else Message(value, key, headers, timestamp, partition)
+            value
+            if isinstance(value, work.producing.Message)
+            else work.producing.Message(value, key, headers, timestamp, partition)
             for value in values
         ]
-        return produce(self.services, topic, messages, message_format=message_format, codec=codec)
+        return work.producing.produce(self.services, topic, messages, message_format=message_format, codec=codec)
 
     async def records(
         self, topic: str, *, partition: int | None = None, start: int = 0, isolation: "Isolation" = "read_committed"
     ) -> "list[ConsumerRecord]":
         """The records of a topic as consumers read them, from offset `start` on, partition by partition."""
-        from minibroker.operations.records import read_records  # noqa: PLC0415 - see above
-
-        return await read_records(self.services, topic, partition=partition, start=start, isolation=isolation)
+        return await work.records.read_records(
+            self.services, topic, partition=partition, start=start, isolation=isolation
+        )
 
     async def wait_for(
         self,
@@ -217,9 +197,9 @@ class AsyncOperations:
         function of a record, or a matcher of `record()`; only records that match count and are returned.
         `WaitTimeoutError` shows the records that the topic has.
         """
-        from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
-
-        return await wait_for_records(self.services, topic, count, matching=matching, timeout=self._patience(timeout))
+        return await work.expecting.wait_for_records(
+            self.services, topic, count, matching=matching, timeout=self._patience(timeout)
+        )
 
     async def expect(
         self,
@@ -235,11 +215,12 @@ class AsyncOperations:
 
         `WaitTimeoutError` compares with the records that the topic has, the most similar one first.
         """
-        from minibroker.operations.expecting import wait_for_records  # noqa: PLC0415 - see above
-        from minibroker.operations.matching import record  # noqa: PLC0415 - see above
-
-        matcher = record(value, key=key, headers=headers, partition=partition)
-        return (await wait_for_records(self.services, topic, matching=matcher, timeout=self._patience(timeout)))[0]
+        matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
+        return (
+            await work.expecting.wait_for_records(
+                self.services, topic, matching=matcher, timeout=self._patience(timeout)
+            )
+        )[0]
 
     async def expect_none(
         self,
@@ -256,19 +237,14 @@ class AsyncOperations:
         It looks once and does not wait. With `within` it keeps looking for that many seconds. Flush your producers
         first. `UnexpectedRecordError` shows the records; UserWarning for a topic that seems misspelt.
         """
-        from minibroker.operations.expecting import expect_no_records  # noqa: PLC0415 - see above
-        from minibroker.operations.matching import record  # noqa: PLC0415 - see above
-
-        matcher = record(value, key=key, headers=headers, partition=partition)
-        await expect_no_records(self.services, topic, matcher, within)
+        matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
+        await work.expecting.expect_no_records(self.services, topic, matcher, within)
 
     # Groups
 
     async def groups(self) -> list[str]:
         """The ids of all consumer groups."""
-        from minibroker.operations.groups import group_ids  # noqa: PLC0415 - see above
-
-        return await group_ids(self.services)
+        return await work.groups.group_ids(self.services)
 
     def group(self, group_id: str) -> AsyncConsumerGroup:
         """A consumer group, which need not exist yet."""
@@ -291,9 +267,7 @@ class AsyncOperations:
 
         With `topic` compact only this one, which must have `cleanup.policy=compact`.
         """
-        from minibroker.operations.time import compact  # noqa: PLC0415 - see above
-
-        await compact(self.services, topic)
+        await work.time.compact(self.services, topic)
 
     # Brokers
 
@@ -304,9 +278,7 @@ class AsyncOperations:
 
     async def leader(self, topic: str, partition: int = 0) -> int | None:
         """The node id of a partition's leader, or None without a leader."""
-        from minibroker.operations.topics import leader_of  # noqa: PLC0415 - see above
-
-        return leader_of(self.services, topic, partition)
+        return work.topics.leader_of(self.services, topic, partition)
 
     async def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Make the broker with node id `to` the leader of a partition, and one of its replicas."""
@@ -341,10 +313,10 @@ class AsyncOperations:
 
         `WaitTimeoutError` lists the requests that the journal has.
         """
-        from minibroker.operations.requests import wait_for_requests  # noqa: PLC0415 - see above
-
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await wait_for_requests(self.services, self.requests, count, filters, self._patience(timeout))
+        return await work.requests.wait_for_requests(
+            self.services, self.requests, count, filters, self._patience(timeout)
+        )
 
     # Faults
 
@@ -372,20 +344,14 @@ class AsyncOperations:
         Connections stay. Without `keep_topics` a consumer that stays commits its old offsets, and may miss new records.
         In both cases, create transactional producers again.
         """
-        from minibroker.operations.reset import reset  # noqa: PLC0415 - see above
-
-        reset(self.services, self.make_topics, keep_topics=keep_topics)
+        work.reset.reset(self.services, self.make_topics, keep_topics=keep_topics)
         await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
         """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
-        from minibroker.operations.snapshots import take_snapshot  # noqa: PLC0415 - see above
-
-        return take_snapshot(self.services, directory)
+        return work.snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
         """Replace all topics, records, groups and transactions by those of a snapshot, or of its directory."""
-        from minibroker.operations.snapshots import restore_snapshot  # noqa: PLC0415 - see above
-
-        restore_snapshot(self.services, snapshot)
+        work.snapshots.restore_snapshot(self.services, snapshot)
         await self.services.core.cluster.settled()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from minibroker import operations as work
 from minibroker.errors import is_the_callers
 from minibroker.faults.observed import installed_faults
 from minibroker.services import Services
@@ -16,6 +17,7 @@ from minibroker.support.callers import callers_line
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
+    from minibroker.faults.registry import FaultRegistry
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.share_groups import SharePartitionDescription
     from minibroker_storage.data_directory.names import TopicPartition
@@ -46,10 +48,8 @@ class AsyncConsumerGroup:
 
     async def describe(self) -> "GroupDescription":
         """State, generation and members; an unknown group is Dead."""
-        from minibroker.operations.groups import describe_group, group_loaded  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.services, self.group_id)
-        return describe_group(self._broker.services, self.group_id)
+        await work.groups.group_loaded(self._broker.services, self.group_id)
+        return work.groups.describe_group(self._broker.services, self.group_id)
 
     async def wait_until_stable(
         self,
@@ -61,10 +61,10 @@ class AsyncConsumerGroup:
 
         `members` is the number of members to wait for. `WaitTimeoutError` has the present state of the group.
         """
-        from minibroker.operations.groups import wait_until_stable  # noqa: PLC0415 - see above
-
         patience = self._broker.patience if timeout is None else timeout
-        return await wait_until_stable(self._broker.services, self.group_id, members=members, timeout=patience)
+        return await work.groups.wait_until_stable(
+            self._broker.services, self.group_id, members=members, timeout=patience
+        )
 
     async def wait_until_caught_up(
         self,
@@ -78,50 +78,38 @@ class AsyncConsumerGroup:
         transactions do not count. A share group has to be done with all records; its start offsets are returned.
         `WaitTimeoutError` names the partitions that are behind.
         """
-        from minibroker.operations.catching_up import wait_until_caught_up  # noqa: PLC0415 - see above
-
         patience = self._broker.patience if timeout is None else timeout
-        return await wait_until_caught_up(self._broker.services, self.group_id, topic, patience)
+        return await work.catching_up.wait_until_caught_up(self._broker.services, self.group_id, topic, patience)
 
     async def committed(self) -> "dict[TopicPartition, int]":
         """Committed offsets, by (topic, partition); the start offsets of a share group."""
-        from minibroker.operations.groups import committed_offsets, group_loaded  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.services, self.group_id)
-        return committed_offsets(self._broker.services, self._checked_id())
+        await work.groups.group_loaded(self._broker.services, self.group_id)
+        return work.groups.committed_offsets(self._broker.services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
         """The offsets that the group is behind, by (topic, partition)."""
-        from minibroker.operations.groups import group_lag, group_loaded  # noqa: PLC0415 - see above
         from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
 
         services = self._broker.services
-        await group_loaded(services, self.group_id)
-        return await in_slices(services, group_lag(services, self._checked_id()))
+        await work.groups.group_loaded(services, self.group_id)
+        return await in_slices(services, work.groups.group_lag(services, self._checked_id()))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.
 
         `ConflictError` for a group of another type.
         """
-        from minibroker.operations.groups import group_loaded  # noqa: PLC0415 - see above
-        from minibroker.operations.share_groups import share_partitions  # noqa: PLC0415 - see above
-
-        await group_loaded(self._broker.services, self.group_id)
-        return await share_partitions(self._broker.services, self._checked_id())
+        await work.groups.group_loaded(self._broker.services, self.group_id)
+        return await work.share_groups.share_partitions(self._broker.services, self._checked_id())
 
     def _checked_id(self) -> str:
         """The group's id. UserWarning if the group does not exist and the id is probably misspelt."""
-        from minibroker.operations.groups import warn_of_misspelling  # noqa: PLC0415 - see above
-
-        warn_of_misspelling(self._broker.services, self.group_id)
+        work.groups.warn_of_misspelling(self._broker.services, self.group_id)
         return self.group_id
 
     async def rebalance(self) -> None:
         """Have all members join again, as if one had come or gone."""
-        from minibroker.operations.groups import rebalance  # noqa: PLC0415 - see above
-
-        rebalance(self._broker.services, self.group_id)
+        work.groups.rebalance(self._broker.services, self.group_id)
 
 
 class AsyncBrokerClock:
@@ -139,9 +127,7 @@ class AsyncBrokerClock:
 
         Sessions end, transactions and delayed requests time out; chores such as retention are done once, at the end.
         """
-        from minibroker.operations.time import advance_clock  # noqa: PLC0415 - see above
-
-        advance_clock(self._broker.services, seconds)
+        work.time.advance_clock(self._broker.services, seconds)
 
 
 class AsyncRetention:
@@ -152,9 +138,7 @@ class AsyncRetention:
 
     async def run(self) -> int:
         """Delete the segments that retention does not keep any longer, now; returns their number."""
-        from minibroker.operations.time import run_retention  # noqa: PLC0415 - see above
-
-        return run_retention(self._broker.services)
+        return work.time.run_retention(self._broker.services)
 
 
 class AsyncBrokers:
@@ -215,22 +199,24 @@ class AsyncFaults:
 
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
-        from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
+        if fault is None:
+            from minibroker.faults.fault import Fault  # noqa: PLC0415 - most faults are made by `AsyncBroker.fault`
 
-        return faults_of(self._broker.services).add(Fault.from_json(fields) if fault is None else fault)
+            fault = Fault.from_json(fields)
+        return self._registry().add(fault)
 
     async def remove(self, fault: "Fault") -> bool:
         """Remove a fault; False if it is not installed."""
-        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
-
-        return faults_of(self._broker.services).remove(fault)
+        return self._registry().remove(fault)
 
     async def clear(self) -> None:
         """Remove all faults."""
-        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - see above
+        self._registry().clear()
 
-        faults_of(self._broker.services).clear()
+    def _registry(self) -> "FaultRegistry":
+        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - most brokers have none
+
+        return faults_of(self._broker.services)
 
     async def list(self) -> "tuple[Fault, ...]":
         """The installed faults."""

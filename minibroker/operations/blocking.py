@@ -6,6 +6,7 @@ coroutine, for type checkers and editors as for `help`.
 
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from minibroker.errors import is_the_callers
@@ -70,8 +71,6 @@ def blocking(method: Callable[Concatenate[Twin, P], Coroutine[Any, Any, T]]) -> 
 
 def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeError:
     """The error under the name that the caller has used, with what the method takes."""
-    from inspect import signature  # noqa: PLC0415 - only mistakes need it
-
     _, *parameters = signature(method).parameters.values()
     takes = ", ".join(str(each.replace(annotation=each.empty)) for each in parameters)
     return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")

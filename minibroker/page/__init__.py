@@ -7,6 +7,8 @@ It has a thread and an event loop of its own, as the control plane. The broker h
 
 from typing import TYPE_CHECKING
 
+from minibroker_storage.installation_hints import missing
+
 if TYPE_CHECKING:
     from minibroker.page.plane import PagePlane
     from minibroker.page.trace_plane import TracePlane
@@ -31,6 +33,4 @@ def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane"
 
 
 def _missing(option: str, error: ModuleNotFoundError) -> ValueError:
-    from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
-
     return ValueError(f"{option}: {missing(error.name, 'lab')}")

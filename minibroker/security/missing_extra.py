@@ -1,5 +1,7 @@
 """The error for a missing package that only some users need."""
 
+from minibroker_storage.installation_hints import missing
+
 
 class MissingExtraError(ValueError):
     """A package of the extra `security` is not installed."""
@@ -7,6 +9,4 @@ class MissingExtraError(ValueError):
 
 def missing_extra(feature: str, package: str) -> MissingExtraError:
     """The error of something that needs a package of the extra."""
-    from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
-
     return MissingExtraError(f"{feature}: {missing(package, 'security')}")

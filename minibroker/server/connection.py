@@ -24,6 +24,7 @@ from minibroker.routing.outcomes import NO_ANSWER, Answer, Filled, Outcome, Wait
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
 from minibroker.services import Services
+from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
@@ -374,8 +375,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def _advise(self, error: Exception) -> bool:
         """Give advice about bytes that are no request, or come too early. False without advice for them."""
-        from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated  # noqa: PLC0415 - rarely needed
-
         session = self._session
         advice = about_first_bytes(self._reader.peek(4), session.listener)
         if advice is None and session.authentication is not None and session.authentication.is_early(error):

@@ -8,11 +8,9 @@ _MOST: Final = 3  # names that one suggestion has by their ends
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`; did you mean NAME?` with the known name that is most like it, or the only one that it begins; else empty."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
     names = list(known)
     longer = [each for each in names if name and each.startswith(name)]
-    found = get_close_matches(name, names, n=1, cutoff=0.75) or (longer if len(longer) == 1 else [])
+    found = _alike(name, names, cutoff=0.75) or (longer if len(longer) == 1 else [])
     return f"; did you mean {found[0]}?" if found else ""
 
 
@@ -21,14 +19,12 @@ def suggestion_by_end(name: str, known: Iterable[str]) -> str:
 
     Words are parted by `_`: TIMEOUT is like the end of REQUEST_TIMED_OUT.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - see above
-
     ends: dict[str, list[str]] = {}
     for each in known:
         words = each.split("_")
         for first in range(1, len(words)):
             ends.setdefault("".join(words[first:]), []).append(each)
-    alike = get_close_matches(name.replace("_", ""), ends, n=_MOST, cutoff=0.85)
+    alike = _alike(name.replace("_", ""), ends, cutoff=0.85)
     found = [each for end in alike for each in ends[end]]
     return f"; did you mean {' or '.join(found)}?" if 0 < len(found) <= _MOST else ""
 
@@ -38,11 +34,16 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
     Such are `orders-1` beside `orders-2`, and `orders-retry` beside `orders`.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - see above
-
     others = [each for each in known if each != name and not _are_kin(name, each)]
-    found = get_close_matches(name, others, n=1, cutoff=0.8)
+    found = _alike(name, others, cutoff=0.8)
     return found[0] if found else None
+
+
+def _alike(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
+    """The known names that are most like it, the most similar one first."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    return get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
 
 
 def _are_kin(one: str, other: str) -> bool:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from textual.widgets import Input, Static
 
+from minibroker.terminal.client import PageError
 from minibroker.terminal.requests import part_view
 from minibroker.terminal.texts import number, size, time_of_day
 from minibroker.terminal.view import View, chosen, fill, table
@@ -116,8 +117,6 @@ class LogView(View):
         self.refresh_soon()
 
     async def _find(self, offset: int) -> None:
-        from minibroker.terminal.client import PageError  # noqa: PLC0415 - beside its only use
-
         steps = self.query_one("#steps", Static)
         try:
             found = await self.client.get(f"{self._path}/find?offset={offset}")

@@ -7,6 +7,7 @@ first request. A client of Kafka 0.9 begins with tokens of GSSAPI, whose first b
 
 from __future__ import annotations
 
+import importlib
 import struct
 from collections import deque
 from functools import cache
@@ -223,8 +224,6 @@ def _has_addresses(exchange: Exchange) -> bool:
 @cache
 def response_with_addresses(api_key: int) -> type[Any]:
     """The class of the responses of an API whose responses have addresses."""
-    import importlib  # noqa: PLC0415 - the modules of messages load with their first request
-
     key = ApiKey(api_key)
     module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
     found: type[Any] = getattr(module, f"{key.message}Response")

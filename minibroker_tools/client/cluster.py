@@ -8,6 +8,8 @@ from typing import Any, Final, Self, TypeVar
 
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -131,10 +133,8 @@ class Cluster:
         if ApiKey.METADATA in connection.versions or ApiKey.DESCRIBE_CLUSTER not in connection.versions:
             self.metadata([])
             return
-        from minibroker_protocol.messages import describe_cluster as api  # noqa: PLC0415 - only controllers need it
-
-        request = api.DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
-        response: api.DescribeClusterResponse = connection.ask(request)
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
+        response: DescribeClusterResponse = connection.ask(request)
         check(response.error_code, response.error_message)
         self._brokers = {
             node.broker_id: MetadataResponseBroker(node_id=node.broker_id, host=node.host, port=node.port)
@@ -165,7 +165,6 @@ class Cluster:
 
     def coordinator_node(self, key: str, key_type: int = 0) -> MetadataResponseBroker:
         """The broker that coordinates a group, or a transactional id for `key_type` 1. ApiError."""
-        from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest  # noqa: PLC0415 - few tools ask
 
         def find() -> MetadataResponseBroker:
             request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])

@@ -4,6 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from minibroker_protocol.messages import describe_configs as api
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from minibroker_protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import check
 
@@ -42,16 +49,14 @@ def describe_configs(
 
 def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
     """Set keys of resources, and take away those with None. ApiError for the first resource that is refused."""
-    from minibroker_protocol.messages import incremental_alter_configs as alters  # noqa: PLC0415 - few actions need it
-
     for node, group in _by_node(list(changes)):
-        request = alters.IncrementalAlterConfigsRequest(
+        request = IncrementalAlterConfigsRequest(
             resources=[
-                alters.AlterConfigsResource(
+                AlterConfigsResource(
                     resource_type=kind,
                     resource_name=name,
                     configs=[
-                        alters.AlterableConfig(
+                        AlterableConfig(
                             name=key, config_operation=_DELETE if value is None else _SET, value=value or ""
                         )
                         for key, value in changes[kind, name]
@@ -61,7 +66,7 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
             ],
             validate_only=False,
         )
-        response: alters.IncrementalAlterConfigsResponse = (
+        response: IncrementalAlterConfigsResponse = (
             cluster.ask_controller(request) if node is None else cluster.node(node).ask(request)
         )
         for result in response.responses:
@@ -70,9 +75,7 @@ def alter_configs(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]
 
 def list_resources(cluster: Cluster, kind: int) -> list[str]:
     """The names of all resources of a type that have configurations, sorted. ApiError."""
-    from minibroker_protocol.messages import list_config_resources as lists  # noqa: PLC0415 - few actions need it
-
-    response: lists.ListConfigResourcesResponse = cluster.ask(lists.ListConfigResourcesRequest(resource_types=[kind]))
+    response: ListConfigResourcesResponse = cluster.ask(ListConfigResourcesRequest(resource_types=[kind]))
     check(response.error_code)
     return sorted(each.resource_name for each in response.config_resources if each.resource_type in {kind, 16})
 

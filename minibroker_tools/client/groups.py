@@ -3,9 +3,19 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages import consumer_group_describe, describe_groups
 from minibroker_protocol.messages import list_groups as lists
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataResponseBroker
+from minibroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.failures import ApiError, ToolError, check, error_code
@@ -82,12 +92,12 @@ def describe_group(cluster: Cluster, group: str) -> Description:
 
 def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description | None:
     """The description of a group of the consumer protocol (KIP-848); None for any other."""
-    from minibroker_protocol.messages import consumer_group_describe as api  # noqa: PLC0415 - few groups need it
+    request = consumer_group_describe.ConsumerGroupDescribeRequest(
+        group_ids=[group], include_authorized_operations=False
+    )
 
-    request = api.ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
-
-    def ask() -> api.DescribedGroup:
-        response: api.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
+    def ask() -> consumer_group_describe.DescribedGroup:
+        response: consumer_group_describe.ConsumerGroupDescribeResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
         check(found.error_code, found.error_message)
         return found
@@ -112,12 +122,10 @@ def _described_new(cluster: Cluster, group: str, coordinator: MetadataResponseBr
 
 
 def _described_classic(cluster: Cluster, group: str, coordinator: MetadataResponseBroker) -> Description:
-    from minibroker_protocol.messages import describe_groups as api  # noqa: PLC0415 - lists do not need it
+    request = describe_groups.DescribeGroupsRequest(groups=[group])
 
-    request = api.DescribeGroupsRequest(groups=[group])
-
-    def ask() -> api.DescribedGroup:
-        response: api.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
+    def ask() -> describe_groups.DescribedGroup:
+        response: describe_groups.DescribeGroupsResponse = cluster.node(coordinator.node_id).ask(request)
         (found,) = response.groups
         if error_code(found.error_code) is not ErrorCode.GROUP_ID_NOT_FOUND:
             check(found.error_code, found.error_message)
@@ -144,11 +152,6 @@ def _described_classic(cluster: Cluster, group: str, coordinator: MetadataRespon
 
 
 def _partitions(assignment: bytes) -> list[TopicPartition]:
-    from minibroker_protocol.coordinator_records.consumer_protocol import (  # noqa: PLC0415 - a group without members has none
-        ConsumerProtocolAssignment,
-    )
-    from minibroker_protocol.coordinator_records.versioned import decode_versioned  # noqa: PLC0415 - the same
-
     if not assignment:
         return []
     share = decode_versioned(ConsumerProtocolAssignment, assignment)
@@ -157,10 +160,9 @@ def _partitions(assignment: bytes) -> list[TopicPartition]:
 
 def delete_group(cluster: Cluster, group: str) -> None:
     """Delete a group. ApiError."""
-    from minibroker_protocol.messages import delete_groups as api  # noqa: PLC0415 - one action needs it
 
     def ask() -> None:
-        request = api.DeleteGroupsRequest(groups_names=[group])
+        request = DeleteGroupsRequest(groups_names=[group])
         (result,) = cluster.coordinator(group).ask(request).results
         check(result.error_code, result.error_message)
 
@@ -172,18 +174,16 @@ def delete_offsets(
     cluster: Cluster, group: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, ApiError | None]:
     """Delete committed offsets; the error of each partition. ApiError for the group as a whole."""
-    from minibroker_protocol.messages import offset_delete as api  # noqa: PLC0415 - one action needs it
-
-    topics: dict[str, list[api.OffsetDeleteRequestPartition]] = {}
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, index in sorted(partitions):
-        topics.setdefault(topic, []).append(api.OffsetDeleteRequestPartition(partition_index=index))
-    request = api.OffsetDeleteRequest(
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    request = OffsetDeleteRequest(
         group_id=group,
-        topics=[api.OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
     )
 
-    def ask() -> api.OffsetDeleteResponse:
-        response: api.OffsetDeleteResponse = cluster.coordinator(group).ask(request)
+    def ask() -> OffsetDeleteResponse:
+        response: OffsetDeleteResponse = cluster.coordinator(group).ask(request)
         check(response.error_code)
         return response
 

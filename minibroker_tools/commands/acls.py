@@ -13,6 +13,9 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
+from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from minibroker_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error, local_broker
@@ -238,8 +241,6 @@ def _shown(title: str, resource: _Pattern, entries: Iterable[_Entry]) -> str:
 
 
 def _add(values: Values) -> None:
-    from minibroker_protocol.messages import create_acls as api  # noqa: PLC0415 - one action needs it
-
     kind = _pattern_type(values)
     if kind not in {PatternType.LITERAL, PatternType.PREFIXED}:
         raise UsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
@@ -249,9 +250,9 @@ def _add(values: Values) -> None:
     with _cluster(values) as cluster:
         for resource, entries in rules.items():
             out(_shown("Adding ACLs for resource", resource, entries))
-            request = api.CreateAclsRequest(
+            request = CreateAclsRequest(
                 creations=[
-                    api.AclCreation(
+                    AclCreation(
                         resource_type=resource.kind,
                         resource_name=resource.name,
                         resource_pattern_type=resource.pattern,
@@ -268,16 +269,14 @@ def _add(values: Values) -> None:
 
 
 def _remove(values: Values) -> None:
-    from minibroker_protocol.messages import delete_acls as api  # noqa: PLC0415 - one action needs it
-
     rules = _rules(values)
     with _cluster(values) as cluster:
         for resource, entries in rules.items():
             if not _confirmed(values, resource, entries):
                 continue
-            request = api.DeleteAclsRequest(
+            request = DeleteAclsRequest(
                 filters=[
-                    api.DeleteAclsFilter(
+                    DeleteAclsFilter(
                         resource_type_filter=resource.kind,
                         resource_name_filter=resource.name,
                         pattern_type_filter=resource.pattern,
@@ -323,11 +322,9 @@ def _list(values: Values) -> None:
 
 
 def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
-    from minibroker_protocol.messages import describe_acls as api  # noqa: PLC0415 - one action needs it
-
     rules: _Rules = {}
     for resource in resources:
-        request = api.DescribeAclsRequest(
+        request = DescribeAclsRequest(
             resource_type_filter=resource.kind,
             resource_name_filter=resource.name or None,
             pattern_type_filter=resource.pattern,
@@ -336,7 +333,7 @@ def _described(cluster: Cluster, resources: Iterable[_Pattern]) -> _Rules:
             operation=Operation.ANY,
             permission_type=PermissionType.ANY,
         )
-        response: api.DescribeAclsResponse = cluster.ask(request)
+        response: DescribeAclsResponse = cluster.ask(request)
         check(response.error_code, response.error_message)
         for found in response.resources:
             pattern = _Pattern(ResourceType(found.resource_type), found.resource_name, PatternType(found.pattern_type))

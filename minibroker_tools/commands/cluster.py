@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
+from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest
 from minibroker_tools.client.cluster import BROKERS, CONTROLLERS, Cluster
 from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.commands.broker_api_versions import print_apis
 from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options
 from minibroker_tools.output import out, row
@@ -45,8 +49,6 @@ def run(known: Options, arguments: Sequence[str]) -> int:
             forget(cluster, values.number("id", 0))
             return 0
         if values.words[0] == "api-versions":
-            from minibroker_tools.commands.broker_api_versions import print_apis  # noqa: PLC0415 - one command
-
             print_apis(cluster)
             return 0
         if values.words[0] == "list-endpoints":
@@ -61,8 +63,6 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 
 
 def _unregister(cluster: Cluster, broker_id: int) -> None:
-    from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest  # noqa: PLC0415 - one command
-
     try:
         response = cluster.ask_controller(UnregisterBrokerRequest(broker_id=broker_id))
         check(response.error_code, response.error_message)
@@ -75,10 +75,6 @@ def _unregister(cluster: Cluster, broker_id: int) -> None:
 
 
 def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
-    from minibroker_protocol.messages.unregister_controller import (  # noqa: PLC0415 - one command
-        UnregisterControllerRequest,
-    )
-
     try:
         response = cluster.ask_controller(UnregisterControllerRequest(controller_id=controller_id))
         check(response.error_code, response.error_message)
@@ -91,11 +87,9 @@ def _unregister_controller(cluster: Cluster, controller_id: int) -> None:
 
 def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> None:
     """Print where the brokers are, or the controllers. ToolError."""
-    from minibroker_protocol.messages import describe_cluster as api  # noqa: PLC0415 - one command
-
     if controllers and fenced:
         raise ToolError(f"The option --{_FENCED} is only supported with --bootstrap-server option")
-    request = api.DescribeClusterRequest(
+    request = DescribeClusterRequest(
         include_cluster_authorized_operations=False,
         endpoint_type=CONTROLLERS if controllers else BROKERS,
         include_fenced_brokers=fenced,
@@ -104,7 +98,7 @@ def _list_endpoints(cluster: Cluster, *, controllers: bool, fenced: bool) -> Non
     if fenced and version < _WITH_FENCED:
         out(f"Attempted to write a non-default includeFencedBrokers at version {version}")
         return
-    response: api.DescribeClusterResponse = cluster.ask(request)
+    response: DescribeClusterResponse = cluster.ask(request)
     check(response.error_code, response.error_message)
     nodes = sorted(response.brokers, key=lambda node: node.broker_id)
     widths = [

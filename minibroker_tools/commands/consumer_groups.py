@@ -16,7 +16,9 @@ from minibroker_tools.client.groups import (
     list_groups,
 )
 from minibroker_tools.client.offsets import TopicPartition
+from minibroker_tools.commands import group_descriptions
 from minibroker_tools.commands.common import add_connection, cluster_of, java_error
+from minibroker_tools.commands.group_resets import reset
 from minibroker_tools.commands.topic_partitions import split_topics
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
@@ -237,8 +239,6 @@ def print_groups(found: Sequence[Listing], *, with_type: bool, with_state: bool)
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
-    from minibroker_tools.commands import group_descriptions  # noqa: PLC0415 - one action needs it
-
     groups = _groups(cluster, values)
     if values.has("members"):
         group_descriptions.print_members(cluster, groups, verbose=values.has("verbose"))
@@ -265,8 +265,6 @@ def _delete(cluster: Cluster, values: Values) -> None:
 
 
 def _reset(cluster: Cluster, values: Values) -> None:
-    from minibroker_tools.commands.group_resets import reset  # noqa: PLC0415 - one action needs it
-
     reset(cluster, values, _groups(cluster, values))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.offsets import list_offsets
 from minibroker_tools.client.settings import Settings
 from minibroker_tools.commands.kcat_properties import bootstrap_of, kafka_properties
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
@@ -214,8 +215,6 @@ def _list(cluster: Cluster, given: Given) -> int:
 
 
 def _query(cluster: Cluster, given: Given) -> int:
-    from minibroker_tools.client.offsets import list_offsets  # noqa: PLC0415 - one mode needs it
-
     places: dict[tuple[str, int], int] = {}
     for text in given.all("t"):
         topic, *numbers = text.split(":")

@@ -4,6 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from minibroker_protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
@@ -110,14 +117,12 @@ def _topics(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
 
 
 def _paged(cluster: Cluster, names: Sequence[str], page: int) -> list[_Topic]:
-    from minibroker_protocol.messages import describe_topic_partitions as api  # noqa: PLC0415 - new brokers only
-
     found: dict[str, _Topic] = {}
-    cursor: api.Cursor | None = None
+    cursor: Cursor | None = None
     while True:
-        topics = [api.TopicRequest(name=name) for name in sorted(names)]
-        request = api.DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=page, cursor=cursor)
-        response: api.DescribeTopicPartitionsResponse = cluster.ask(request)
+        topics = [TopicRequest(name=name) for name in sorted(names)]
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=page, cursor=cursor)
+        response: DescribeTopicPartitionsResponse = cluster.ask(request)
         for topic in response.topics:
             check(topic.error_code)
             name = topic.name or ""
@@ -144,10 +149,8 @@ def _sorted(partitions: Sequence[Any], *, known: bool) -> list[_Partition]:
 
 
 def _moves(cluster: Cluster) -> dict[tuple[str, int], _Move]:
-    from minibroker_protocol.messages import list_partition_reassignments as api  # noqa: PLC0415 - this action only
-
     try:
-        response = cluster.ask_controller(api.ListPartitionReassignmentsRequest(timeout_ms=30_000))
+        response = cluster.ask_controller(ListPartitionReassignmentsRequest(timeout_ms=30_000))
         check(response.error_code, response.error_message)
     except ApiError:  # Kafka shows topics also where it may not see reassignments, or the broker has none
         return {}

@@ -5,8 +5,22 @@ from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
+from minibroker_protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from minibroker_protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of, topic_filter
+from minibroker_tools.commands.topic_descriptions import describe
 from minibroker_tools.failures import ApiError, ToolError, UsageError, check
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import log, out
@@ -115,8 +129,6 @@ def _check_pairs(values: Values) -> None:
 
 
 def _create(cluster: Cluster, values: Values) -> None:
-    from minibroker_protocol.messages import create_topics as api  # noqa: PLC0415 - one action needs it
-
     name = values.text("topic") or ""
     if "." in name or "_" in name:
         out(_COLLISIONS)
@@ -127,19 +139,19 @@ def _create(cluster: Cluster, values: Values) -> None:
     if values.has("partitions") and partitions < 1:
         raise ToolError("The partitions must be greater than 0")
     placed = _assignment(values)
-    topic = api.CreatableTopic(
+    topic = CreatableTopic(
         name=name,
         num_partitions=-1 if placed else partitions,
         replication_factor=-1 if placed else replicas,
         assignments=[
-            api.CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
             for index, brokers in enumerate(placed)
         ],
-        configs=[api.CreatableTopicConfig(name=key, value=value) for key, value in _configs(values).items()],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in _configs(values).items()],
     )
 
     def create() -> None:
-        (result,) = cluster.ask_controller(api.CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
+        (result,) = cluster.ask_controller(CreateTopicsRequest(topics=[topic], timeout_ms=30_000)).topics
         check(result.error_code, result.error_message)
 
     try:
@@ -202,19 +214,17 @@ def _list(cluster: Cluster, values: Values) -> None:
 
 
 def _alter(cluster: Cluster, values: Values) -> None:
-    from minibroker_protocol.messages import create_partitions as api  # noqa: PLC0415 - one action needs it
-
     names = _existing(cluster, values)
     if not names:
         return
     placed = _assignment(values)
     counts = {topic.name: len(topic.partitions) for topic in cluster.topics(names)}
-    request = api.CreatePartitionsRequest(
+    request = CreatePartitionsRequest(
         topics=[
-            api.CreatePartitionsTopic(
+            CreatePartitionsTopic(
                 name=name,
                 count=values.number("partitions", -1),
-                assignments=[api.CreatePartitionsAssignment(broker_ids=brokers) for brokers in placed[counts[name] :]]
+                assignments=[CreatePartitionsAssignment(broker_ids=brokers) for brokers in placed[counts[name] :]]
                 if placed
                 else None,
             )
@@ -228,19 +238,15 @@ def _alter(cluster: Cluster, values: Values) -> None:
 
 
 def _delete(cluster: Cluster, values: Values) -> None:
-    from minibroker_protocol.messages import delete_topics as api  # noqa: PLC0415 - one action needs it
-
     names = _existing(cluster, values)
     if not names:
         return
-    response = cluster.ask_controller(api.DeleteTopicsRequest(topic_names=names, timeout_ms=30_000))
+    response = cluster.ask_controller(DeleteTopicsRequest(topic_names=names, timeout_ms=30_000))
     for result in response.responses:
         check(result.error_code, result.error_message)
 
 
 def _describe(cluster: Cluster, values: Values) -> None:
-    from minibroker_tools.commands.topic_descriptions import describe  # noqa: PLC0415 - one action needs it
-
     topic_id = values.text("topic-id")
     if topic_id:
         describe(cluster, values, _named_by_id(cluster, values, topic_id))
@@ -249,8 +255,6 @@ def _describe(cluster: Cluster, values: Values) -> None:
 
 
 def _named_by_id(cluster: Cluster, values: Values, topic_id: str) -> list[str]:
-    from minibroker_protocol.uuids import uuid_text  # noqa: PLC0415 - one action needs it
-
     found = [topic.name for topic in cluster.metadata().topics if topic.name and uuid_text(topic.topic_id) == topic_id]
     if not found and not values.has("if-exists"):
         raise ToolError(f"TopicId '{topic_id}' does not exist as expected")

@@ -7,6 +7,29 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterEntityData,
+    AlterEntryData,
+    OpData,
+)
+from minibroker_protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from minibroker_protocol.messages.describe_client_quotas import (
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from minibroker_protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    UserName,
+)
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ToolError, check, error_code
 from minibroker_tools.output import out
@@ -30,8 +53,6 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: Sequence[str]) -> None:
     """Set and remove the SCRAM credentials of a user. ToolError, ApiError."""
-    from minibroker_protocol.messages import alter_user_scram_credentials as api  # noqa: PLC0415 - one call
-
     if not user:
         raise ToolError(
             "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
@@ -39,13 +60,13 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
         )
     _refuse_unknown("users", [name for name in added if name not in SCRAM_MECHANISMS], "added")
     _refuse_unknown("users", [name for name in deleted if name not in SCRAM_MECHANISMS], "deleted")
-    upsertions: list[api.ScramCredentialUpsertion] = []
+    upsertions: list[ScramCredentialUpsertion] = []
     for mechanism, text in added.items():
         iterations, password = _credential(mechanism, text)
         salt = secrets.token_bytes(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(_HASHES[mechanism], password.encode(), salt, iterations)
         upsertions.append(
-            api.ScramCredentialUpsertion(
+            ScramCredentialUpsertion(
                 name=user,
                 mechanism=SCRAM_MECHANISMS[mechanism],
                 iterations=iterations,
@@ -53,9 +74,9 @@ def alter_scram(cluster: Cluster, user: str, added: Mapping[str, str], deleted: 
                 salted_password=salted,
             )
         )
-    deletions = [api.ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[each]) for each in deleted]
-    request = api.AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-    response: api.AlterUserScramCredentialsResponse = cluster.ask_controller(request)
+    deletions = [ScramCredentialDeletion(name=user, mechanism=SCRAM_MECHANISMS[each]) for each in deleted]
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+    response: AlterUserScramCredentialsResponse = cluster.ask_controller(request)
     for result in response.results:
         check(result.error_code, result.error_message)
 
@@ -74,11 +95,9 @@ def _credential(mechanism: str, text: str) -> tuple[int, str]:
 
 def describe_scram(cluster: Cluster, user: str | None) -> None:
     """Print the mechanisms of a user's credentials, of all users for None."""
-    from minibroker_protocol.messages import describe_user_scram_credentials as api  # noqa: PLC0415 - one call
-
-    asked = None if user is None else [api.UserName(name=user)]
-    response: api.DescribeUserScramCredentialsResponse = cluster.ask_controller(
-        api.DescribeUserScramCredentialsRequest(users=asked)
+    asked = None if user is None else [UserName(name=user)]
+    response: DescribeUserScramCredentialsResponse = cluster.ask_controller(
+        DescribeUserScramCredentialsRequest(users=asked)
     )
     check(response.error_code, response.error_message)
     names = {number: name for name, number in SCRAM_MECHANISMS.items()}
@@ -96,24 +115,20 @@ def alter_quotas(
     cluster: Cluster, entities: Sequence[tuple[str, str]], added: Mapping[str, str], deleted: Sequence[str]
 ) -> None:
     """Set and remove quotas of users, clients or addresses. ToolError, ApiError."""
-    from minibroker_protocol.messages import alter_client_quotas as api  # noqa: PLC0415 - one call
-
     kind = entities[0][0] if len(entities) == 1 else "clients"
     known = _QUOTAS["ips" if kind == "ips" else "users"]
     _refuse_unknown(kind, [name for name in added if name not in known], "added")
     _refuse_unknown(kind, [name for name in deleted if name not in known], "deleted")
-    changes: list[api.OpData] = []
+    changes: list[OpData] = []
     for name, text in added.items():
         try:
-            changes.append(api.OpData(key=name, value=float(text), remove=False))
+            changes.append(OpData(key=name, value=float(text), remove=False))
         except ValueError:
             raise ToolError(f"Cannot parse quota configuration value for {name}: {text}") from None
-    changes += [api.OpData(key=name, value=0.0, remove=True) for name in deleted]
-    entity = [api.AlterEntityData(entity_type=_QUOTA_TYPES[each], entity_name=name or None) for each, name in entities]
-    request = api.AlterClientQuotasRequest(
-        entries=[api.AlterEntryData(entity=entity, ops=changes)], validate_only=False
-    )
-    response: api.AlterClientQuotasResponse = cluster.ask_controller(request)
+    changes += [OpData(key=name, value=0.0, remove=True) for name in deleted]
+    entity = [AlterEntityData(entity_type=_QUOTA_TYPES[each], entity_name=name or None) for each, name in entities]
+    request = AlterClientQuotasRequest(entries=[AlterEntryData(entity=entity, ops=changes)], validate_only=False)
+    response: AlterClientQuotasResponse = cluster.ask_controller(request)
     for result in response.entries:
         check(result.error_code, result.error_message)
 
@@ -135,18 +150,16 @@ def _refuse_unknown(kind: str, names: Sequence[str], verb: str) -> None:
 
 def describe_quotas(cluster: Cluster, entities: Sequence["Entity"]) -> None:
     """Print the quotas of the entities."""
-    from minibroker_protocol.messages import describe_client_quotas as api  # noqa: PLC0415 - one call
-
     components = [
-        api.ComponentData(
+        ComponentData(
             entity_type=_QUOTA_TYPES[kind],
             match_type=_ANY if name is None else _EXACT if name else _DEFAULT,
             match=name or None,
         )
         for kind, name in entities
     ]
-    response: api.DescribeClientQuotasResponse = cluster.ask(
-        api.DescribeClientQuotasRequest(components=components, strict=True)
+    response: DescribeClientQuotasResponse = cluster.ask(
+        DescribeClientQuotasRequest(components=components, strict=True)
     )
     check(response.error_code, response.error_message)
     for entry in response.entries or []:

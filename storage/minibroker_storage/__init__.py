@@ -1,5 +1,6 @@
 """One partition's log and its files, in Apache Kafka's own formats. No network, no asyncio."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -90,7 +91,5 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     """Load what is asked for: a broker that starts has no log to open yet."""
     if name in _PLACES:
-        from importlib import import_module  # noqa: PLC0415 - see above
-
         return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

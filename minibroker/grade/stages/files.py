@@ -1,5 +1,6 @@
 """Stage 8: the files of a log, and a broker that is killed and started again."""
 
+import base64
 import os
 import struct
 from collections.abc import Iterator
@@ -225,8 +226,6 @@ def the_directory_knows_the_topics_id(b: Subject) -> None:
 
 
 def _id_bytes(text: str) -> bytes:
-    import base64  # noqa: PLC0415 - only this check needs it
-
     try:
         return base64.urlsafe_b64decode(text + "==")
     except ValueError:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from crc32c import crc32c
+
 from minibroker.grade.check import Stage
 from minibroker.grade.failures import SkippedError
 from minibroker.grade.records import (
@@ -280,6 +282,4 @@ def keys_nulls_and_headers_come_back(b: Subject) -> None:
 
 def _sign(batch: bytearray) -> None:
     """Put the right checksum into a batch that was changed."""
-    from crc32c import crc32c  # noqa: PLC0415 - only this check needs it
-
     batch[_CRC_AT : _CRC_AT + 4] = crc32c(bytes(batch[_CRC_AT + 4 :])).to_bytes(4, "big")

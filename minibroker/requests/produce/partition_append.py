@@ -13,6 +13,7 @@ from minibroker.core import Core
 from minibroker.requests.call import Call
 from minibroker.requests.produce.delayed import refuse_partition
 from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_v2, takes_as_it_comes
+from minibroker.support.advice import LARGE_BATCHES, about_size
 from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
@@ -151,8 +152,6 @@ def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic,
     elif isinstance(error, RefusedError):
         refuse_partition(response, error.code, error)
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            from minibroker.support.advice import LARGE_BATCHES, about_size  # noqa: PLC0415 - most batches fit
-
             about = about_size(topic.name, len(given), topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     else:

@@ -158,6 +158,28 @@ _BINARY: Final = (BYTES, _READ_I32, _READ_I32)
 """Bytes, and where each value begins and how large it is."""
 
 
+@compiled(_LONG(_READ_I64, _READ_I64, _TABLE, _TABLE, _LONG, _LONG, _OUT))
+def _put_header(offsets, timestamps, groups, batches, batch, sequence, out):
+    """Write the header of a v2 batch, its checksum left 0; the position of its first record."""
+    first = batches[batch, FIRST_ROW]
+    end = batches[batch, END_ROW]
+    group = batches[batch, GROUP]
+    at = batches[batch, POSITION]
+    at = _put_fixed(out, at, offsets[first], 8)
+    at = _put_fixed(out, at, batches[batch, SIZE] - 12, 4)
+    at = _put_fixed(out, at, groups[group, LEADER_EPOCH], 4)
+    at = _put_fixed(out, at, 2, 1)
+    at = _put_fixed(out, at, 0, 4)
+    at = _put_fixed(out, at, groups[group, ATTRIBUTES], 2)
+    at = _put_fixed(out, at, offsets[end - 1] - offsets[first], 4)
+    at = _put_fixed(out, at, timestamps[first], 8)
+    at = _put_fixed(out, at, batches[batch, LATEST], 8)
+    at = _put_fixed(out, at, groups[group, PRODUCER_ID], 8)
+    at = _put_fixed(out, at, groups[group, PRODUCER_EPOCH], 2)
+    at = _put_fixed(out, at, sequence, 4)
+    return _put_fixed(out, at, end - first, 4)
+
+
 @compiled(
     types.void(
         _READ_I64,
@@ -207,20 +229,7 @@ def write(
         sequence = groups[group, BASE_SEQUENCE]
         if sequence >= 0:
             sequence = (sequence + first - first_of_group) & _INT32_MAX
-        at = batches[batch, POSITION]
-        at = _put_fixed(out, at, offsets[first], 8)
-        at = _put_fixed(out, at, batches[batch, SIZE] - 12, 4)
-        at = _put_fixed(out, at, groups[group, LEADER_EPOCH], 4)
-        at = _put_fixed(out, at, 2, 1)
-        at = _put_fixed(out, at, 0, 4)
-        at = _put_fixed(out, at, groups[group, ATTRIBUTES], 2)
-        at = _put_fixed(out, at, offsets[end - 1] - offsets[first], 4)
-        at = _put_fixed(out, at, timestamps[first], 8)
-        at = _put_fixed(out, at, batches[batch, LATEST], 8)
-        at = _put_fixed(out, at, groups[group, PRODUCER_ID], 8)
-        at = _put_fixed(out, at, groups[group, PRODUCER_EPOCH], 2)
-        at = _put_fixed(out, at, sequence, 4)
-        at = _put_fixed(out, at, end - first, 4)
+        at = _put_header(offsets, timestamps, groups, batches, batch, sequence, out)
         for row in range(first, end):
             body = _body_size(offsets, timestamps, key_size, value_size, headers_size, first, row)
             at = _put(out, at, body)

@@ -1,5 +1,6 @@
 """Record sets in Kafka's message formats v0, v1 and v2, their varints, and the codecs that Kafka names."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -132,7 +133,5 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     """Load what is asked for: few need all formats and codecs."""
     if name in _PLACES:
-        from importlib import import_module  # noqa: PLC0415 - see above
-
         return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

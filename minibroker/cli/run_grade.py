@@ -1,0 +1,81 @@
+"""`minibroker grade` once its options are read: the checks, a progress bar, the report."""
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+
+from minibroker.grade.catalogue import STAGES, chosen
+from minibroker.grade.check import Check
+from minibroker.grade.process import BrokerProcess, free_port
+from minibroker.grade.report import Report, failure_text, summary
+from minibroker.grade.runner import Result, Target, is_alive
+from minibroker.grade.runner import run as run_checks
+from minibroker.support.addresses import parse_advertised
+
+
+def grade(options: argparse.Namespace) -> int:
+    """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
+    checks = chosen(options.upto, options.only)
+    if options.list:
+        for check in checks:
+            print(f"{check.name}: {check.teaches}")  # noqa: T201 - the list that was asked for
+        return 0
+    if options.address is None and options.start is None:
+        options.parser.error("HOST:PORT or --start is needed")
+    to_stdout = options.json == "-"
+    with _target(options) as target:
+        where = f"{target.address[0]}:{target.address[1]}"
+        if not is_alive(target.address):
+            raise ValueError(f"no broker accepts connections at {where}")
+        report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
+
+        def done(result: Result) -> None:
+            advance(result)
+            if result.has_failed:  # stdout and stderr are other ones below a progress bar
+                print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
+            report.add(result)
+
+        try:
+            with _progress(checks) as advance:
+                run_checks(target, checks, done)
+            status = int(any(result.has_failed for result in report.results))
+        except KeyboardInterrupt:
+            status = 128 + signal.SIGINT
+        finally:
+            report.end()
+            print(summary(STAGES, report.results, len(checks)), file=sys.stderr if to_stdout else sys.stdout)
+            if to_stdout:
+                sys.stdout.write(report.json())
+    return status
+
+
+@contextlib.contextmanager
+def _target(options: argparse.Namespace) -> Generator[Target]:
+    """The broker, started if need be; it is stopped at the end."""
+    address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
+    if options.start is None:
+        yield Target(address, options.data_dir)
+        return
+    with contextlib.ExitStack() as ends:
+        directory = options.data_dir or ends.enter_context(tempfile.TemporaryDirectory(prefix="minibroker-grade-"))
+        process = BrokerProcess(options.start, address, directory)
+        ends.enter_context(process.running())
+        yield Target(address, directory, process)
+
+
+@contextlib.contextmanager
+def _progress(checks: Sequence[Check]) -> Generator[Callable[[Result], None]]:
+    """A progress bar at a terminal where rich is installed; else nothing."""
+    try:
+        from rich.console import Console  # noqa: PLC0415 - it is not always installed
+        from rich.progress import Progress  # noqa: PLC0415 - the same
+    except ImportError:
+        yield lambda _: None
+        return
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(checks))
+        yield lambda result: bar.update(task, advance=1, description=result.check.name)
