@@ -17,7 +17,14 @@ from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_storage.config import LogConfig
-from minibroker_storage.layout import create_partition_directory, delete_directory_name, purge, rename_if_there
+from minibroker_storage.layout import (
+    PARTITION_METADATA,
+    create_partition_directory,
+    create_unused_directory,
+    delete_directory_name,
+    purge,
+    rename_if_there,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -104,21 +111,21 @@ class Partition:
         return self._log
 
     @property
-    def has_directory(self) -> bool:
-        """Whether the directory is there: a partition gets it with its first record, or at a clean stop. OSError.
+    def has_files(self) -> bool:
+        """Whether the files of a log are there: a partition gets them with its first record. OSError.
 
-        Something else in its place counts as the directory: it is no empty log.
+        A clean stop alone leaves no more than its directory and topic id. Something else in the place of the directory,
+        such as a link, counts as files: it is no empty log.
         """
         try:
-            os.lstat(self.directory)
-        except FileNotFoundError:
-            return False
-        return True
+            return os.listdir(self.directory) != [PARTITION_METADATA] or os.path.islink(self.directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return os.path.lexists(self.directory)
 
     def make_directory(self) -> None:
         """Make the directory with the files of an empty log. OSError, and it is not there.
 
-        One that never held a record is what a failed attempt has left. FileExistsError for anything else.
+        One that never held a record is what a stop or a failed attempt has left. FileExistsError for anything else.
         """
         try:
             create_partition_directory(self.directory, self.topic.id)
@@ -246,7 +253,10 @@ def prepare_partitions(topics: Sequence[Topic], version: int, cluster: Cluster) 
 def make_missing_directories(data_dir: str, partitions: Iterable[Partition]) -> Steps[None]:
     """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
     there = set(os.listdir(data_dir))
+    twin: Partition | None = None
     for partition in partitions:
         if os.path.basename(partition.directory) not in there:
-            partition.make_directory()
+            alike = twin.directory if twin is not None and twin.topic is partition.topic else None
+            create_unused_directory(partition.directory, partition.topic.id, twin=alike)
+            twin = partition
         yield

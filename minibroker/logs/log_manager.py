@@ -120,7 +120,7 @@ class LogManager:
     # What the topics ask for
 
     def open_log(self, partition: Partition) -> Log:
-        """Open a partition's log, which recovers it if need be; without a directory it is empty, and not on disk.
+        """Open a partition's log, which recovers it if need be; without files it is empty, and not on disk.
 
         StorageError or OSError when that fails.
         """
@@ -130,7 +130,7 @@ class LogManager:
         topic = partition.topic
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
-        if not partition.has_directory:
+        if not partition.has_files:
             if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
                 return Log.begin(

@@ -58,7 +58,7 @@ def forget_topics(services: Services) -> None:
 
 def _empty(topic: Topic, now_ms: int) -> None:
     for partition in topic.partitions:
-        if partition.opened_log is None and not partition.has_directory:
+        if partition.opened_log is None and not partition.has_files:
             continue
         log = partition.log
         if log.log_start_offset < log.log_end_offset:

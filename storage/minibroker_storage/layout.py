@@ -54,6 +54,28 @@ def create_partition_directory(directory: str, topic_id: bytes, *, start_offset:
     _create(stem + TIME_INDEX_SUFFIX)
 
 
+def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None = None) -> None:
+    """Make the directory of a partition that has held no record, with its `partition.metadata` alone.
+
+    A broker that loads the log, also Kafka, makes the other files. `twin` is the directory of another such partition of
+    the topic. The file gets a second name where the file system allows it, so that each partition takes one inode: a
+    broker replaces this file, and never writes into it. No fsync. `OSError`, and the directory is not there, or not
+    ours (`FileExistsError`).
+    """
+    os.mkdir(directory, 0o755)
+    path = f"{directory}/{PARTITION_METADATA}"
+    if twin is not None:
+        with contextlib.suppress(OSError):  # no hard links here, or no more of this file
+            os.link(f"{twin}/{PARTITION_METADATA}", path)
+            return
+    try:
+        _create(path, data=partition_metadata(topic_id))
+    except OSError:
+        with contextlib.suppress(OSError):
+            purge(directory)
+        raise
+
+
 def _make_directory(directory: str) -> None:
     """Make a directory. An empty one is taken over: a crash of the machine leaves it, with the names in it lost."""
     try:

@@ -1,12 +1,14 @@
 """Names of files and directories; making and removing partition directories."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory, purge
-from minibroker_storage.layout import delete_directory_name, file_name, offset_of
+from minibroker_storage.checkpoints import read_partition_metadata
+from minibroker_storage.layout import create_unused_directory, delete_directory_name, file_name, offset_of
 from tests.storage.helpers import NOW, TOPIC_ID, a_batch
 
 
@@ -65,6 +67,53 @@ def test_a_directory_that_holds_something_is_not_touched_and_an_empty_one_is_tak
     with pytest.raises(FileExistsError):
         create_partition_directory(str(tmp_path / "orders-0"), TOPIC_ID)
     assert os.listdir(tmp_path / "orders-0") == ["notes"]
+
+
+def test_an_unused_partition_has_its_topics_id_alone_and_opens_as_an_empty_log(tmp_path: Path) -> None:
+    directories = [str(tmp_path / f"orders-{number}") for number in range(3)]
+    for directory, twin in zip(directories, [None, *directories], strict=False):
+        create_unused_directory(directory, TOPIC_ID, twin=twin)
+        assert os.listdir(directory) == ["partition.metadata"]
+        assert read_partition_metadata(f"{directory}/partition.metadata") == TOPIC_ID
+    assert os.stat(f"{directories[0]}/partition.metadata").st_nlink == 3
+    log = Log.open(directories[1], config=LogConfig(), files=FilePool(9), last_stop=LastStop.CLEAN, now_ms=NOW)
+    batch = a_batch()
+    assert log.append(batch.view, batch.header, 0, NOW) == 0
+    log.close()
+    purge(directories[0])
+    assert read_partition_metadata(f"{directories[2]}/partition.metadata") == TOPIC_ID
+
+
+def test_an_unused_partition_has_a_file_of_its_own_where_there_are_no_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EMLINK, os.strerror(errno.EMLINK))
+
+    monkeypatch.setattr(os, "link", refuse)
+    first, second = str(tmp_path / "orders-0"), str(tmp_path / "orders-1")
+    create_unused_directory(first, TOPIC_ID)
+    create_unused_directory(second, TOPIC_ID, twin=first)
+    assert read_partition_metadata(f"{second}/partition.metadata") == TOPIC_ID
+    assert os.stat(f"{second}/partition.metadata").st_nlink == 1
+
+
+def test_an_unused_partition_that_the_disk_refuses_leaves_nothing_and_others_files_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / "notes").touch()
+    with pytest.raises(FileExistsError):
+        create_unused_directory(str(tmp_path / "orders-0"), TOPIC_ID)
+    assert os.listdir(tmp_path / "orders-0") == ["notes"]
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        create_unused_directory(str(tmp_path / "orders-1"), TOPIC_ID)
+    assert os.listdir(tmp_path) == ["orders-0"]
 
 
 def test_a_deleted_partition_is_named_as_kafka_names_it() -> None:

@@ -28,6 +28,7 @@ from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
 from minibroker_storage.layout import (
     LOG_SUFFIX,
+    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -147,7 +148,8 @@ def _partitions_at(path: str, storage: Mapping[str, Any] | None) -> list[FoundPa
     parent, _, name = directory.rpartition("/")
     own_name = parse_partition_directory(name)
     entries = _entries_between_writes(filesystem, directory)
-    if own_name and any(entry.name.endswith(LOG_SUFFIX) and not entry.is_directory for entry in entries):
+    of_partitions = LOG_SUFFIX, PARTITION_METADATA
+    if own_name and any(entry.name.endswith(of_partitions) and not entry.is_directory for entry in entries):
         return [FoundPartition(*own_name, directory, _data_directory(filesystem, parent))]
     names = {entry.name for entry in entries}
     data = _data_directory(filesystem, directory, names)

@@ -18,12 +18,18 @@ from minibroker_protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from minibroker_storage.layout import PARTITION_METADATA
+from minibroker_storage.layout import LOG_SUFFIX, PARTITION_METADATA, file_name
 from tests.broker.harness import Harness, batch, values_in
+
+LOG = file_name(0, LOG_SUFFIX)
 
 
 def directories(harness: Harness, topic: str = "new") -> set[str]:
     return {name for name in os.listdir(harness.data_dir) if name.startswith(f"{topic}-")}
+
+
+def files(harness: Harness, partition: int) -> set[str]:
+    return set(os.listdir(f"{harness.data_dir}/new-{partition}"))
 
 
 def partitions(harness: Harness, topic: str = "new") -> int:
@@ -82,11 +88,46 @@ def test_a_clean_stop_makes_the_directories_as_kafka_expects_them(new: Harness) 
     assert directories(new) == {"new-0", "new-1", "new-2"}
     ids = {Path(new.data_dir, name, PARTITION_METADATA).read_text() for name in directories(new)}
     assert len(ids) == 1
-    assert sorted(os.listdir(f"{new.data_dir}/new-2")) == sorted(os.listdir(f"{new.data_dir}/new-0"))
+    assert files(new, 0) == files(new, 2) == {PARTITION_METADATA}
     assert Path(new.data_dir, ".kafka_cleanshutdown").exists()
     new.start()
     assert values_in(new.fetch_one(0, "new", 1).records) == [(0, b"a")]
     assert new.produce(batch(b"c"), "new", 2).base_offset == 0
+
+
+def test_a_partition_that_a_stop_gave_a_directory_is_unused_until_its_first_record(new: Harness) -> None:
+    new.restart()
+    empty = files(new, 0)
+    answer = new.fetch_one(0, "new", 0)
+    assert (answer.error_code, answer.high_watermark, answer.records or b"") == (0, 0, b"")
+    new.restart()  # its log was open
+    assert files(new, 0) == empty == {PARTITION_METADATA}
+    identity = Path(new.data_dir, "new-1", PARTITION_METADATA).read_text()
+    assert new.produce(batch(b"a"), "new", 0).base_offset == 0
+    assert LOG in files(new, 0)
+    new.crash()
+    assert values_in(new.fetch_one(0, "new", 0).records) == [(0, b"a")]
+    assert Path(new.data_dir, "new-0", PARTITION_METADATA).read_text() == identity
+    assert Path(new.data_dir, "new-1", PARTITION_METADATA).read_text() == identity
+
+
+def test_a_topic_whose_partitions_were_never_used_is_deleted_after_a_stop_and_made_again(new: Harness) -> None:
+    new.restart()
+    new.fetch_one(0, "new", 1)
+    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=0), 3).responses
+    assert outcome.error_code == 0
+    assert directories(new) == set()
+    new.create("new", 3)
+    assert new.produce(batch(b"a"), "new", 1).base_offset == 0
+
+
+def test_a_link_in_the_place_of_an_unused_partition_is_followed(new: Harness, tmp_path: Path) -> None:
+    new.close()
+    Path(new.data_dir, "new-1").rename(tmp_path / "elsewhere")
+    Path(new.data_dir, "new-1").symlink_to(tmp_path / "elsewhere")
+    new.start()
+    assert new.produce(batch(b"a"), "new", 1).base_offset == 0
+    assert (tmp_path / "elsewhere" / LOG).stat().st_size
 
 
 def test_a_clean_stop_on_a_full_disk_is_clean_without_the_directories(
@@ -94,12 +135,11 @@ def test_a_clean_stop_on_a_full_disk_is_clean_without_the_directories(
 ) -> None:
     new.produce(batch(b"a"), "new", 1)
 
-    def full(directory: str, topic_id: bytes) -> None:
-        os.mkdir(directory)
+    def full(directory: str, topic_id: bytes, *, twin: str | None = None) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
     with monkeypatch.context() as patched:
-        patched.setattr(partition_module, "create_partition_directory", full)
+        patched.setattr(partition_module, "create_unused_directory", full)
         new.close()
     assert "No space left on device" in caplog.text
     assert directories(new) == {"new-1"}

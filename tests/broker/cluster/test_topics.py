@@ -41,7 +41,7 @@ class Keeper:
         self.reconfigured: list[LogConfig] = []
 
     def open_log(self, partition: Partition) -> Log:
-        if not partition.has_directory:
+        if not partition.has_files:
             partition.make_directory()
         return Log.open(
             partition.directory,
@@ -243,6 +243,7 @@ def test_partition_directories_that_the_file_does_not_know_are_adopted(harness: 
 
 def test_a_directory_without_a_topic_id_gets_a_new_one(harness: Harness) -> None:
     harness.create("old")
+    harness.produce(batch(b"a"), "old")
     harness.services.close()
     data_dir = Path(harness.data_dir)
     (data_dir / FILE).unlink()

@@ -1,5 +1,6 @@
 """A partition that has held no record has no directory in a running broker's data directory: it is empty."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +12,12 @@ from minibroker_pipeline.jobs.convert.job import convert
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.diff import diff
 from minibroker_pipeline.jobs.stats import stats
+from minibroker_pipeline.jobs.verify.findings import What
 from minibroker_pipeline.jobs.verify.job import VerifySettings, verify
 from minibroker_pipeline.log_directories.partition_logs import LogNameError, find_partitions, open_partition
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import QueryLogs
+from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
 
 TOPICS_FILE = "minibroker-topics.json"
 
@@ -98,4 +101,17 @@ def test_a_stopped_brokers_directory_has_them_all(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path), topics=["idle:2"]):
         pass
     assert all(one.is_made for one in find_partitions([str(tmp_path)]).values())
-    assert verify([str(tmp_path)]).partitions == 2
+    report = verify([str(tmp_path)])
+    assert (report.findings, report.partitions) == ([], 2)
+    one = f"{tmp_path}/idle-1"
+    assert (os.listdir(one), logs(one)) == (["partition.metadata"], {("idle", 1): (0, 0)})
+    report = verify([one])
+    assert (report.findings, report.partitions) == ([], 1)
+
+
+def test_one_that_held_records_by_a_checkpoint_has_lost_its_log(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path), topics=["idle:2"]):
+        pass
+    write_offset_checkpoint(str(tmp_path / "recovery-point-offset-checkpoint"), {("idle", 1): 1})
+    (finding,) = verify([str(tmp_path)]).findings
+    assert (finding.path, finding.what) == (f"{tmp_path}/idle-1", What.MISSING)

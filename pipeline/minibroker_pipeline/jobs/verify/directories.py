@@ -106,7 +106,7 @@ def find(path: str, findings: list[Findings]) -> list[Partition]:
     entries = filesystem.entries(directory, _EVERY)
     parent, _, name = directory.rpartition("/")
     own = parse_partition_directory(name)
-    if own and any(entry.name.endswith(LOG_SUFFIX) for entry in entries):
+    if own and any(entry.name.endswith((LOG_SUFFIX, PARTITION_METADATA)) for entry in entries):
         data = _data_directory(filesystem, parent, scheme, findings)
         return [Partition(*own, directory, data)]
     data = _data_directory(filesystem, directory, scheme, findings)
@@ -205,16 +205,17 @@ class _Listing:
                 for suffix in sorted(suffixes):
                     message = "there is no log file for this index"
                     self._note(f"{base:020d}{suffix}", What.MISSING, message, f"restore {base:020d}{LOG_SUFFIX}")
-        if not self._logs and not self._is_being_made():
+        if not self._logs and not self._is_unused({entry.name for entry in entries}):
             self._note(
                 "", What.MISSING, "there is no log file in this directory", "restore it, or remove the directory"
             )
 
-    def _is_being_made(self) -> bool:
-        """Whether a broker makes the partition now, or was killed then: the directory comes first, then its log."""
+    def _is_unused(self, names: set[str]) -> bool:
+        """Whether no record can have been here: minibroker has left the topic's id alone, or a broker makes it now."""
         data, key = self._partition.data, (self._partition.topic, self._partition.partition)
-        known = any(data.offset_in(name, *key) for name in OFFSET_CHECKPOINTS)
-        return not (data.is_clean or known or self._indexes or self._partition.snapshots)
+        if any(data.offset_in(name, *key) for name in OFFSET_CHECKPOINTS):
+            return False
+        return names == {PARTITION_METADATA} or not (data.is_clean or self._indexes or self._partition.snapshots)
 
     def _take(self, entry: Entry) -> None:
         name = entry.name
