@@ -176,6 +176,7 @@ class Topics:
         self._cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._names: frozenset[str] | None = None
         self._folded: dict[str, dict[str, None]] = {}
         self._coming: dict[str, Topic | None] = {}  # None until the file can have it
         self._file = TopicsFile(data_dir, durability)
@@ -189,6 +190,13 @@ class Topics:
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all topics; one object until a topic comes or goes."""
+        if self._names is None:
+            self._names = frozenset(self._by_name)
+        return self._names
 
     def get(self, name: str) -> Topic | None:
         """The topic with this name."""
@@ -413,12 +421,14 @@ class Topics:
         return entry
 
     def _add(self, topic: Topic) -> None:
+        self._names = None
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
         self._folded.setdefault(_folded(topic.name), {})[topic.name] = None
         self._deleted.discard(topic.name)
 
     def _forget(self, topic: Topic) -> None:
+        self._names = None
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         del self._folded[_folded(topic.name)][topic.name]

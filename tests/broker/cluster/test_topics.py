@@ -363,6 +363,19 @@ def test_names_collide_when_only_dots_and_underscores_differ(
     assert topics.colliding(name) == (known if collides else None)
 
 
+def test_the_names_are_one_object_until_a_topic_comes_or_goes(data_dir: Path) -> None:
+    topics = opened(data_dir)
+    create(topics, "a")
+    names = topics.names
+    assert names == {"a"}
+    assert topics.names is names
+    (b,) = topics.create([("b", 1, TopicConfig(CONFIG, {}))])
+    assert names == {"a"}
+    assert topics.names == {"a", "b"}
+    topics.delete(b)
+    assert topics.names == {"a"}
+
+
 @pytest.mark.parametrize(
     ("step", "partitions"),
     [("topics.Topics.save", None), ("topics.prepare_partitions", 3)],

@@ -52,7 +52,7 @@ def resolve(
         return
     known, of = group.regexes, group.regexes_of
     if may_match is not None:
-        of = frozenset(topic.name for topic in topics), may_match.rules
+        of = topics.names, may_match.rules
         if of != group.regexes_of:
             known = {}
     missing = regexes - known.keys() if may_match is not None else set[str]()
