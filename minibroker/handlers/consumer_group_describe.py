@@ -7,6 +7,7 @@ Since Kafka 4.3 a member has what it has to give up until it has done so.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import Topics
@@ -37,12 +38,13 @@ NAMES: Final = groups_at("group_ids")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
     "DESCRIBE on all topics that its members have"
 )
+_REFUSED: Final = partial(DescribedGroup, assignor_name="")
 
 
 def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.consumerGroupDescribe`)."""
     return ConsumerGroupDescribeResponse(
-        groups=(yield from described_groups(request, call, call.services.groups.consumers, _describe, _refused))
+        groups=(yield from described_groups(request, call, call.services.groups.consumers, _describe, _REFUSED))
     )
 
 
@@ -71,19 +73,6 @@ def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
         assignment_epoch=assignment_epoch,
         assignor_name=group.assignor(listed, default),
         members=members,
-    )
-
-
-def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
     )
 
 

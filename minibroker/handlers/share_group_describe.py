@@ -4,6 +4,7 @@ Version 1. GROUP_ID_NOT_FOUND for what is no such group, INVALID_GROUP_ID for th
 for a group with a topic that the client may not describe. UNSUPPORTED_VERSION while the feature share.version is off.
 """
 
+from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import Topics
@@ -30,12 +31,13 @@ NAMES: Final = groups_at("group_ids")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handler(
     "DESCRIBE on all topics that its members have"
 )
+_REFUSED: Final = partial(DescribedGroup, assignor_name="")
 
 
 def handle(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.shareGroupDescribe`)."""
     groups = call.services.groups.shares
-    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _refused)))
+    return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _REFUSED)))
 
 
 def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
@@ -60,19 +62,6 @@ def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
         described.members.append(member)
         yield
     return described
-
-
-def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
-    )
 
 
 def _member(member: ShareMember, topics: Topics) -> Member:

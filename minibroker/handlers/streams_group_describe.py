@@ -43,7 +43,7 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.GROUP) & asked_by_handle
 def handle(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGroupDescribeResponse]:
     """Describe each group by itself (`GroupMetadataManager.streamsGroupDescribe`)."""
     groups = call.services.groups.streams
-    described = yield from described_groups(request, call, groups, _describe, _refused)
+    described = yield from described_groups(request, call, groups, _describe, DescribedGroup)
     if request.include_topology_description:
         for each in described:
             if not each.error_code:
@@ -82,18 +82,6 @@ def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[Describ
         described.members.append(_member(each, target.get(each.member_id, Tasks()), offsets))
         yield
     return described
-
-
-def _refused(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        members=[],
-    )
 
 
 def _topology(group: StreamsGroup) -> Topology | None:

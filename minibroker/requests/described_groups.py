@@ -40,7 +40,7 @@ def described_groups(
     call: Call,
     groups: _Groups[G],
     describe: Callable[[G, Call], Steps[D]],
-    refused: Callable[[str, ErrorCode, str | None], D],
+    make: Callable[..., D],
 ) -> Steps[list[D]]:
     """Describe each group by itself; with the client's operations on it, if the request asks for them (KIP-430).
 
@@ -49,14 +49,22 @@ def described_groups(
         call: asks for them.
         groups: all groups of the protocol.
         describe: describes a group. GroupRefusedError.
-        refused: the description of a group that has none, with the error's code and message.
+        make: makes the description of a group that is refused: the class, with what only this protocol has.
     """
     described: list[D] = []
     for group_id in request.group_ids:
         try:
             each = yield from describe(_existing(groups, group_id, call), call)
         except GroupRefusedError as error:
-            each = refused(group_id, error.code, error.message)
+            each = make(
+                error_code=error.code,
+                error_message=error.message,
+                group_id=group_id,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                members=[],
+            )
         if request.include_authorized_operations and not each.error_code:
             each.authorized_operations = authorized_operations(call, ResourceType.GROUP, each.group_id)
         described.append(each)

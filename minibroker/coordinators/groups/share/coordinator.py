@@ -313,15 +313,12 @@ class ShareGroups:
                     if not before.initializing:
                         group.complete = found, before
                     return
-                change = records.state_partitions(group.group_id, before.begun(missing))
                 yield
-                if group.partitions is before:
-                    code = self.store.save_changes(group, [change])
-                    if code:
-                        _could_not_store(group, code)
-                        return
+                code = yield from self._save(group, before, before.begun(missing))
+                if code == ErrorCode.NONE:
                     yield
                     yield from self._beginning_states(group, missing, epoch)
+                if code is not None:
                     return
         finally:
             group.is_beginning = False
@@ -346,14 +343,21 @@ class ShareGroups:
         """Store share-partitions that have changed; what changes them meanwhile comes first."""
         while self.store.find(group.group_id) is group:
             before = group.partitions
-            record = records.state_partitions(group.group_id, change(before))
-            if len(before.initializing) > MANY_TOPICS:
-                yield
-            if group.partitions is before:
-                code = self.store.save_changes(group, [record])
-                if code:
-                    _could_not_store(group, code)
+            code = yield from self._save(group, before, change(before))
+            if code is not None:
                 return
+
+    def _save(self, group: ShareGroup, before: StatePartitions, after: StatePartitions) -> Steps[ErrorCode | None]:
+        """Store share-partitions; None, and nothing is stored, if something else has changed them meanwhile."""
+        record = records.state_partitions(group.group_id, after)
+        if max(len(before.initializing), len(after.initializing)) > MANY_TOPICS:
+            yield
+        if group.partitions is not before:
+            return None
+        code = self.store.save_changes(group, [record])
+        if code:
+            _could_not_store(group, code)
+        return code
 
 
 def _updated(member: ShareMember, request: ShareHeartbeat) -> ShareMember:
