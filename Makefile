@@ -43,15 +43,21 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@exec $(VENV)/bin/minibroker serve $(ARGS)
 
-check: $(VENV)/.dev ## Run lint, then a sample of the tests that need neither Java nor another toolchain than Python's
+check: $(VENV)/.dev ## Run lint beside a sample of the tests that need neither Java nor another toolchain than Python's
 check: CHOSEN := --python-alone
 
-test: $(VENV)/.dev ## Run lint, then all tests, of sweeps a sample, in three processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint beside all tests, of sweeps a sample, in three processes (ARGS: options of pytest)
 
+# Lint computes while tests wait, and speaks when they are done.
 check test:
-	@lint=0; $(MAKE) --no-print-directory lint || lint=$$?; \
-	echo "== pytest"; $(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || exit; \
-	[ $$lint = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
+	@output=$$(mktemp) || exit; lint=; \
+	trap 'kill $$lint 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
+	$(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
+	echo "== pytest, beside lint"; tests=0; \
+	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
+	linted=0; wait $$lint || linted=$$?; lint=; cat "$$output"; \
+	[ $$tests = 0 ] || { echo "Tests failed: see above." >&2; exit $$tests; }; \
+	[ $$linted = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
 torture: $(VENV)/.dev ## Kill brokers, clients and streams 950 times and look what is left (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)

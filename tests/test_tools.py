@@ -29,12 +29,6 @@ def check(test: str, directory: Path, *options: str) -> subprocess.CompletedProc
     )
 
 
-def test_make_check_runs_the_tests_without_tools() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    assert "\ncheck: CHOSEN := --python-alone\n" in makefile
-    assert " $(CHOSEN) " in makefile
-
-
 def test_make_lets_python_keep_what_it_has_compiled() -> None:
     makefile = "include Makefile\nshow-variable:\n\t@echo [$$PYTHONDONTWRITEBYTECODE]\n"
     environment = {

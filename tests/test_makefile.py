@@ -1,0 +1,54 @@
+"""`make check` and `make test` run lint beside the tests, and fail when either has."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.documented import ROOT
+from tests.patience import PATIENCE_S
+
+LINT = ("ruff", "mypy", "pyright", "lint-imports", "proselint")
+
+
+def make(folder: Path, failing: str, verb: str) -> subprocess.CompletedProcess[str]:
+    """Run make in a checkout whose programs do nothing but tell their names and arguments; one of them fails."""
+    shutil.copy(ROOT / "Makefile", folder)
+    for name in ("requirements", "pyproject.toml", "minibroker"):
+        (folder / name).symlink_to(ROOT / name)
+    programs = folder / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in (*LINT, "pytest"):
+        (programs / name).write_text(f'#!/bin/sh\necho "+ {name} $*"\nexit {int(name == failing)}\n')
+        (programs / name).chmod(0o755)
+    for made in (f".made{str(folder.resolve()).replace(' ', '_').replace('/', '-')}", ".core", ".dev"):
+        (folder / ".venv" / made).touch()
+    return subprocess.run(
+        ["make", "--no-print-directory", verb],
+        cwd=folder.resolve(),
+        env={name: text for name, text in os.environ.items() if name not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("verb", ["check", "test"])
+def test_lint_and_tests_are_run(tmp_path: Path, verb: str) -> None:
+    done = make(tmp_path, "", verb)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
+    assert ("--python-alone" in done.stdout) is (verb == "check")
+
+
+@pytest.mark.parametrize("failing", [*LINT, "pytest"])
+def test_a_failure_of_either_is_one_of_the_run_and_all_else_is_run(tmp_path: Path, failing: str) -> None:
+    done = make(tmp_path, failing, "check")
+    assert done.returncode != 0
+    assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
+    assert ("Tests failed: see above." in done.stderr) is (failing == "pytest")
+    assert ("The tests passed, but lint failed: see above." in done.stderr) is (failing != "pytest")
