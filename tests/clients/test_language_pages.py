@@ -130,6 +130,7 @@ def test_spring(tmp_path: Path) -> None:
     assert "[         1 tests successful" in run_java("docs/test-spring.md", tmp_path)
 
 
+@in_torture  # it compiles librdkafka
 def test_rust(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()

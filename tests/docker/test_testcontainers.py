@@ -21,7 +21,7 @@ from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
-from tests.samples import WHOLE
+from tests.samples import WHOLE, in_torture
 
 PAGE = "docs/testcontainers.md"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -115,7 +115,8 @@ def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([node, str(tmp_path / "orders.js")], engine, {"NODE_PATH": str(packages / "node_modules")})
 
 
-@pytest.mark.parametrize("kind", ["kafka", *(["redpanda"] if WHOLE else [])])
+@in_torture  # Docker's packages take a minute to compile
+@pytest.mark.parametrize("kind", ["kafka", "redpanda"])
 def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Go", "go")
     if kind == "redpanda":
@@ -139,7 +140,7 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([str(built / "orders")], engine)
 
 
-@pytest.mark.skipif(not WHOLE, reason="its 263 crates take minutes to build: make torture does that")
+@in_torture  # its 263 crates take minutes to compile
 def test_rust(engine: Engine, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Rust", "rust")
     (tmp_path / "main.rs").write_text(program)

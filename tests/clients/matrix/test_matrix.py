@@ -1,6 +1,7 @@
 """Every feature of every client that passes on Kafka 3.9.1 or 4.4.0 passes here, with all clients at the same time."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,7 +12,12 @@ from tests.clients.matrix.known import ASKS_FOR_MORE, GIVES_UP_LATE, KNOWN, NOT_
 from tests.clients.matrix.runs import Prepared, Run, prepare
 from tests.samples import WHOLE, each_row, in_torture, some
 
-CLIENTS = [name for name in DRIVERS if name not in PROGRAMS]
+IN_TORTURE = ("java-2.4.1", "java-3.9.1", "sarama-1.38", "confluent-kafka-1", "spark")
+"""The clients that `make torture` alone runs, since each takes a build or a JVM of its own.
+
+Others of their kind are run each time, and Spark's connector by `tests/pipeline`.
+"""
+CLIENTS = [name for name in DRIVERS if name not in PROGRAMS and (WHOLE or name not in IN_TORTURE)]
 
 NEEDS = {"sarama-1.45": "2.1", "platformatic": "3.1"}
 """The oldest release whose brokers each of these can use at all.
@@ -23,19 +29,9 @@ first request in a version that releases before 2.4 did not have, and writes ano
 
 OTHER_RELEASES = (
     *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2", "aiokafka-0.7"),
-    *(
-        "confluent-kafka-1",
-        "java-1.1.1",
-        "java-2.4.1",
-        "java-3.9.1",
-        "franz-go-1.6",
-        "sarama-1.38",
-        "kafka-go-0.3",
-        "kafkajs-1",
-        "spark",  # its connector's client is Java's 3.9.2
-    ),
+    *("java-1.1.1", "franz-go-1.6", "kafka-go-0.3", "kafkajs-1"),
 )
-"""The clients of whose kind there is a newer one: `make torture` alone runs all of their checks."""
+"""Clients of whose kind there is a newer one: `make torture` alone runs all of their checks."""
 
 
 def recorded(name: str) -> list[str]:
@@ -55,8 +51,12 @@ def checks_of(name: str, *without: tuple[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def prepared() -> Mapping[str, Prepared]:
-    """All drivers, built before the first one runs: a compiler beside them would take the time that they have."""
-    return {name: prepare(DRIVERS[name]) for name in CLIENTS}
+    """All drivers, built before the first one runs: a compiler beside them would take the time that they have.
+
+    One is fetched while another one is compiled.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(CLIENTS, pool.map(lambda name: prepare(DRIVERS[name]), CLIENTS), strict=True))
 
 
 @pytest.fixture(scope="module")
