@@ -15,18 +15,32 @@ SPARK: Final = "spark"
 """The files whose tests share a Spark, which takes long to start: a parameter of theirs is of its type."""
 LONGEST: Final = (
     "tests/clients/matrix/test_matrix.py",
-    "tests/torture/test_kills.py",
-    "tests/torture/test_share_kills.py",
     "tests/kafka/test_directories_",
-    "tests/kafka/test_con",
+    "tests/kafka/test_consumer_groups.py",
+    "tests/clients/test_control_clients.py",
+    "tests/clients/test_consumer_groups.py",
+    "tests/kafka/test_newest_directories.py",
+    "tests/docker/test_testcontainers.py",
+    "tests/clients/test_language_pages.py",
+    "tests/clients/test_groups.py",
+    "tests/broker/grade/test_checks.py",
+    "tests/broker/terminal/test_app.py",
+    "tests/torture/test_share_kills.py",
+    "tests/torture/test_kills.py",
     "tests/kafka/",
     "tests/clients/",
-    "tests/torture/",
     "tests/pipeline/",
+    "tests/broker/page/",
+    "tests/docker/",
+    "tests/torture/",
     "tests/pytest_plugin/",
+    "tests/command_line_tools/",
     "tests/test_",
 )
-"""By the time that a file takes, behind those of Spark. What follows has thousands of short tests."""
+"""By the time that a file takes (`make test ARGS=--junit-xml=FILE` tells), behind those of Spark.
+
+What follows has thousands of short tests, so that no process is at work for long when the others have ended.
+"""
 _ROOT: Final = Path(__file__).parents[1]
 
 
