@@ -1,8 +1,8 @@
 """Samples of sweeps: `make test` takes a part of the cases, the same one each time, and `make torture` takes them all.
 
 A sweep is a test over many cases. Its sample has a fixed seed, so that a failure comes again. The tests of some rooms
-are a sweep as they are: they run programs of others, and most of them with each client, version, codec and scenario.
-Of a file there the sample has each test with some values of its parameters, and each value in some test.
+are a sweep as they are: they run programs of others, or the codec, and most of them with each client, version, codec
+and scenario. Of a file there the sample has each test with some values of its parameters, and each value in some test.
 """
 
 import os
@@ -21,7 +21,7 @@ SWEEPS: Final = "MINIBROKER_SWEEPS"
 """The environment's name for how much of a sweep is taken; "whole" is all of it."""
 WHOLE: Final = os.environ.get(SWEEPS) == "whole"
 
-ROOMS: Final = (
+_PROGRAMS: Final = (
     "tests/broker/page/",
     "tests/clients/",
     "tests/command_line_tools/",
@@ -29,9 +29,11 @@ ROOMS: Final = (
     "tests/kafka/",
     "tests/pipeline/",
 )
+"""The rooms whose tests run programs of others."""
+ROOMS: Final = (*_PROGRAMS, "tests/protocol/")
 """The rooms whose tests are sampled file by file."""
 COSTLY: Final = (
-    *ROOMS,
+    *_PROGRAMS,
     "tests/broker/grade/",
     "tests/broker/terminal/",
     "tests/pytest_plugin/",
