@@ -7,6 +7,7 @@ chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.p
 import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from operator import mul
 from typing import Final
 
@@ -43,6 +44,9 @@ _TOMBSTONE_OVERHEAD: Final = 32
 """More than a tombstone takes beside its key."""
 _UTF_16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
 _HASHED_AT_ONCE: Final = 256
+_KEPT_HASHES: Final = 10_000
+_SHORT_KEY: Final = 100
+"""Longer keys are hashed each time: so many kept ones of 32,767 characters would take a GB."""
 _POWERS_OF_31: Final = [pow(31, exponent, 1 << 32) for exponent in range(_HASHED_AT_ONCE + 1)]
 _logger = logging.getLogger(__name__)
 
@@ -66,6 +70,9 @@ def java_hash(text: str) -> int:
         block = units[start : start + _HASHED_AT_ONCE]
         value = (value * _POWERS_OF_31[len(block)] + sum(map(mul, reversed(block), _POWERS_OF_31))) & 0xFFFF_FFFF
     return value
+
+
+_kept_hash: Final = lru_cache(_KEPT_HASHES)(java_hash)
 
 
 class CoordinatorLog:
@@ -119,7 +126,8 @@ class CoordinatorLog:
 
     def partition_of(self, key: str) -> int:
         """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
-        return (java_hash(key) & _INT32_MASK) % self.partition_count
+        hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
+        return (hashed & _INT32_MASK) % self.partition_count
 
     def coordinator(self, key: str) -> Node | None:
         """The node that coordinates `key`, if any does."""

@@ -67,6 +67,8 @@ def test_a_group_is_in_the_partition_that_javas_hash_of_its_name_chooses(harness
     assert java_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
     geometric = (31**32767 - 1) // 30
     assert java_hash("y" * 32767) == ord("y") * geometric % (1 << 32)
+    long = java_hash("y" * 32767) % (1 << 31)
+    assert harness.services.groups.store.partition_of("y" * 32767) == long % 50
 
 
 def test_the_topic_is_made_with_the_first_commit_as_kafka_configures_it(configured: Make) -> None:
