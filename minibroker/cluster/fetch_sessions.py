@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from itertools import count
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.cluster.quiet_partitions import QuietPartitions, Terms
 from minibroker_protocol.error_codes import ErrorCode
@@ -102,9 +102,11 @@ class FetchSession:
 
     `names` has the topics that ids have stood for, of a session that goes by ids; it is None for one that does not.
     `quiet` has the partitions that need not be read; it is None until the session has had several partitions.
+    `targets` is the handler's: the partitions as faults and the journal name them, with the names of all topics for
+    which that holds. It is None after each change of the partitions or of their order.
     """
 
-    __slots__ = ("_places", "created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "quiet")
+    __slots__ = ("_places", "created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "quiet", "targets")
 
     def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
@@ -114,6 +116,7 @@ class FetchSession:
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
         self.quiet: QuietPartitions | None = None
+        self.targets: tuple[frozenset[str], tuple[Any, ...]] | None = None
         self._places = count()
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
@@ -130,6 +133,7 @@ class FetchSession:
             entry = known.get(key)
             if entry is None:
                 known[key] = CachedPartition(each, next(self._places))
+                self.targets = None
             else:
                 entry.request = each
             if self.quiet is not None:
@@ -144,6 +148,7 @@ class FetchSession:
                     if self.quiet is not None:
                         self.quiet.drop(key)
                     del self.partitions[key]
+                    self.targets = None
 
     def forget(self, key: FetchKey) -> None:
         """No response to the consumer had this partition yet."""
@@ -157,6 +162,7 @@ class FetchSession:
         """Serve a partition behind all others from now on."""
         entry = self.partitions[key] = self.partitions.pop(key)
         entry.place = next(self._places)
+        self.targets = None
 
     def use(self, always_read: int) -> None:
         """A request of the session comes. An earlier one that waits goes on with the partitions as they are."""

@@ -72,19 +72,23 @@ _FEW: Final = 256
 
 
 def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
-    """An incremental fetch is about all partitions of its session."""
+    """An incremental fetch is about all partitions of its session, in which seldom anything changes."""
     session = call.node.fetch_sessions.get(request.session_id)
     if session is None or request.session_epoch <= 0:
         return ()
+    names, kept = call.core.topics.names, session.targets
+    if kept is None or kept[0] is not names:
+        kept = session.targets = names, _targets(session.partitions, call)
+    forgotten = request.forgotten_topics_data
+    if not forgotten:
+        return kept[1]
     by_id = session.names is not None
-    gone = {
-        (each.topic_id if by_id else each.topic, index)
-        for each in request.forgotten_topics_data
-        for index in each.partitions
-    }
-    return tuple(
-        Target(_name_of(named, call), index) for named, index in session.partitions if (named, index) not in gone
-    )
+    gone = {(each.topic_id if by_id else each.topic, index) for each in forgotten for index in each.partitions}
+    return _targets([key for key in session.partitions if key not in gone], call)
+
+
+def _targets(keys: Iterable[FetchKey], call: Call) -> tuple[Target, ...]:
+    return tuple(dict.fromkeys(Target(_name_of(named, call), index) for named, index in keys))
 
 
 def _name_of(named: str | bytes, call: Call) -> str | None:

@@ -60,11 +60,12 @@ def _held_by_session(request: ShareFetchRequest, call: Call) -> tuple[Target, ..
         return ()
     gone = {(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
     topics = call.core.topics
-    return tuple(
+    targets = (
         Target(None if (topic := topics.with_id(topic_id)) is None else topic.name, index, group=group_id)
         for topic_id, index in session.partitions
         if (topic_id, index) not in gone
     )
+    return tuple(dict.fromkeys(targets))
 
 
 NAMES: Final = topics_at("topics.topic_id", "partitions.partition_index", implied=_held_by_session)

@@ -30,7 +30,7 @@ class Target(NamedTuple):
 
 
 Implied = Callable[[Any, "Call"], tuple[Target, ...]]
-"""From a request to the targets that it means without naming them."""
+"""From a request to the targets that it means without naming them, each once."""
 
 
 class TopicList(NamedTuple):

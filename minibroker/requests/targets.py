@@ -69,7 +69,10 @@ def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
 def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
     """`targets_of` for a request that means targets which it does not name; empty for any other."""
     implied = () if names.implied is None else names.implied(request, call)
-    return tuple(dict.fromkeys((*_walk(names, request, call.core), *implied))) if implied else ()
+    if not implied:
+        return ()
+    named = tuple(_walk(names, request, call.core))
+    return tuple(dict.fromkeys((*named, *implied))) if named else implied
 
 
 def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:

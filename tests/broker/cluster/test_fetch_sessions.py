@@ -1,11 +1,14 @@
 """Fetch sessions (KIP-227): the cache by itself, and whole fetches through it."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from minibroker.cluster.fetch_sessions import FetchSessionCache, FetchSessionError
+from minibroker.handlers.fetch import NAMES
+from minibroker.requests.targets import targets_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData
@@ -429,3 +432,33 @@ def test_a_partition_whose_batch_did_not_fit_comes_first_the_next_time(many: Har
     assert [(data.partition_index, values_in(data.records)) for data in second.responses[0].partitions] == [
         (1, [(0, b"a")])
     ]
+
+
+def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_change(many: Harness) -> None:
+    node = many.session().node
+    call: Any = SimpleNamespace(node=node, core=many.core)
+    session = Session(many, *ALL[:3])
+
+    def targets(**fields: Any) -> list[tuple[str | None, int | None]]:
+        request = fetch_request(session_id=session.id, session_epoch=session.epoch, **fields)
+        many._name_by_id(request, many.fetch_version)
+        return [each[:2] for each in targets_of(NAMES, request, call)]
+
+    assert targets() == KEYS[:3]
+    held = node.fetch_sessions.get(session.id)
+    assert held is not None
+    kept = held.targets
+    session.fetch()
+    assert targets() == KEYS[:3]
+    assert held.targets is kept  # nothing has changed, and nothing was made again
+    assert targets(forgotten={"many": [1]}) == [KEYS[0], KEYS[2]]
+    session.fetch(ALL[3])
+    assert targets() == KEYS
+    many.produce(batch(b"a"), "many", 0)
+    session.fetch()  # what was served goes to the end
+    assert targets() == [*KEYS[1:], KEYS[0]]
+    session.fetch(forgotten={"many": [1]})
+    assert targets() == [*KEYS[2:], KEYS[0]]
+    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=0), 3)
+    by_name = many.fetch_version < 13
+    assert targets() == [(name if by_name else None, index) for name, index in (*KEYS[2:], KEYS[0])]
