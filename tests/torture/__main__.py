@@ -26,6 +26,7 @@ from tests.torture.fuzz import campaign as fuzzing
 from tests.torture.machine_crashes import MachineCrashes
 from tests.torture.repeated import Repeated, alone
 from tests.torture.share_campaign import ShareCampaign
+from tests.torture.shortages import Shortages
 from tests.torture.stream_campaign import StreamCampaign
 from tests.torture.stream_runs import StreamProcess
 from tests.torture.workload import TOPICS
@@ -34,6 +35,7 @@ KILLS_IN_A_ROW = 20
 """Then a new data directory is begun: all of it is read after every kill."""
 
 CRASHES_IN_A_ROW = 40
+SHORTAGES_IN_A_ROW = 60
 
 
 def main() -> int:
@@ -49,12 +51,8 @@ def main() -> int:
         return 0
     if options.replay is not None:
         return judge(fuzzing.replay(root, options.replay, seed))
-    if options.crashes and not options.bootstrap:
-        crash_machines(root, seed, options.crashes)
-    if options.kills and not options.bootstrap:
-        kill_at_random(root, seed, options)
-    if options.shares and not options.bootstrap:
-        kill_under_shares(root, seed, options.shares)
+    if not options.bootstrap:
+        torment_brokers(root, seed, options)
     for name in options.clients.split(",") if options.copies else ():
         kill_copies(root, seed, PROGRAMS[name], options)
     if options.streams and not options.bootstrap and has_spark("streams"):
@@ -64,6 +62,17 @@ def main() -> int:
     if options.fuzz and not options.bootstrap:
         return judge(fuzzing.run(root, seed, seconds=options.fuzz, say=say))
     return 0
+
+
+def torment_brokers(root: Path, seed: int, options: argparse.Namespace) -> None:
+    if options.crashes:
+        crash_machines(root, seed, options.crashes)
+    if options.shortages:
+        withhold_descriptors(root, seed, options.shortages)
+    if options.kills:
+        kill_at_random(root, seed, options)
+    if options.shares:
+        kill_under_shares(root, seed, options.shares)
 
 
 def judge(findings: fuzzing.Findings) -> int:
@@ -100,6 +109,11 @@ def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
 def crash_machines(root: Path, seed: int, crashes: int) -> None:
     campaigns = Repeated("crashes", "crashes", CRASHES_IN_A_ROW, "no acknowledged metadata was lost")
     campaigns.run(root, seed, crashes, MachineCrashes, say)
+
+
+def withhold_descriptors(root: Path, seed: int, shortages: int) -> None:
+    finding = "nothing acknowledged was lost, and nothing refused was there"
+    Repeated("shortages", "shortages", SHORTAGES_IN_A_ROW, finding).run(root, seed, shortages, Shortages, say)
 
 
 def kill_under_shares(root: Path, seed: int, kills: int) -> None:
@@ -196,6 +210,13 @@ def arguments() -> argparse.Namespace:
     option = parser.add_argument
     option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
     option("--crashes", type=int, default=400, metavar="N", help="how often with the machine (default: %(default)s)")
+    option(
+        "--shortages",
+        type=int,
+        default=1200,
+        metavar="N",
+        help="how often descriptors are short (default: %(default)s)",
+    )
     option("--shares", type=int, default=200, metavar="N", help="how often under shares (default: %(default)s)")
     option(
         "--copies",

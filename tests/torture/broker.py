@@ -30,13 +30,21 @@ class Broker:
         options: of `minibroker serve`.
         keeps_port: whether the port that the system picks at the first start stays the broker's, for clients that
             shall find it again.
+        program: the module that is run, with what stands before `serve`.
     """
 
-    def __init__(self, directory: Path, options: Sequence[str], *, keeps_port: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        options: Sequence[str],
+        *,
+        keeps_port: bool = False,
+        program: Sequence[str] = ("minibroker",),
+    ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
         self.stderr = directory / "stderr"
-        self._command = [sys.executable, "-W", "default", "-m", "minibroker", "serve"]
+        self._command = [sys.executable, "-W", "default", "-m", *program, "serve"]
         self._command += ["--data-dir", str(self.data_dir), *options]
         self._keeps_port = keeps_port
         self._child: subprocess.Popen[bytes] | None = None
@@ -88,8 +96,13 @@ class Broker:
 
     def complaints(self) -> list[str]:
         """The lines of stderr that are not about a recovery."""
-        return [line for line in self.stderr.read_text().splitlines() if not _HARMLESS.search(line)]
+        return complaints_in(self.stderr.read_text())
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self._child is not None
         return self._child
+
+
+def complaints_in(stderr: str) -> list[str]:
+    """The lines that are not about a recovery."""
+    return [line for line in stderr.splitlines() if not _HARMLESS.search(line)]

@@ -9,9 +9,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
+from tests.broker.harness import fetch_request
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S
 from tests.sparse_copies import copy_directory
@@ -20,7 +23,7 @@ from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, TortureError, new_ledger, note_circumstances
 from tests.torture.producers import Consumer, Producer, Trimmer, await_answers, drive
 from tests.torture.reading import check_times, new_producer_id, read_log
-from tests.torture.starvation import STARVES, starved
+from tests.torture.starvation import STARVES, refused, starved
 from tests.torture.workload import SETTINGS, TOPICS, Mint, Topic
 
 TORN: Final = 0.2
@@ -57,7 +60,8 @@ class Campaign:
         self.kills = 0
         self._rng = random.Random(seed)
         self._topics = topics
-        self._broker = Broker(directory, options_for(topics))
+        program = ("tests.torture.few_descriptors", str(seed))
+        self._broker = Broker(directory, options_for(topics), program=program)
         self._first_timestamp = int(time.time() * 1000) // 2 * 2 - _HOUR_MS
         self._mint = Mint(self._rng, self._first_timestamp)
         self._ledgers = [new_ledger(topic, partition) for topic in topics for partition in range(topic.partitions)]
@@ -183,8 +187,11 @@ class Campaign:
         parties = [*self._producers, self._consumer, self._trimmer]
         for party in parties:
             party.bears_refusals = True
-        with starved(self._broker.pid, self._rng) as fed:
+        famine = (starved, refused)[self.counts["starvations"] % 2]
+        with famine(self._broker.pid, self._rng) as fed, ThreadPoolExecutor(1) as others:
+            calls = others.submit(self._call_until, fed)
             drive(parties, fed)
+        self.counts["calls amid a lack of descriptors"] += calls.result()
         self._disconnect()
         self.counts["starvations"] += 1
         self.counts["batches refused"] += sum(len(work.batches) for each in self._producers for work in each.unanswered)
@@ -200,6 +207,17 @@ class Campaign:
             self._stop()
 
     # Their parts
+
+    def _call_until(self, fed: threading.Event) -> int:
+        """Connect, fetch and go, again and again: each takes descriptors. Returns how many were answered."""
+        answered = 0
+        for ledger in cycle(self._ledgers):
+            if fed.is_set():
+                break
+            with contextlib.suppress(ConnectionError), SocketClient(self._broker.address) as client:
+                client.ask(fetch_request((ledger.topic.name, ledger.partition, ledger.start), max_wait_ms=0), 12)
+                answered += 1
+        return answered
 
     def _begin(self) -> None:
         """A broker that runs, verified, with all producers at work."""
@@ -284,8 +302,8 @@ class Campaign:
     def _look_at_files(self) -> None:
         for ledger in self._ledgers:
             directory = self._broker.data_dir / ledger.name
-            if not ledger.acked_end and not any(directory.glob("*.log")):
-                continue  # a kill can come between the directory, which the first record makes, and its log
+            if not ledger.acked_end and not any(log.stat().st_size for log in directory.glob("*.log")):
+                continue  # a kill or a refusal can come between the directory, which the first record makes, and files
             found = check_partition(directory, is_compacted=ledger.topic.is_compacted, was_killed=self._was_killed)
             self.counts += found
 

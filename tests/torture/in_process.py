@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 from unittest.mock import patch
 
 from minibroker.routing.outcomes import Answer
@@ -18,9 +19,22 @@ from minibroker_protocol.records import iter_batches
 from tests.broker.harness import Harness, Pending, bytes_in, bytes_of, produce_request, response_of
 from tests.torture.disk import check_partition
 from tests.torture.ledger import BatchLedger, Ledger, View, new_ledger
-from tests.torture.workload import MAGIC_V2, Mint, Sent, Topic
+from tests.torture.workload import MAGIC_V0, MAGIC_V1, MAGIC_V2, Mint, Sent, Topic
 
 NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, KAFKA_STORAGE_ERROR = 0, 45, 56
+_TINY: Final = {"segment.bytes": "6000", "index.interval.bytes": "100", "segment.index.bytes": "240"}
+TINY_TOPICS: Final = (
+    Topic("plain", 2, _TINY, most_records=10),
+    Topic(
+        "compacted",
+        1,
+        {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000", **_TINY},
+        most_records=10,
+    ),
+    Topic("retained", 1, {"retention.bytes": "9000", **_TINY}, most_records=10),
+    Topic("old", 1, {**_TINY, "message.format.version": "0.10.2"}, (MAGIC_V0, MAGIC_V1), MAGIC_V1, most_records=10),
+)
+"""Topics of each kind, which roll after a few batches."""
 _FIRST_TIMESTAMP = 1_700_000_000_000
 _LONG_MS = 400_000
 """Longer than every interval of the broker's chores."""
@@ -100,10 +114,21 @@ class Torture:
         for _ in range(count):
             assert self.send((ledger, self.mint_for(ledger))) == [NONE]
 
+    def greet(self) -> None:
+        """Write a batch to each log. One that does not know a producer takes any sequence number, not just the next."""
+        for ledger in self.ledgers:
+            self.fill(ledger, 1)
+
     def do_chores(self) -> None:
         """Let time pass until retention, compaction, flushing and the checkpoints have had their turn."""
         self.harness.clock.advance(_LONG_MS)
         self.harness.run_soon()
+
+    def close_files(self, share: float) -> None:
+        """Close some of the open files, as happens when others need room; each with this probability."""
+        for handle in list(self.harness.core.files._open):
+            if not handle.pinned and self.rng.random() < share:
+                handle.evict()
 
     def view(self, ledger: Ledger) -> View:
         """All of a log as a consumer reads it."""
@@ -177,3 +202,19 @@ class Torture:
         (answer,) = topic.partitions
         assert answer.error_code == NONE
         return answer.offset, answer.timestamp
+
+
+def are_explained(batches: Sequence[tuple[Ledger, Sent]], codes: Sequence[int]) -> bool:
+    """Whether each error is the disk's, or follows from one before: the sequence number of a lost batch is missing."""
+    failed = set[Ledger]()
+    for (ledger, _), code in zip(batches, codes, strict=True):
+        if code == KAFKA_STORAGE_ERROR:
+            failed.add(ledger)
+        elif code and not (code == OUT_OF_ORDER_SEQUENCE_NUMBER and ledger in failed):
+            return False
+    return True
+
+
+def is_settled(ledger: Ledger, sent: Sent) -> bool:
+    """Whether a refused set of old messages was found in the log after a recovery: nobody would send it again."""
+    return sent.base_offset is not None and not isinstance(ledger, BatchLedger)

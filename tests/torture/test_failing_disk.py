@@ -18,23 +18,11 @@ from tests.broker.harness import produce_request
 from tests.broker.socket_client import SocketClient
 from tests.torture.broker import Broker
 from tests.torture.campaign import options_for
-from tests.torture.in_process import KAFKA_STORAGE_ERROR, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER, Torture
-from tests.torture.ledger import BatchLedger, Ledger, new_ledger
+from tests.torture.in_process import KAFKA_STORAGE_ERROR, NONE, TINY_TOPICS, Torture, are_explained, is_settled
+from tests.torture.ledger import Ledger, new_ledger
 from tests.torture.reading import read_log
-from tests.torture.workload import MAGIC_V0, MAGIC_V1, Mint, Sent, Topic
+from tests.torture.workload import Mint, Sent, Topic
 
-TINY = {"segment.bytes": "6000", "index.interval.bytes": "100", "segment.index.bytes": "240"}
-TOPICS = [
-    Topic("plain", 2, TINY, most_records=10),
-    Topic(
-        "compacted",
-        1,
-        {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000", **TINY},
-        most_records=10,
-    ),
-    Topic("retained", 1, {"retention.bytes": "9000", **TINY}, most_records=10),
-    Topic("old", 1, {**TINY, "message.format.version": "0.10.2"}, (MAGIC_V0, MAGIC_V1), MAGIC_V1, most_records=10),
-]
 ERRORS = [errno.ENOSPC, errno.EIO]
 
 
@@ -98,12 +86,11 @@ os_pwrite = os.pwrite
 def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    torture = Torture(tmp_path, TOPICS, seed)
+    torture = Torture(tmp_path, TINY_TOPICS, seed)
     rng = torture.rng
     faults = Faults(monkeypatch, rng)
     refused = 0
-    torture.reopen(clean=True)  # a clean stop makes the directories
-    torture.verify()  # which opens the logs
+    torture.greet()
     for _ in range(60):
         chosen = [rng.choice(torture.ledgers) for _ in range(rng.randint(1, 6))]
         batches = [(ledger, torture.mint_for(ledger)) for ledger in chosen]
@@ -128,22 +115,6 @@ def test_writes_that_fail_are_told_to_the_client_and_nothing_else_happens(
     torture.check_files()
     torture.verify(looks=20)
     torture.close()
-
-
-def are_explained(batches: Sequence[tuple[Ledger, Sent]], codes: Sequence[int]) -> bool:
-    """Whether each error is the disk's, or follows from one before: the sequence number of a lost batch is missing."""
-    failed = set[Ledger]()
-    for (ledger, _), code in zip(batches, codes, strict=True):
-        if code == KAFKA_STORAGE_ERROR:
-            failed.add(ledger)
-        elif code and not (code == OUT_OF_ORDER_SEQUENCE_NUMBER and ledger in failed):
-            return False
-    return True
-
-
-def is_settled(ledger: Ledger, sent: Sent) -> bool:
-    """Whether a refused set of old messages was found in the log after a recovery: nobody would send it again."""
-    return sent.base_offset is not None and not isinstance(ledger, BatchLedger)
 
 
 def test_a_flush_that_fails_is_told_until_the_log_is_opened_anew(

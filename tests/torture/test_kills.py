@@ -23,9 +23,11 @@ def test_what_was_acknowledged_survives_twenty_kills_once_and_in_its_place(tmp_p
         assert counts[sign] > 0, f"{sign}: {counts}"
 
 
-@in_torture
+@not_in_check
 @pytest.mark.skipif(not STARVES, reason="the limit of another process is Linux's to alter")
-def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path) -> None:
-    counts = Campaign(tmp_path, seed=29).run(0, starvations=6, signs=["batches refused"])
-    assert counts["starvations"] >= 6
-    assert counts["batches refused"]
+@pytest.mark.parametrize("starvations", [2, pytest.param(6, marks=in_torture)])
+def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path, starvations: int) -> None:
+    signs = ("batches refused", "calls amid a lack of descriptors")
+    counts = Campaign(tmp_path, seed=29).run(0, starvations=starvations, signs=signs)
+    assert counts["starvations"] >= starvations
+    assert all(counts[sign] for sign in signs)

@@ -1,0 +1,84 @@
+"""The calls that give out a descriptor fail at random moments, as if the process or the machine had none left.
+
+That hits one call and lets the next one pass, which a limit of the kernel never does: see `starvation` for that.
+`python -m tests.torture.few_descriptors SEED serve ...` is a broker that begins with it at `BEGIN` and ends at `END`.
+"""
+
+import builtins
+import errno
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+from unittest.mock import patch
+
+from minibroker.cli.main import main
+
+BEGIN: Final = signal.SIGUSR1
+END: Final = signal.SIGUSR2
+_SHORTAGES: Final = (errno.EMFILE, errno.ENFILE)
+_SHARES: Final = (0.2, 0.5, 0.8, 1.0)
+_GIVING: Final = (
+    (builtins, "open"),
+    (os, "dup"),
+    (os, "listdir"),
+    (os, "open"),
+    (os, "scandir"),
+    (socket.socket, "accept"),
+    (socket.socket, "dup"),
+)
+
+
+class FewDescriptors:
+    """Stands before those calls of this process.
+
+    Attributes:
+        refused: how many calls have failed.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.refused = 0
+        self._rng = rng
+        self._share = 0.0
+
+    def begin(self, *_: object) -> None:
+        """From now on some calls fail, or all."""
+        self._share = self._rng.choice(_SHARES)
+
+    def end(self, *_: object) -> None:
+        """From now on none fails."""
+        self._share = 0
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Guard the calls within the block."""
+        with ExitStack() as stack:
+            for owner, name in _GIVING:
+                stack.enter_context(patch.object(owner, name, self._guarded(name, getattr(owner, name))))
+            yield
+
+    def _guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            if self._share and not (name == "open" and isinstance(arguments[0], int)) and self._fails_now():
+                error = self._rng.choice(_SHORTAGES)
+                raise OSError(error, os.strerror(error), *(each for each in arguments[:1] if isinstance(each, str)))
+            return real(*arguments, **named)
+
+        return call
+
+    def _fails_now(self) -> bool:
+        fails = self._rng.random() < self._share
+        self.refused += fails
+        return fails
+
+
+if __name__ == "__main__":
+    few = FewDescriptors(random.Random(sys.argv.pop(1)))
+    signal.signal(BEGIN, few.begin)
+    signal.signal(END, few.end)
+    with few.installed():
+        sys.exit(main())
