@@ -40,6 +40,8 @@ _logger: Final = logging.getLogger(__name__)
 _LONGEST_MS: Final = 60_000
 """From the connection to the last token. Kafka bounds it only by `connections.max.idle.ms`, which is ten minutes."""
 _BETWEEN_REAUTHENTICATIONS_MS: Final = 1000
+_LONGEST_TOKEN: Final = 65_536
+"""Bytes, of which a mechanism reads the costliest in 10 ms. Kafka bounds a token only as it bounds its request."""
 _MOST_REFUSED: Final = 2
 """A client asks for ApiVersions once more, in a version that the broker serves. Kafka answers without an end."""
 
@@ -194,7 +196,7 @@ class Authentication:
                 auth_bytes=b"",
             )
         try:
-            token = exchange.evaluate(bytes(request.auth_bytes))
+            token = _evaluate(exchange, bytes(request.auth_bytes))
             lifetime_ms = self._complete(exchange) if exchange.is_complete else 0
         except SaslError as error:
             return self._fail(str(error), _refusal(self._error_message(error, exchange.mechanism)))
@@ -239,7 +241,7 @@ class Authentication:
         assert exchange is not None
         delayed: DelayedResponse
         try:
-            answer = exchange.evaluate(token)
+            answer = _evaluate(exchange, token)
             if exchange.is_complete:
                 self._complete(exchange)
         except SaslError as error:
@@ -306,6 +308,12 @@ class _BareAnswer(DelayedResponse):
 
     def waits_for(self) -> str:
         return "the answers before it to leave"
+
+
+def _evaluate(exchange: SaslServer, token: bytes) -> bytes:
+    if len(token) > _LONGEST_TOKEN:
+        raise SaslError(f"a token of {len(token)} bytes is too long: {_LONGEST_TOKEN} are the most")
+    return exchange.evaluate(token)
 
 
 def _refusal(message: str) -> SaslAuthenticateResponse:

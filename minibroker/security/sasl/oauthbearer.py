@@ -12,7 +12,7 @@ from minibroker.security.sasl.mechanism import OAUTHBEARER, SASL_NAME, SaslAuthe
 
 _SEPARATOR: Final = "\x01"
 _FIRST: Final = re.compile(
-    rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
+    rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01){{0,100}})\x01"
 )
 _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)", re.ASCII)
 _MS: Final = 1000
@@ -49,10 +49,9 @@ class OAuthBearerServer(SaslServer):
         self._error: str | None = None
 
     def evaluate(self, token: bytes) -> bytes:
-        """Take the token, or the confirmation of an error."""
-        if token == _SEPARATOR.encode() and self._error is not None:
+        """Take the token, or the confirmation of an error. Kafka takes other tokens then, without an end."""
+        if self._error is not None:
             raise SaslAuthenticationError(self._error)
-        self._error = None
         match = _FIRST.fullmatch(token.decode(errors="replace"))
         if match is None:
             raise SaslError("Invalid OAUTHBEARER client first message")

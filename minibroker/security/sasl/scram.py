@@ -30,7 +30,7 @@ MOST_ITERATIONS: Final = 16384
 _BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)?"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
-_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE}){{0,100}}"
 _CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<wanted>{SASL_NAME}))?,(?P<bare>(?:m={_VALUE},)?n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE})"
     rf"(?P<extensions>{_EXTENSIONS}))"
