@@ -34,6 +34,7 @@ from minibroker_protocol.records.header import (
     make_header,
 )
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
+from minibroker_protocol.records.record_forms import check_record
 from minibroker_protocol.records.record_runs import WORTHWHILE, check_records
 
 AHEAD_MS: Final = 60 * 60 * 1000
@@ -75,8 +76,10 @@ def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, a
     if size < RECORD_BATCH_OVERHEAD:
         _refuse_frame(batch)
     fields = HEADER.unpack_from(batch)
-    base_offset, length, _, magic, crc, attributes, last_offset_delta, base_timestamp, max_timestamp = fields[:9]
-    producer_id, _, sequence, count = fields[9:]
+    # fmt: off
+    (base_offset, length, _, magic, crc, attributes, last_offset_delta,
+     base_timestamp, max_timestamp, producer_id, _, sequence, count) = fields
+    # fmt: on
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
         _refuse_frame(batch)
     if base_offset:
@@ -97,8 +100,11 @@ def check_produced_batch(  # noqa: C901, PLR0912 - every batch comes this way, a
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
     elif count <= opened_records or opened_records < 0:
-        check = walk_records if count < WORTHWHILE else check_records
-        delta = check(batch, RECORD_BATCH_OVERHEAD, count)
+        if count == 1:
+            delta = check_record(batch, RECORD_BATCH_OVERHEAD)
+        else:
+            check = walk_records if count < WORTHWHILE else check_records
+            delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
         delta = None
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:

@@ -1,0 +1,101 @@
+"""The check of a batch's only record by its form, against the walk over its fields."""
+
+from collections.abc import Generator, Mapping
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minibroker_protocol.errors import InvalidRecordError
+from minibroker_protocol.records import NewRecord, build_batch, record_forms
+from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records.record import walk_records
+from minibroker_protocol.records.record_forms import MOST_FORMS, check_record
+
+NULLABLE_BYTES = st.none() | st.binary(max_size=200)
+
+
+@pytest.fixture(autouse=True)
+def forms() -> Generator[Mapping[int, object]]:
+    """No form is known."""
+    known = record_forms._forms
+    known.by_size.clear()
+    known.last_size = -1
+    yield known.by_size
+    known.by_size.clear()
+
+
+def batch(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...] = ()) -> bytearray:
+    return build_batch([NewRecord(key, value, 1_700_000_000_000, headers)])
+
+
+def check(made: bytes | bytearray) -> int | str:
+    """Of the form: what the check returns or says."""
+    return _outcome(made, by_form=True)
+
+
+def walk(made: bytes | bytearray) -> int | str:
+    """The same of the walk."""
+    return _outcome(made, by_form=False)
+
+
+def _outcome(made: bytes | bytearray, *, by_form: bool) -> int | str:
+    try:
+        if by_form:
+            return check_record(memoryview(made), RECORD_BATCH_OVERHEAD)
+        return walk_records(memoryview(made), RECORD_BATCH_OVERHEAD, 1)
+    except InvalidRecordError as error:
+        return str(error)
+
+
+@given(key=NULLABLE_BYTES, value=NULLABLE_BYTES, data=st.data())
+@settings(deadline=None, max_examples=50)
+def test_each_spoilt_byte_has_the_outcome_of_the_walk(
+    key: bytes | None, value: bytes | None, data: st.DataObject
+) -> None:
+    made = batch(key, value)
+    for _ in range(2):
+        assert check(made) == 0
+    assert len(made) in record_forms._forms.by_size
+    for position in range(RECORD_BATCH_OVERHEAD, len(made)):
+        spoilt = bytearray(made)
+        spoilt[position] = data.draw(st.integers(0, 255))
+        assert check(spoilt) == walk(spoilt)
+
+
+def test_a_record_of_a_known_form_is_not_walked() -> None:
+    check(batch(b"key", b"value"))
+    check(batch(b"abc", b"other"))
+    with patch.object(record_forms, "walk_records", side_effect=AssertionError):
+        assert check(batch(b"xyz", b"third")) == 0
+        with pytest.raises(AssertionError):
+            check(batch(b"keys", b"four"))  # as long, with other fields
+
+
+def test_a_form_has_its_timestamp_delta() -> None:
+    late = batch(None, b"value")
+    late[RECORD_BATCH_OVERHEAD + 2] = 14  # in zig-zag
+    for _ in range(3):
+        assert check(late) == walk(late) == 7
+    assert check(batch(None, b"value")) == 0
+
+
+def test_sizes_that_come_once_are_not_remembered(forms: Mapping[int, object]) -> None:
+    for _ in range(3):
+        for size in range(5):
+            check(batch(None, b"v" * size))
+    assert not forms
+
+
+def test_records_with_headers_are_walked(forms: Mapping[int, object]) -> None:
+    for _ in range(3):
+        assert check(batch(b"key", b"value", (("name", b"content"),))) == 0
+    assert not forms
+
+
+def test_only_so_many_forms_are_remembered(forms: Mapping[int, object]) -> None:
+    for size in range(MOST_FORMS + 3):
+        for _ in range(2):
+            check(batch(None, b"v" * size))
+    assert len(forms) == 3
