@@ -64,19 +64,20 @@ class Partition:
         replicas: the ids of the nodes that keep it, the preferred leader first.
         isr: those of them that are in sync.
         leader: the node that serves it; None while there is none that may.
+        opened_log: its log, once someone has used it.
         leader_epoch: counts the leaders that it has had.
         is_under_min_isr: too few replicas are in sync for producers that want all of them to have their records.
     """
 
     __slots__ = (
         "_keeper",
-        "_log",
         "directory",
         "index",
         "is_under_min_isr",
         "isr",
         "leader",
         "leader_epoch",
+        "opened_log",
         "replicas",
         "topic",
     )
@@ -86,7 +87,7 @@ class Partition:
         self.index = index
         self.directory = directory
         self._keeper = keeper
-        self._log: Log | None = None
+        self.opened_log: Log | None = None
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.leader: Node | None = None
@@ -101,14 +102,9 @@ class Partition:
     @property
     def log(self) -> Log:
         """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
-        if self._log is None:
-            self._log = self._keeper.open_log(self)
-        return self._log
-
-    @property
-    def opened_log(self) -> Log | None:
-        """The log if someone has used it."""
-        return self._log
+        if self.opened_log is None:
+            self.opened_log = self._keeper.open_log(self)
+        return self.opened_log
 
     @property
     def has_files(self) -> bool:
@@ -141,16 +137,16 @@ class Partition:
 
     def reconfigure(self) -> None:
         """The topic has another configuration now."""
-        if self._log is not None:
-            self._keeper.reconfigure(self._log, self.topic.log_config)
-            self._log.call_listeners()
+        if self.opened_log is not None:
+            self._keeper.reconfigure(self.opened_log, self.topic.log_config)
+            self.opened_log.call_listeners()
         self._count_isr()
 
     def delete(self) -> str | None:
         """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError."""
         self._keeper.forget_partition(self)
-        if self._log is not None:
-            return self._log.delete()
+        if self.opened_log is not None:
+            return self.opened_log.delete()
         renamed = delete_directory_name(self.directory)
         return renamed if rename_if_there(self.directory, renamed) else None
 

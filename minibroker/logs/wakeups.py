@@ -32,6 +32,8 @@ class Wakeups:
     def call_few(self) -> None:
         """Call the first few that are due. An error of theirs is the event loop's to log, not the caller's."""
         due = self._due
+        if not due:
+            return
         for _ in range(min(len(due), _FEW)):
             look = due.popleft()
             try:

@@ -34,6 +34,7 @@ SMALLEST_READ: Final = 1 << 14
 _READ_GROWTH: Final = 4
 
 _LENGTH: Final = struct.Struct(">i")
+_LENGTH_SIZE: Final = _LENGTH.size
 _REQUEST_START: Final = struct.Struct(">hhih")
 _CLIENT_ID_LENGTH: Final = 2
 _CONTROLLED_SHUTDOWN: Final = 7
@@ -179,10 +180,13 @@ class FrameReader:
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None. DecodeError when its length is negative or too large."""
-        start = self._start + _LENGTH.size
+        start = self._start + _LENGTH_SIZE
         if start > self._end:
             return None
-        stop = start + self._length()
+        length: int = _LENGTH.unpack_from(self._view, self._start)[0]
+        if not 0 <= length <= self.max_size:
+            raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
+        stop = start + length
         if stop > self._end:
             return None
         self._start = stop
@@ -248,9 +252,3 @@ class FrameReader:
     def peek(self, size: int) -> bytes:
         """The next bytes, at most so many."""
         return bytes(self._view[self._start : min(self._end, self._start + size)])
-
-    def _length(self) -> int:
-        length: int = _LENGTH.unpack_from(self._view, self._start)[0]
-        if not 0 <= length <= self.max_size:
-            raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
-        return length

@@ -395,7 +395,8 @@ class Log(LocalLog):
         if self._staged_epochs is not None:
             self.epochs, self._staged_epochs = self._staged_epochs, None
             self._durability.names_changed = True
-        self.producers.commit()
+        if self.producers.staged:
+            self.producers.commit()
         self.log_end_offset = self.high_watermark = self.next_offset
         if self._listeners:
             self.call_listeners()

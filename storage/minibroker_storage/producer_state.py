@@ -66,10 +66,10 @@ class ProducerStateManager:
         "_passing_snapshot",
         "_producers",
         "_transactions_changed",
-        "_undo",
         "first_unstable_offset",
         "map_end_offset",
         "snapshots",
+        "staged",
     )
 
     def __init__(
@@ -82,7 +82,8 @@ class ProducerStateManager:
         self._directory = directory
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerStateEntry] = dict(known or {})
-        self._undo: list[tuple[int, ProducerStateEntry | None]] = []
+        #: The producers of the updates that `commit` has yet to keep, with what was known of them before each.
+        self.staged: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
         self._passing_snapshot: int | None = None
         self._ongoing: dict[int, int] = {}  # ascending, since transactions begin in the log's order
@@ -173,7 +174,7 @@ class ProducerStateManager:
         """
         producer_id = header.producer_id
         old = self._producers.get(producer_id)
-        self._undo.append((producer_id, old))
+        self.staged.append((producer_id, old))
         if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, old, base_offset, batch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
@@ -234,15 +235,15 @@ class ProducerStateManager:
 
     def commit(self) -> None:
         """Keep all updates."""
-        self._undo.clear()
+        self.staged.clear()
         if self._transactions_changed:
             self._transactions_changed = False
             self.first_unstable_offset = next(iter(self._ongoing.values()), None)
 
     def rollback(self) -> None:
         """Undo all updates since `commit()`."""
-        while self._undo:
-            producer_id, old = self._undo.pop()
+        while self.staged:
+            producer_id, old = self.staged.pop()
             if old is None:
                 self._producers.pop(producer_id, None)
             else:
@@ -339,7 +340,7 @@ class ProducerStateManager:
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
         self._producers.clear()
-        self._undo.clear()
+        self.staged.clear()
         self.map_end_offset = self._last_snapshot_offset = log_start_offset
         for offset in reversed(self.snapshots[:]):
             if at_most is not None and offset > at_most:
@@ -358,7 +359,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget all producers and remove all snapshots."""
         self._producers.clear()
-        self._undo.clear()
+        self.staged.clear()
         self._find_ongoing()
         for snapshot in self.snapshots[:]:
             self.delete_snapshot(snapshot)

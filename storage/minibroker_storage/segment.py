@@ -183,9 +183,9 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     def commit(self) -> None:
         """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
-        views = self._views
-        fd = self.log.fd()
-        self._cut_undone()
+        views, fd = self._views, self.log.fd()
+        if self._cut_first:
+            self._cut_undone()
         if len(views) == 1:
             pwrite_all(fd, views[0], self.size)
         else:

@@ -95,21 +95,49 @@ def append_to(
     request: ProduceRequest,
     response: PartitionProduceResponse,
 ) -> None:
-    """`append` to a partition that exists; `response` gets the first offset or an error. Both ways come here."""
+    """`append` to a partition that exists; `response` gets the first offset or an error."""
     try:
         if partition.leader is not call.session.node or partition.is_under_min_isr:
             _check_replicas(partition, response, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
             if takes_as_it_comes(topic, records, call):
-                _append_batch(log, partition, records, call, response, request)
-            else:
-                drain(_append_validated(log, partition, records, call, response, request))
+                append_batch(partition, records, call, response, request)
+                return
+            drain(_append_validated(log, partition, records, call, response, request))
         elif call.api_version >= FIRST_WITH_ONE_BATCH:
             raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
         _explain(response, error, topic, records, call)
+
+
+def append_batch(
+    partition: Partition, batch: memoryview, call: Call, response: PartitionProduceResponse, request: ProduceRequest
+) -> None:
+    """`append_to` of one batch as it is, where `call.node` leads and enough replicas are in sync. Both ways come here.
+
+    The path of nearly all the bytes that a broker ever sees.
+    """
+    core = call.core
+    topic = partition.topic
+    try:
+        log = partition.opened_log or partition.log
+        now_ms = core.clock.now_ms()
+        header = check_produced_batch(batch, opened_records=call.services.validated_records, now_ms=now_ms)
+        if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
+            _check_circumstances(header, log, topic, call, response, request)
+            if header.timestamp_type is not TimestampType.CREATE_TIME:
+                # Only brokers may say so; Kafka takes the bit away.
+                drain(_append_validated(log, partition, batch, call, response, request))
+                response.log_start_offset = log.log_start_offset
+                return
+        if header.producer_id < 0 or not _is_duplicate(log, header, response, core):
+            response.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
+            core.writes.stage(log, response)
+        response.log_start_offset = log.log_start_offset
+    except _REFUSALS as error:
+        _explain(response, error, topic, batch, call)
 
 
 def append_in_steps(
@@ -181,32 +209,6 @@ def _check_replicas(partition: Partition, response: PartitionProduceResponse, no
         )
 
 
-def _append_batch(
-    log: Log,
-    partition: Partition,
-    batch: memoryview,
-    call: Call,
-    response: PartitionProduceResponse,
-    request: ProduceRequest,
-) -> None:
-    """Append one batch as it is. The path of nearly all the bytes that a broker ever sees."""
-    core = call.core
-    topic = partition.topic
-    now_ms = core.clock.now_ms()
-    header = check_produced_batch(batch, opened_records=call.services.validated_records, now_ms=now_ms)
-    if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
-        _check_circumstances(header, topic, call)
-        if header.is_transactional:
-            _check_transaction(header, log, topic, call, response, request.transactional_id)
-        if header.timestamp_type is not TimestampType.CREATE_TIME:  # only brokers may say so; Kafka takes the bit away
-            drain(_append_validated(log, partition, batch, call, response, request))
-            return
-    if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
-        return
-    response.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
-    core.writes.stage(log, response)
-
-
 def _append_validated(
     log: Log,
     partition: Partition,
@@ -226,9 +228,7 @@ def _append_validated(
     policy = topic.append_policy
     if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
         produced = check_produced_batch(records, opened_records=0)
-        _check_circumstances(produced, topic, call)
-        if produced.is_transactional:
-            _check_transaction(produced, log, topic, call, response, request.transactional_id)
+        _check_circumstances(produced, log, topic, call, response, request)
     else:
         _check_sizes(records, topic)
     prepared = yield from prepare_in_steps(
@@ -271,10 +271,20 @@ def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceRespo
     return True
 
 
-def _check_circumstances(header: BatchHeader, topic: Topic, call: Call) -> None:
+def _check_circumstances(
+    header: BatchHeader,
+    log: Log,
+    topic: Topic,
+    call: Call,
+    response: PartitionProduceResponse,
+    request: ProduceRequest,
+) -> None:
+    """Refuse a batch that is too large, compressed in a way that the version does not know, or in no transaction."""
     _check_size(header.size_in_bytes, topic)
     if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
+    if header.is_transactional:
+        _check_transaction(header, log, topic, call, response, request.transactional_id)
 
 
 def _check_transaction(

@@ -13,7 +13,7 @@ from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from minibroker.requests.dispatch import encode_answers
-from minibroker.requests.produce.partition_append import append_to
+from minibroker.requests.produce.partition_append import append_batch
 from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional, is_v2
 from minibroker.requests.repeats import BODY, UNKNOWN, Template
 from minibroker.routing.outcomes import Answer, AnyOutcome, outcome_of
@@ -31,13 +31,15 @@ from minibroker_protocol.records.header import NO_OFFSET, NO_TIMESTAMP, RECORD_B
 from minibroker_protocol.schema import first_version
 
 if TYPE_CHECKING:
-    from minibroker.cluster.topics import Topic
+    from minibroker.cluster.partition import Partition
+    from minibroker.cluster.topics import Topic, Topics
     from minibroker.requests.call import Call
     from minibroker.requests.endpoints import Endpoint
 
 ACKS: Final = frozenset({-1, 0, 1})
 """The values of `acks` that are no error."""
 _INT32: Final = Struct(">i")
+_LENGTH_SIZE: Final = _INT32.size
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_ALL_NUMBERS: Final = first_version(PartitionProduceResponse, "log_start_offset")
 _NO_TAGGED_FIELDS: Final = b"\0\0\0"
@@ -56,21 +58,30 @@ class Known:
 
     Attributes:
         data: the topic.
+        partition: where its records went when it came before; None before it has come again.
         is_plain: see `routing.outcomes.Noted`.
         template: of the response when all goes well; made when the request comes again. None where the version has no
             place for one of the numbers.
     """
 
-    __slots__ = ("_is_made", "call", "data", "index", "is_plain", "request", "template")
+    __slots__ = ("_is_made", "call", "data", "index", "is_plain", "partition", "request", "template")
 
     def __init__(self, request: ProduceRequest, data: TopicProduceData, index: int, call: Call) -> None:
         self.request = request
         self.data = data
         self.index = index
         self.call = call
+        self.partition: Partition | None = None
         self.template: Template | None = None
         self.is_plain: bool | None = None
         self._is_made = False
+
+    def find(self, topics: Topics) -> Partition | None:
+        """Look for the partition: there is none yet, or its topic is gone."""
+        by_id = self.call.api_version >= FIRST_WITH_IDS
+        topic = topics.with_id(self.data.topic_id) if by_id else topics.get(self.data.name)
+        self.partition = None if topic is None else topic.partition(self.index)
+        return self.partition
 
     def make_template(self) -> None:
         """Make the template, unless it was tried before."""
@@ -176,23 +187,34 @@ class RepeatedProduce:
     their outcomes, to what a handler returns.
     """
 
-    __slots__ = ("_by_id", "_conclude", "_end", "_is_flexible", "_known", "_takes_all", "call", "endpoint")
+    __slots__ = (
+        "_conclude",
+        "_end",
+        "_is_flexible",
+        "_known",
+        "_services",
+        "_session",
+        "_takes_all",
+        "call",
+        "endpoint",
+    )
 
     def __init__(self, conclude: Conclude, endpoint: Endpoint, call: Call) -> None:
         version = call.api_version
         self._conclude = conclude
         self.endpoint = endpoint
         self.call = call
+        self._services = call.services
+        self._session = call.session
         self._known: dict[bytes, Known] = {}
         self._end = 0  # of the bytes before the length of the records, in all requests that are known
-        self._by_id = version >= FIRST_WITH_IDS
         self._is_flexible = version >= _FIRST_FLEXIBLE
         self._takes_all = version >= FIRST_WITH_ONE_BATCH
 
-    def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
+    def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:  # noqa: PLR0911 - calls would cost more than what they do
         """See `repeats.ShortWay`."""
         end = self._end
-        known = self._known.get(bytes(frame[BODY:end]))
+        known = self._known.get(frame[BODY:end].tobytes())
         if known is None:
             return UNKNOWN
         try:
@@ -202,27 +224,31 @@ class RepeatedProduce:
                 if bytes(frame[stop:]) != _NO_TAGGED_FIELDS:
                     return UNKNOWN
             else:
-                position, stop = end + _INT32.size, len(frame)
+                position, stop = end + _LENGTH_SIZE, len(frame)
                 if _INT32.unpack_from(frame, end)[0] != stop - position:
                     return UNKNOWN
         except (DecodeError, StructError):
             return UNKNOWN
-        if stop <= position:
-            return UNKNOWN
-        records = frame[position:stop]
-        return self._append(known, records, Appended(self, known, correlation_id, position, len(records)))
-
-    def _append(self, known: Known, records: memoryview, answer: Appended) -> AnyOutcome | Literal[False]:
         call = self.call
-        topics = call.core.topics
-        topic = topics.with_id(known.data.topic_id) if self._by_id else topics.get(known.data.name)
-        if topic is None or not topic.keeps_batches or not (self._takes_all or is_v2(records)):
+        partition = known.partition
+        if partition is None or partition.topic.is_gone:
+            partition = known.find(call.core.topics)
+        if (
+            stop <= position
+            or partition is None
+            or partition.leader is not self._session.node
+            or partition.is_under_min_isr
+        ):
             return UNKNOWN
-        partition = topic.partition(known.index)
-        if partition is None or not (call.services.authorizer is None or _may_write(topic, records, call)):
+        topic = partition.topic
+        records = frame[position:stop]
+        if not (topic.keeps_batches and (self._takes_all or is_v2(records))):
+            return UNKNOWN
+        if self._services.authorizer is not None and not _may_write(topic, records, call):
             return UNKNOWN
         request = known.request
-        append_to(topic, partition, records, call, request, answer)
+        answer = Appended(self, known, correlation_id, position, stop - position)
+        append_batch(partition, records, call, answer, request)
         if not (answer.error_code or topic.flushes_on_append) and request.acks:
             return answer
         flushed: list[tuple[Topic, PartitionProduceResponse]] = [(topic, answer)] if topic.flushes_on_append else []
@@ -252,7 +278,7 @@ class RepeatedProduce:
         request = self._known[bytes(frame[BODY:end])].request
         if self._is_flexible:
             return request, frame[read_uvarint(frame, end)[1] : -len(_NO_TAGGED_FIELDS)]
-        return request, frame[end + _INT32.size :]
+        return request, frame[end + _LENGTH_SIZE :]
 
     def _end_of_prefix(self, frame: memoryview, length: int) -> int:
         """Position of the records' length, if they stand where `take` looks for them; else -1."""

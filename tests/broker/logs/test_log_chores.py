@@ -5,6 +5,7 @@ import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -321,10 +322,12 @@ def test_chores_look_at_the_logs_in_use_alone(configured: Make, errors: Callable
     assert used is not None
     harness.produce(batch(b"a"), "unused1", 499)
     looked_at: list[str] = []
+    slot: Any = vars(Partition)["opened_log"]
 
     def opened_log(partition: Partition) -> Log | None:
         looked_at.append(os.path.basename(partition.directory))
-        return partition._log
+        log: Log | None = slot.__get__(partition)
+        return log
 
     with patch.object(Partition, "opened_log", property(opened_log)):
         pass_time(harness, HOUR_MS)
