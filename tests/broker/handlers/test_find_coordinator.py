@@ -30,6 +30,12 @@ def test_many_coordinators_are_found_at_once(version: int, harness: Harness) -> 
     assert harness.core.topics.get("__consumer_offsets") is None
 
 
+def test_coordinators_of_more_keys_are_found_in_steps(harness: Harness) -> None:
+    keys = [f"g{number}" for number in range(100)]
+    found = harness.ask(FindCoordinatorRequest(coordinator_keys=keys), 6).coordinators
+    assert [(each.key, each.error_code, each.node_id) for each in found] == [(key, 0, 1) for key in keys]
+
+
 @pytest.mark.parametrize(
     ("version", "key_type", "code"),
     [

@@ -168,6 +168,20 @@ def test_a_partition_that_is_asked_for_twice_is_refused_both_times(filled: Harne
     ]
 
 
+@pytest.mark.parametrize(("version", "timestamp"), [(0, EARLIEST), (1, 1001), (7, 1001), (7, MAX_TIMESTAMP)])
+def test_a_log_that_cannot_be_read_is_a_storage_error(filled: Harness, version: int, timestamp: int) -> None:
+    topic = filled.core.topics.get("t")
+    assert topic is not None
+    (segment,) = topic.partitions[0].log.segments
+    os.truncate(segment.log.path, 0)
+    if version == 0:
+        os.unlink(segment.log.path)
+    filled.create("other")
+    broken, other = asked(filled, ("t", 0, timestamp), ("other", 0, LATEST), version=version)
+    assert (broken.error_code, broken.offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert other.error_code == 0
+
+
 def test_partitions_are_counted_in_steps_also_if_they_are_the_same(filled: Harness) -> None:
     count = 5_000
     for indexes in (range(count), [7] * count):
