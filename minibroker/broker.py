@@ -56,8 +56,8 @@ class Broker(BlockingOperations):
 
     @by_name
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
-        self._twin = AsyncBroker(**options)
-        for remark in self._twin.remarks():
+        self._asynchronous = AsyncBroker(**options)
+        for remark in self._asynchronous.remarks():
             warnings.warn_explicit(remark, UserWarning, *callers_line())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,46 +66,46 @@ class Broker(BlockingOperations):
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT for a client's configuration, with commas between those of several brokers."""
-        return self._twin.bootstrap_servers
+        return self._asynchronous.bootstrap_servers
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """The addresses of another listener than the first. ValueError for an unknown one."""
-        return self._twin.bootstrap_servers_of(listener)
+        return self._asynchronous.bootstrap_servers_of(listener)
 
     @property
     def security(self) -> "Security":
         """The `security` argument, which configures clients. RuntimeError if none was given."""
-        return self._twin.security
+        return self._asynchronous.security
 
     @property
     def address(self) -> tuple[str, int]:
         """(host, port) that the broker listens on. RuntimeError unless it runs."""
-        return self._twin.address
+        return self._asynchronous.address
 
     @property
     def control_url(self) -> str:
         """The address of the HTTP control plane. RuntimeError unless there is one, and the broker runs."""
-        return self._twin.control_url
+        return self._asynchronous.control_url
 
     @property
     def page_url(self) -> str:
         """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
-        return self._twin.page_url
+        return self._asynchronous.page_url
 
     @property
     def data_dir(self) -> str:
         """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
-        return self._twin.data_dir
+        return self._asynchronous.data_dir
 
     @property
     def is_running(self) -> bool:
         """Whether the broker runs."""
-        return self._thread is not None or self._twin.is_running
+        return self._thread is not None or self._asynchronous.is_running
 
     @property
-    def twin(self) -> AsyncBroker:
+    def asynchronous(self) -> AsyncBroker:
         """The broker on its own loop."""
-        return self._twin
+        return self._asynchronous
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's thread, and wait for it. RuntimeError unless it runs there.
@@ -142,7 +142,7 @@ class Broker(BlockingOperations):
         """Why nothing can be asked of it, or not from this thread."""
         if self._thread is not None:
             return NotRunningError("this is the broker's own thread, which cannot wait for itself")
-        if self._twin.is_running:
+        if self._asynchronous.is_running:
             return NotRunningError(
                 "`async with` runs the broker on your event loop and gives an AsyncBroker, whose methods are awaited: "
                 "`async with broker as kafka: await kafka.produce(...)`"
@@ -198,29 +198,29 @@ class Broker(BlockingOperations):
     async def __aenter__(self) -> AsyncBroker:
         if self._thread is not None:
             raise RuntimeError("the broker is running")
-        return await self._twin.__aenter__()
+        return await self._asynchronous.__aenter__()
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._twin.__aexit__(exc_type, exc, trace)
+        await self._asynchronous.__aexit__(exc_type, exc, trace)
 
     async def _run(self, started: threading.Event, failure: list[BaseException]) -> None:
         """The life of the thread: start, wait for the end, stop."""
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        self._twin.owns_loop = True
+        self._asynchronous.owns_loop = True
         try:
-            await self._twin.start()
+            await self._asynchronous.start()
         except BaseException as error:  # noqa: BLE001 - handed to the thread that asked
             failure.append(error)
-            await self._twin.stop()
+            await self._asynchronous.stop()
             return
         finally:
-            self._twin.owns_loop = False  # the next one may be the caller's
+            self._asynchronous.owns_loop = False  # the next one may be the caller's
             started.set()
         await self._stop.wait()
-        await self._twin.stop()
+        await self._asynchronous.stop()
 
 
 def _result(future: "Future[T]", thread: threading.Thread) -> T:

@@ -125,7 +125,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
     broker = _broker(options)
     faults = _faults(options.faults) if options.faults else []
     stop = _stop_event(with_stdin=options.stop_with_stdin)
-    broker.twin.owns_loop = True
+    broker.asynchronous.owns_loop = True
     with _ready_file(options.ready_file) as write_ready_file:
         async with (
             broker,
@@ -141,7 +141,7 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
             print(f"minibroker ready: {_where(broker, options)}", flush=True)  # noqa: T201 - the one line that others wait for
             _write_kafka_lines(broker)
             console.greet(_summary(broker, options))
-            for host in {host for host, _ in broker.twin.advertised}:
+            for host in {host for host, _ in broker.asynchronous.advertised}:
                 console.check_advertised(host)
             _open_browser(broker, options, console)
             _warm_up(broker.services.core)
@@ -226,7 +226,7 @@ def _where(broker: "Broker", options: argparse.Namespace) -> str:
         where += f" control={broker.control_url}"
     if options.page:
         where += f" page={broker.page_url}{lesson_path(options)}"
-    if len(broker.twin.listener_names) > 1:
+    if len(broker.asynchronous.listener_names) > 1:
         where += f" listeners={_listeners(broker)}"
     return where
 
@@ -260,7 +260,10 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
     from minibroker.server.link import LinkPort  # noqa: PLC0415 - most runs have none
     from minibroker.support.addresses import parse_address  # noqa: PLC0415 - as above
 
-    first = {name: broker.twin.bootstrap_servers_of(name).split(",")[0] for name in broker.twin.listener_names}
+    first = {
+        name: broker.asynchronous.bootstrap_servers_of(name).split(",")[0]
+        for name in broker.asynchronous.listener_names
+    }
     listeners = {name: parse_address(address, name) for name, address in first.items()}
     links = [LinkPort(address, listeners) for address in addresses]
     for link in links:
@@ -309,11 +312,7 @@ def _write_kafka_lines(broker: "Broker") -> None:
         return
     from minibroker.cli.kafka_lines import write_broker_lines, write_redpanda_lines  # noqa: PLC0415 - containers want them
 
-    found = [
-        (name, address)
-        for name in broker.twin.listener_names
-        for address in broker.twin.bootstrap_servers_of(name).split(",")
-    ]
+    found = _addresses(broker)
     if kind == "redpanda":
         write_redpanda_lines(found)
     write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
@@ -348,8 +347,8 @@ def _warm_up(core: "Core") -> None:
 
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
     """The rows of the banner of a broker that has just started."""
-    topics = [topic.name for topic in broker.twin.services.core.topics if not topic.is_internal]
-    release = broker.twin.services.release
+    topics = [topic.name for topic in broker.asynchronous.services.core.topics if not topic.is_internal]
+    release = broker.asynchronous.services.release
     rows = {
         "minibroker": __version__ if release is None else f"{__version__}, as a Kafka {release.name}",
         "bootstrap.servers": broker.bootstrap_servers,
@@ -357,7 +356,7 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
         "data": broker.data_dir,
         "topics": ", ".join(topics[:_TOLD_TOPICS]) + (", ..." if len(topics) > _TOLD_TOPICS else "") or "none yet",
     }
-    if len(broker.twin.listener_names) > 1:
+    if len(broker.asynchronous.listener_names) > 1:
         rows["listeners"] = _listeners(broker).replace(",", ", ")
     if options.control:
         rows["control plane"] = broker.control_url
@@ -368,14 +367,23 @@ def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:
 
 
 def _advertised(broker: "Broker") -> str:
-    return ", ".join(f"{host}:{port}" for host, port in broker.twin.advertised) or "where each client has found it"
+    return (
+        ", ".join(f"{host}:{port}" for host, port in broker.asynchronous.advertised) or "where each client has found it"
+    )
 
 
 def _listeners(broker: "Broker") -> str:
-    """All of them as Kafka writes a list; of several brokers each listener as often."""
-    twin = broker.twin
-    found = ((name, address) for name in twin.listener_names for address in twin.bootstrap_servers_of(name).split(","))
-    return ",".join(f"{name}://{address}" for name, address in found)
+    """All of them as Kafka writes a list."""
+    return ",".join(f"{name}://{address}" for name, address in _addresses(broker))
+
+
+def _addresses(broker: "Broker") -> list[tuple[str, str]]:
+    """The names of the listeners with their addresses; of several brokers each listener as often."""
+    return [
+        (name, address)
+        for name in broker.asynchronous.listener_names
+        for address in broker.asynchronous.bootstrap_servers_of(name).split(",")
+    ]
 
 
 def _remove(path: str) -> None:

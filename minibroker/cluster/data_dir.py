@@ -23,7 +23,7 @@ from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES
-from minibroker_storage.data_directory.publication import finish
+from minibroker_storage.data_directory.staged_write import finish
 from minibroker_storage.last_stop import LastStop
 
 DEFAULT_NODE_ID: Final = 1
@@ -47,7 +47,7 @@ class DataDir:
     """A data directory, made if need be, held until `release` or the end of the process.
 
     DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError;
-    PublicationError when what a killed writer of the pipeline has begun cannot be finished.
+    StagedWriteError when what a killed writer of the pipeline has begun cannot be finished.
 
     Args:
         path: where it is.

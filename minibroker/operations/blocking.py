@@ -29,8 +29,8 @@ __tracebackhide__ = is_the_callers
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Twin = TypeVar("Twin")
-Twin_co = TypeVar("Twin_co", covariant=True)
+Async = TypeVar("Async")
+Async_co = TypeVar("Async_co", covariant=True)
 
 
 class Wait(Protocol):
@@ -41,28 +41,30 @@ class Wait(Protocol):
         ...
 
 
-class Face(Protocol[Twin_co]):
-    """An object with blocking methods, and its asynchronous twin."""
+class Facade(Protocol[Async_co]):
+    """An object with blocking methods, and the asynchronous one that does the work."""
 
     @property
-    def twin(self) -> Twin_co:
+    def asynchronous(self) -> Async_co:
         """The same object for the broker's own loop."""
         ...
 
     @property
     def wait(self) -> Wait:
-        """Runs the twin's coroutines."""
+        """Runs the coroutines of the asynchronous object."""
         ...
 
 
-def blocking(method: Callable[Concatenate[Twin, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Face[Twin], P], T]:
+def blocking(
+    method: Callable[Concatenate[Async, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Facade[Async], P], T]:
     """The blocking form of a coroutine method, with its name, signature and docstring."""
 
     @wraps(method)
-    def call(self: Face[Twin], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Facade[Async], /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            coroutine = method(self.twin, *args, **kwargs)
-        except TypeError as error:  # the arguments do not fit: Python names the class of the twin
+            coroutine = method(self.asynchronous, *args, **kwargs)
+        except TypeError as error:  # the arguments do not fit: Python names the asynchronous class
             raise _misfit(f"{type(self).__name__}.{method.__name__}", method, error) from None
         return self.wait(coroutine)
 
@@ -76,11 +78,11 @@ def _misfit(name: str, method: Callable[..., Any], error: TypeError) -> TypeErro
     return TypeError(f"{str(error).replace(method.__qualname__, name)}; it takes ({takes})")
 
 
-class Handle(Generic[Twin]):
+class Handle(Generic[Async]):
     """An object that a `Broker` gives and that has blocking methods of its own."""
 
-    def __init__(self, twin: Twin, wait: Wait) -> None:
-        self.twin = twin
+    def __init__(self, asynchronous: Async, wait: Wait) -> None:
+        self.asynchronous = asynchronous
         self.wait = wait
 
 
@@ -114,15 +116,15 @@ class Brokers(Handle[AsyncBrokers]):
 
     def __len__(self) -> int:
         """The number of brokers, up or down."""
-        return len(self.twin)
+        return len(self.asynchronous)
 
     def __iter__(self) -> Iterator[int]:
         """Their node ids."""
-        return iter(self.twin)
+        return iter(self.asynchronous)
 
     def __getitem__(self, node_id: int) -> "BrokerNode":
         """The broker with this node id. KeyError that names those that exist."""
-        return BrokerNode(self.twin[node_id], self.wait)
+        return BrokerNode(self.asynchronous[node_id], self.wait)
 
 
 class BrokerNode(Handle[AsyncBrokerNode]):
@@ -131,12 +133,12 @@ class BrokerNode(Handle[AsyncBrokerNode]):
     @property
     def node_id(self) -> int:
         """As clients know it."""
-        return self.twin.node_id
+        return self.asynchronous.node_id
 
     @property
     def is_up(self) -> bool:
         """Does it listen?"""
-        return self.twin.is_up
+        return self.asynchronous.is_up
 
     stop = blocking(AsyncBrokerNode.stop)
     start = blocking(AsyncBrokerNode.start)
@@ -162,7 +164,7 @@ class BlockingOperations:
     """The operations on a running broker. RuntimeError unless it runs, `OperationError` if an operation fails."""
 
     @property
-    def twin(self) -> AsyncOperations:
+    def asynchronous(self) -> AsyncOperations:
         """The broker on its own loop."""
         raise NotImplementedError
 
@@ -173,7 +175,7 @@ class BlockingOperations:
     @property
     def services(self) -> Services:
         """The state that handlers share. It belongs to the broker's thread."""
-        return self.twin.services
+        return self.asynchronous.services
 
     topics = blocking(AsyncOperations.topics)
     create_topic = blocking(AsyncOperations.create_topic)
@@ -197,24 +199,24 @@ class BlockingOperations:
 
     def group(self, group_id: str) -> ConsumerGroup:
         """A consumer group, whether it exists yet or not."""
-        return ConsumerGroup(self.twin.group(group_id), self.wait)
+        return ConsumerGroup(self.asynchronous.group(group_id), self.wait)
 
     @property
     def clock(self) -> BrokerClock:
         """The broker's time."""
-        return BrokerClock(self.twin.clock, self.wait)
+        return BrokerClock(self.asynchronous.clock, self.wait)
 
     @property
     def retention(self) -> Retention:
         """The deletion of old records."""
-        return Retention(self.twin.retention, self.wait)
+        return Retention(self.asynchronous.retention, self.wait)
 
     compact = blocking(AsyncOperations.compact)
 
     @property
     def brokers(self) -> Brokers:
         """The brokers, by node id."""
-        return Brokers(self.twin.brokers, self.wait)
+        return Brokers(self.asynchronous.brokers, self.wait)
 
     leader = blocking(AsyncOperations.leader)
     move_leader = blocking(AsyncOperations.move_leader)
@@ -222,21 +224,21 @@ class BlockingOperations:
     @property
     def requests(self) -> "Journal":
         """The journal of requests, oldest first. RuntimeError for a broker that keeps none (`Broker(journal=True)`)."""
-        return self.twin.requests
+        return self.asynchronous.requests
 
     wait_for_requests = blocking(AsyncOperations.wait_for_requests)
 
     @property
     def faults(self) -> Faults:
         """The faults that are installed."""
-        return Faults(self.twin.faults, self.wait)
+        return Faults(self.asynchronous.faults, self.wait)
 
     def fault(self, **fields: Any) -> FaultContext:
         """A fault for a `with` block, which returns the `Fault`: its `fired` counts the requests that it has hit.
 
         docs/faults.md lists the fields. FaultError names an invalid one.
         """
-        return FaultContext(self.twin.fault(**fields), self.wait)
+        return FaultContext(self.asynchronous.fault(**fields), self.wait)
 
     reset = blocking(AsyncOperations.reset)
     snapshot = blocking(AsyncOperations.snapshot)

@@ -118,7 +118,7 @@ def rename_if_there(directory: str, target: str) -> bool:
 
 
 def purge(directory: str) -> None:
-    """Remove a directory that `Log.delete()` renamed, or a leftover one (see `publication`), with all that is in it.
+    """Remove a directory that `Log.delete()` renamed, or a leftover one (see `staged_write`), with all that is in it.
 
     Of a symbolic link only the link goes. The slow part of a deletion; touches nothing of an open log, so that it can
     run in another thread. A file that vanishes meanwhile is not an error; `OSError` otherwise.

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from minibroker_storage import purge
-from minibroker_storage.data_directory.publication import (
+from minibroker_storage.data_directory.staged_write import (
     NEW,
     UNFINISHED,
-    Publication,
-    PublicationError,
+    StagedWrite,
+    StagedWriteError,
     finish,
     publish,
     staging_name,
@@ -26,7 +26,7 @@ NEXT = {
     "c-0/1.log": "new",
     "points": "2",
 }
-PUBLICATION = Publication(
+WRITE = StagedWrite(
     set_aside=["b-0"],
     directories=["b-0", "c-0"],
     files=["a-0/2.index", "a-0/leader-epoch-checkpoint", "a-0/2.log", "points"],
@@ -60,7 +60,7 @@ def ready(tmp_path: Path) -> tuple[Path, str]:
 
 def test_all_steps_are_carried_out(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
-    publish(str(data_dir), staging, PUBLICATION)
+    publish(str(data_dir), staging, WRITE)
     assert found(data_dir) == NEXT
     assert sorted(path.name for path in data_dir.iterdir()) == ["a-0", "b-0", "c-0", "points"]
     assert not finish(str(data_dir))
@@ -69,7 +69,7 @@ def test_all_steps_are_carried_out(tmp_path: Path) -> None:
 def test_after_a_kill_at_any_moment_all_is_old_or_all_is_new(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
     with Moments(data_dir, tmp_path / "copies") as moments:
-        publish(str(data_dir), staging, PUBLICATION)
+        publish(str(data_dir), staging, WRITE)
     finished: list[bool] = []
     for moment in moments:
         finished.append(finish(str(moment)))
@@ -80,7 +80,7 @@ def test_after_a_kill_at_any_moment_all_is_old_or_all_is_new(tmp_path: Path) -> 
 def test_a_finish_that_is_killed_is_finished_by_the_next_one(tmp_path: Path) -> None:
     data_dir, staging = ready(tmp_path)
     with Moments(data_dir, tmp_path / "copies") as moments:
-        publish(str(data_dir), staging, PUBLICATION)
+        publish(str(data_dir), staging, WRITE)
     begun = next(moment for moment in moments if (moment / UNFINISHED).exists())
     with Moments(begun, tmp_path / "again") as again:
         assert finish(str(begun))
@@ -98,11 +98,11 @@ def test_what_a_killed_writer_has_made_ready_goes_like_a_deleted_partition(tmp_p
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 2}', '{"version": 1, "else": []}'])
 def test_steps_that_cannot_be_read_are_an_error_that_names_the_directory(tmp_path: Path, text: str) -> None:
     put(tmp_path, {f"{UNFINISHED}/steps.json": text})
-    with pytest.raises(PublicationError, match=UNFINISHED):
+    with pytest.raises(StagedWriteError, match=UNFINISHED):
         finish(str(tmp_path))
 
 
 def test_a_directory_without_steps_is_an_error(tmp_path: Path) -> None:
     (tmp_path / UNFINISHED).mkdir()
-    with pytest.raises(PublicationError, match=r"steps\.json"):
+    with pytest.raises(StagedWriteError, match=r"steps\.json"):
         finish(str(tmp_path))

@@ -6,7 +6,7 @@
         commit.publish({("orders", 0): PublishedLog(end_offset)})
 
 A directory that was not there appears with one rename, complete. One that is there is changed as
-`minibroker_storage.data_directory.publication` describes: killed at any moment, the job has done nothing or all.
+`minibroker_storage.data_directory.staged_write` describes: killed at any moment, the job has done nothing or all.
 """
 
 import os
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, filesystem_of
 from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
 from minibroker_storage.checkpoints import fsync_directory, write_atomically
-from minibroker_storage.data_directory import publication
+from minibroker_storage.data_directory import staged_write
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (
@@ -32,7 +32,7 @@ from minibroker_storage.data_directory.names import (
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
-from minibroker_storage.data_directory.publication import NEW, Publication
+from minibroker_storage.data_directory.staged_write import NEW, StagedWrite
 from minibroker_storage.layout import LOG_SUFFIX
 
 _SCHEME: Final = "://"
@@ -70,14 +70,14 @@ def local_path(path: str) -> str:
 def locked(data_dir: str) -> Generator[None]:
     """Hold a directory as brokers do, of this process, too.
 
-    What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `PublicationError`.
+    What a killed writer had begun is finished first. `DirectoryInUseError`, `OSError`, `StagedWriteError`.
     """
     try:
         lock = DirectoryLock(data_dir)
     except DirectoryLockedError:
         raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
     try:
-        publication.finish(data_dir)
+        staged_write.finish(data_dir)
         yield
     finally:
         lock.release()
@@ -159,7 +159,7 @@ def publish_locked(
     `beside` are files that stand beside the partitions and are made ready as well.
     """
     if os.path.dirname(staging) != target:  # which was not there when the job began
-        within = publication.staging_name(target)
+        within = staged_write.staging_name(target)
         os.rename(staging, within)
         staging = within
     new = f"{staging}/{NEW}"
@@ -182,7 +182,7 @@ def publish_locked(
     for name in staged:
         fsync_directory(f"{new}/{name}")
     fsync_directory(new)
-    publication.publish(target, staging, Publication(set_aside=gone, directories=added, files=files))
+    staged_write.publish(target, staging, StagedWrite(set_aside=gone, directories=added, files=files))
 
 
 def _partitions_in(data_dir: str) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from minibroker_storage.data_directory.names import (
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
-from minibroker_storage.data_directory.publication import UNFINISHED
+from minibroker_storage.data_directory.staged_write import UNFINISHED
 from minibroker_storage.data_directory.topics_file import parse_topics_file
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import INDEX_SUFFIX as OFFSET_INDEX_SUFFIX
@@ -181,7 +181,7 @@ def partitions_without_directories(filesystem: FileSystem, data_dir: str, names:
 
 
 def _entries_between_writes(filesystem: FileSystem, directory: str) -> list[Entry]:
-    """A listing from outside the few milliseconds in which a writer puts its work in place (see `publication`)."""
+    """A listing from outside the few milliseconds in which a writer puts its work in place (see `staged_write`)."""
     for wait in _SWAP_WAITS:
         entries = filesystem.entries(directory)
         if all(entry.name != UNFINISHED for entry in entries):

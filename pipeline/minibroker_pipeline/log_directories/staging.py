@@ -12,9 +12,9 @@ import shutil
 import socket
 from typing import Any, Final
 
-from minibroker_storage.data_directory import publication
+from minibroker_storage.data_directory import staged_write
 from minibroker_storage.data_directory.boot_id import boot_id
-from minibroker_storage.data_directory.publication import NEW
+from minibroker_storage.data_directory.staged_write import NEW
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX
 
 OWNER: Final = "owner.json"
@@ -35,8 +35,8 @@ def new_staging(target: str) -> str:
     begins = f".{name[:200]}."
     _remove_abandoned(parent, begins=begins, ends=_STAGING_SUFFIX)
     if os.path.isdir(target):
-        staging = publication.staging_name(target)
-        _remove_abandoned(target, begins=publication.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
+        staging = staged_write.staging_name(target)
+        _remove_abandoned(target, begins=staged_write.STAGING_PREFIX, ends=DELETE_DIRECTORY_SUFFIX)
     else:
         os.makedirs(parent, exist_ok=True)
         staging = f"{parent}/{begins}{os.urandom(8).hex()}{_STAGING_SUFFIX}"
@@ -78,7 +78,7 @@ def staged_task(staging: str) -> str:
 
 def is_staging(name: str) -> bool:
     """Whether a name in a data directory is a staging directory's."""
-    return name.startswith(publication.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
+    return name.startswith(staged_write.STAGING_PREFIX) and name.endswith(DELETE_DIRECTORY_SUFFIX)
 
 
 def _claim(staging: str) -> None:

@@ -27,12 +27,12 @@ _OLD: Final = "old"
 _VERSION: Final = 1
 
 
-class PublicationError(StorageError, ValueError):
+class StagedWriteError(StorageError, ValueError):
     """The steps of an unfinished write cannot be read, or something is in their way. Names the directory."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Publication:
+class StagedWrite:
     """Directories that go, then directories and files that come. Names are relative to the data directory.
 
     `set_aside`: directories to take away. `directories`: new ones, none of which is there by then. `files`: new ones,
@@ -49,14 +49,14 @@ def staging_name(data_dir: str) -> str:
     return delete_directory_name(f"{data_dir}/{STAGING_PREFIX[:-1]}")
 
 
-def publish(data_dir: str, staging: str, publication: Publication) -> None:
+def publish(data_dir: str, staging: str, write: StagedWrite) -> None:
     """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
 
     All or nothing, after `finish`. `staging` is gone afterwards. `OSError` before anything has
     happened, unless `UNFINISHED` is there by then.
     """
     finish(data_dir)
-    data = json.dumps({"version": _VERSION, **asdict(publication)}).encode()
+    data = json.dumps({"version": _VERSION, **asdict(write)}).encode()
     write_atomically(f"{staging}/{STEPS}", data, sync=True)
     os.rename(staging, f"{data_dir}/{UNFINISHED}")
     fsync_directory(data_dir)
@@ -66,20 +66,20 @@ def publish(data_dir: str, staging: str, publication: Publication) -> None:
 def finish(data_dir: str) -> bool:
     """Finish what a killed writer has begun, if there is such a thing; says so. The caller holds the locks.
 
-    `PublicationError`, `OSError`: what is not done yet is done by the next call.
+    `StagedWriteError`, `OSError`: what is not done yet is done by the next call.
     """
     unfinished = f"{data_dir}/{UNFINISHED}"
     if not os.path.isdir(unfinished):
         return False
-    publication = _read(unfinished)
-    _set_aside(data_dir, unfinished, publication)
-    for name in publication.directories:
+    write = _read(unfinished)
+    _set_aside(data_dir, unfinished, write)
+    for name in write.directories:
         if os.path.exists(f"{unfinished}/{NEW}/{name}"):
             os.rename(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
-    for name in publication.files:
+    for name in write.files:
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
-    for directory in sorted({os.path.dirname(name) for name in publication.files} | {""}):
+    for directory in sorted({os.path.dirname(name) for name in write.files} | {""}):
         fsync_directory(f"{data_dir}/{directory}")
     done = staging_name(data_dir)
     os.rename(unfinished, done)
@@ -89,20 +89,20 @@ def finish(data_dir: str) -> bool:
     return True
 
 
-def _read(unfinished: str) -> Publication:
+def _read(unfinished: str) -> StagedWrite:
     try:
         found = json.loads(read_file(f"{unfinished}/{STEPS}"))
         if found.pop("version") != _VERSION:
-            raise PublicationError(f"{unfinished}: of a newer version; finish it with that one")
-        return Publication(**found)
+            raise StagedWriteError(f"{unfinished}: of a newer version; finish it with that one")
+        return StagedWrite(**found)
     except (ValueError, TypeError, KeyError, AttributeError, FileNotFoundError) as error:
-        raise PublicationError(f"{unfinished}: {STEPS} cannot be read: {error}") from None
+        raise StagedWriteError(f"{unfinished}: {STEPS} cannot be read: {error}") from None
 
 
-def _set_aside(data_dir: str, unfinished: str, publication: Publication) -> None:
-    if publication.set_aside:
+def _set_aside(data_dir: str, unfinished: str, write: StagedWrite) -> None:
+    if write.set_aside:
         os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
-    for name in publication.set_aside:
+    for name in write.set_aside:
         # What is there under the name, once the old one is away, is the new one.
         if not os.path.exists(f"{unfinished}/{_OLD}/{name}"):
             with contextlib.suppress(FileNotFoundError):

@@ -49,7 +49,7 @@ def test_a_file_that_means_nothing_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_snapshot_holds_what_was_altered_before_it() -> None:
     with Broker() as broker:
-        metadata = broker.twin.services.core.metadata
+        metadata = broker.asynchronous.services.core.metadata
         with broker.snapshot() as before:
             metadata.write("notes", {"a": 1})
             with broker.snapshot() as after:

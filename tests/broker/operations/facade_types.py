@@ -61,7 +61,7 @@ def of_handles(kafka: Broker) -> None:
 
 
 async def on_the_loop(broker: Broker) -> None:
-    """`async with` gives the twin, whose methods are awaited."""
+    """`async with` gives the asynchronous broker, whose methods are awaited."""
     async with broker as kafka:
         assert_type(kafka, AsyncBroker)
         assert_type(await kafka.topics(), dict[str, TopicDescription])

@@ -19,21 +19,21 @@ from minibroker.operations.asynchronous import AsyncOperations
 from tests.samples import in_torture
 
 ROOT = Path(__file__).parents[3]
-TYPES = Path(__file__).with_name("face_types.py")
+TYPES = Path(__file__).with_name("facade_types.py")
 BIN = Path(sys.executable).parent
 ON_THE_LOOP_ALONE = {"make_topics", "patience", "__init__", "__del__", "__enter__", "__exit__"}
 """Methods of the asynchronous classes without a blocking form."""
 ENTERED = {"__aenter__": "__enter__", "__aexit__": "__exit__"}
 
 
-def blocking_class(twin: type) -> type:
-    if twin is AsyncOperations:
+def blocking_class(cls: type) -> type:
+    if cls is AsyncOperations:
         return Broker
-    found: type = getattr(blocking, twin.__name__.removeprefix("Async"))
+    found: type = getattr(blocking, cls.__name__.removeprefix("Async"))
     return found
 
 
-TWINS = [
+ASYNCHRONOUS = [
     each
     for module in (asynchronous, asynchronous_handles)
     for name, each in inspect.getmembers(module, inspect.isclass)
@@ -41,17 +41,17 @@ TWINS = [
 ]
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda each: each.__name__)
-def test_every_method_for_the_loop_has_a_blocking_form(twin: type) -> None:
+@pytest.mark.parametrize("cls", ASYNCHRONOUS, ids=lambda each: each.__name__)
+def test_every_method_for_the_loop_has_a_blocking_form(cls: type) -> None:
     own = {
         name: each
-        for name, each in vars(twin).items()
+        for name, each in vars(cls).items()
         if (inspect.isfunction(each) or isinstance(each, property))
         and name not in ON_THE_LOOP_ALONE
         and (name.startswith("__") or not name.startswith("_"))
     }
     assert own
-    other = blocking_class(twin)
+    other = blocking_class(cls)
     for name, each in own.items():
         counterpart = inspect.getattr_static(other, ENTERED.get(name, name))
         if not inspect.iscoroutinefunction(each):

@@ -47,7 +47,7 @@ def start() -> Iterator[Start]:
 
 def quotas_of(broker: Broker) -> list[ConnectionQuotas]:
     """Behind the door: of each node."""
-    listeners = [node.listener for node in broker.twin.services.core.cluster.nodes.values()]
+    listeners = [node.listener for node in broker.asynchronous.services.core.cluster.nodes.values()]
     return [listener.quotas for listener in listeners if isinstance(listener, NodeListener)]
 
 
@@ -61,7 +61,7 @@ def counted(broker: Broker) -> int:
 async def looked_up(broker: Broker, host: str) -> None:
     """Wait for the addresses of a host, after all that asked for them before."""
     found: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    broker.twin.services.host_names.look_up(host, found.set_result)
+    broker.asynchronous.services.host_names.look_up(host, found.set_result)
     await found
 
 

@@ -30,7 +30,7 @@ def advertised(address: tuple[str, int]) -> tuple[str, int]:
 def test_each_listener_sends_clients_where_it_says() -> None:
     further = ["127.0.0.1:0=broker.test:29092", "127.0.0.1:0"]
     with Broker(advertise="first.test:1", also_listen=further) as broker:
-        ports = [endpoint.port for endpoint in broker.twin.services.core.cluster.first.endpoints.values()][1:]
+        ports = [endpoint.port for endpoint in broker.asynchronous.services.core.cluster.first.endpoints.values()][1:]
         assert advertised(broker.address) == ("first.test", 1)
         assert advertised(("127.0.0.1", ports[0])) == ("broker.test", 29092)
         assert advertised(("127.0.0.1", ports[1])) == ("127.0.0.1", ports[1])
@@ -134,7 +134,7 @@ def alter_advertised(address: tuple[str, int], value: str | None) -> int:
 
 def test_advertised_listeners_are_altered_while_the_broker_runs(tmp_path: Path) -> None:
     with Broker(data_dir=str(tmp_path), also_listen=["127.0.0.1:0=broker.test:29092"]) as broker:
-        further = ("127.0.0.1", list(broker.twin.services.core.cluster.first.endpoints.values())[1].port)
+        further = ("127.0.0.1", list(broker.asynchronous.services.core.cluster.first.endpoints.values())[1].port)
         assert alter_advertised(broker.address, "PLAINTEXT://first.test:1,BROKER://box:9092") == 0
         assert (advertised(broker.address), advertised(further)) == (("first.test", 1), ("broker.test", 29092))
         assert alter_advertised(broker.address, "BROKER://box:9092") == ErrorCode.INVALID_REQUEST

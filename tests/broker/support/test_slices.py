@@ -201,7 +201,7 @@ def served() -> Iterator[Broker]:
 
 def slow_down(broker: Broker) -> None:
     """Have each step be a turn of its own."""
-    server = broker._twin._server
+    server = broker._asynchronous._server
     assert server is not None
     server.services.core.slices.slice_s = 0.0
 

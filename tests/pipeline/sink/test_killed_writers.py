@@ -15,7 +15,7 @@ from typing import Final
 from minibroker.cluster.data_dir import DataDir
 from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import check_writable
-from minibroker_storage.data_directory.publication import UNFINISHED
+from minibroker_storage.data_directory.staged_write import UNFINISHED
 from tests.pipeline.sink.writing import Row, values, write
 
 TOPICS: Final = ("a", "b", "c")

@@ -17,7 +17,7 @@ from minibroker_pipeline.sink.options import WriteOptions, check_columns
 from minibroker_protocol.errors import EncodeError
 from minibroker_storage import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
-from minibroker_storage.data_directory.publication import UNFINISHED, finish
+from minibroker_storage.data_directory.staged_write import UNFINISHED, finish
 from tests.pipeline.sink.writing import Row, new_writer, run_tasks, values, write
 from tests.pipeline.source.directories import close, read
 from tests.storage.helpers import TOPIC_ID, Home, Moments, a_batch, marker, sequenced

@@ -20,7 +20,7 @@ from minibroker_storage.data_directory.names import (
     parse_partition_directory,
 )
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
-from minibroker_storage.data_directory.publication import UNFINISHED
+from minibroker_storage.data_directory.staged_write import UNFINISHED
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.layout import (
     CLEANED_SUFFIX,

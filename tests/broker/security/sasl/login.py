@@ -29,7 +29,7 @@ def log_in(client: SocketClient, name: str = "alice", password: str = "secret") 
 
 def connections_of(broker: Broker) -> list[Any]:
     """The open connections of all its nodes."""
-    listeners: list[Any] = [node.listener for node in broker.twin.services.core.cluster.nodes.values()]
+    listeners: list[Any] = [node.listener for node in broker.asynchronous.services.core.cluster.nodes.values()]
     return [each for listener in listeners for each in listener.connections]
 
 

@@ -254,7 +254,7 @@ def test_sessions_of_tokens_end_with_them(start: Start) -> None:
 
 
 async def _now(broker: Broker) -> int:
-    return broker.twin.services.core.clock.now_ms()
+    return broker.asynchronous.services.core.clock.now_ms()
 
 
 # What must not be told
