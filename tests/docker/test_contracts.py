@@ -1,7 +1,7 @@
 """The sequences by which each Testcontainers module starts a broker, played step for step in the image's own files.
 
-A test replaces entry point and command, copies files in with their modes and owners, waits for the module's log line on
-its stream, runs what the module runs inside, and lets a real client produce and consume in the end.
+A test replaces entry point and command, copies files in with their modes and owners, and waits for the module's log
+line on its stream. It runs the module's commands inside. In the end a real client produces and consumes.
 """
 
 import functools

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker.container.entrypoint import SECRETS_DIR
 from tests.docker.boxes import Image
-from tests.documented import blocks
+from tests.documented import blocks, code
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -142,6 +142,22 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
     assert printed.stderr == ""
     assert "--listen broker:29092 --advertise broker:29092" in printed.stdout
     assert "--also-listen 0.0.0.0:9092=localhost:9092" in printed.stdout
+
+
+def test_the_broker_beside_a_console_has_the_address_that_the_console_takes() -> None:
+    yaml = pytest.importorskip("yaml")
+    (shown,) = code("docs/docker.md", "A web console", "yaml")
+    services = yaml.safe_load(shown)["services"]
+    printed = run(
+        [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
+        env=services["broker"]["environment"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    assert f"--advertise {services['console']['environment']['KAFKA_BROKERCONNECT']}" in printed.stdout
+    assert "--topic orders:3 --topic payments:2" in printed.stdout
 
 
 def test_the_dockerfile_is_what_hadolint_wants() -> None:
