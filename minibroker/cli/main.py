@@ -78,7 +78,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             help="address of the lab's web page: see docs/lab.md; port 0 takes a free port",
         )
     serve.set_defaults(run=_run_serve, parser=serve, browser=False, lesson=None, answers=False, terminal=False)
-    lab = commands.add_parser("lab", help="run a broker and show it in a web page")
+    lab = commands.add_parser("lab", help="run a broker, and show its requests and logs in a web page")
     if "lab" in arguments:
         add_options(lab)
         lab.add_argument(
@@ -91,13 +91,13 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
             "--no-browser",
             action="store_false",
             dest="browser",
-            help="do not open a browser (it opens only at a terminal)",
+            help="do not open a browser; without a terminal none opens anyway",
         )
         lab.add_argument(
             "--lesson", type=int, choices=range(1, 11), metavar="N", help="open lesson N of the course, 1 to 10"
         )
         lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
-        lab.add_argument("--terminal", action="store_true", help="show it in this terminal instead of a browser")
+        lab.add_argument("--terminal", action="store_true", help="show the lab in this terminal, not in a browser")
     lab.set_defaults(run=_run_serve, parser=lab)
     add_dump_parser(commands)
     add_trace_parser(commands)

@@ -32,14 +32,14 @@ def _add_addresses(option: _Add) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="brokers of one cluster, in this process; each listens on the port after the last one's (default 1)",
+        help="number of brokers of one cluster, in this process; their ports follow that of --listen (default 1)",
     )
     option(
         "--also-listen",
         action="append",
         default=[],
         metavar="HOST:PORT[=ADVERTISED]",
-        help="another address to listen on; its clients get the address ADVERTISED, also HOST:PORT (repeatable)",
+        help="another address to listen on; clients of it get the address ADVERTISED, a HOST:PORT (repeatable)",
     )
     option(
         "--advertise",
@@ -51,21 +51,21 @@ def _add_addresses(option: _Add) -> None:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="accept connections there and send nothing, in place of Kafka's controller or JMX port (repeatable)",
+        help="accept connections at this address and send nothing, like a controller or JMX port (repeatable)",
     )
     option(
         "--link",
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="take connections there that containers of the same Compose file pass on: see docs/docker.md",
+        help="accept connections from other containers of the Compose file: see docs/docker.md (repeatable)",
     )
     option(
         "--admin-api",
         action="append",
         default=[],
         metavar="KIND=HOST:PORT",
-        help="answer health checks of another vendor's HTTP API there: redpanda, confluent, or absent for none",
+        help="answer health checks of a vendor's HTTP API: redpanda, confluent, or absent for status 404",
     )
 
 
@@ -74,7 +74,7 @@ def _add_configuration(option: _Add) -> None:
     option(
         "--data-dir",
         metavar="DIR",
-        help="directory of the logs (default `log.dirs`, or a temporary directory, removed at exit)",
+        help="directory of the logs (default `log.dirs`, or a temporary directory that is removed at exit)",
     )
     option(
         "--config",
@@ -89,10 +89,10 @@ def _add_configuration(option: _Add) -> None:
         default=[],
         metavar="KEY=VALUE",
         dest="settings",
-        help="one of these keys; takes precedence over FILE (repeatable)",
+        help="set a key; takes precedence over FILE (repeatable)",
     )
     option(
-        "--emulate", metavar="RELEASE", help="serve the APIs and versions of that release of Kafka: 0.8.2, 0.9, ... 4.4"
+        "--emulate", metavar="RELEASE", help="serve the APIs and versions of this release of Kafka: 0.8.2, 0.9, ... 4.4"
     )
 
 
@@ -103,7 +103,7 @@ def _add_topics(option: _Add) -> None:
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS[:KEY=VALUE,...]]",
-        help="create this topic unless it exists (repeatable)",
+        help="create this topic, unless it exists (repeatable)",
     )
     option("--seed-data", metavar="FILE", help="topics and records to start with: YAML, JSON or JSON lines")
 
@@ -138,7 +138,7 @@ def _add_process(option: _Add) -> None:
     option(
         "--stop-with-stdin",
         action="store_true",
-        help="stop also when stdin ends, as it does with the process that holds the other end of a pipe",
+        help="stop when stdin ends, too: through a pipe, the broker stops with the process that started it",
     )
     option(
         "--log-format", choices=("text", "json"), default="text", help="format of the lines on stderr (default text)"

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 
 def check_terminal() -> None:
-    """ValueError where nobody sits at a terminal, and without the extra."""
+    """ValueError outside of a terminal, and without the extra."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ValueError("--terminal: stdin and stdout are not a terminal")
     if find_spec("textual") is None:

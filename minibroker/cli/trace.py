@@ -6,8 +6,8 @@ from typing import Any, Final
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
 _DESCRIPTION: Final = """\
-Stand between Kafka's clients and a broker of any make, and show each request with its response. Bytes pass as they
-are, but for the addresses of brokers, so that clients stay on the proxy.
+A proxy between Kafka's clients and any broker. It shows each request with its response. It changes nothing but the
+addresses of brokers in responses, so that clients stay on the proxy.
 """
 
 
@@ -17,24 +17,24 @@ def add_parser(subparsers: Any) -> None:
         "trace", help="show the requests and responses between clients and brokers", description=_DESCRIPTION
     )
     option = parser.add_argument
-    option("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster")
+    option("--to", required=True, metavar="HOST:PORT", help="address of a broker of the cluster")
     option(
         "--listen",
         default=_DEFAULT_LISTEN,
         metavar="HOST:PORT",
-        help=f"default {_DEFAULT_LISTEN}; further brokers get the next ports, or free ports if it is 0",
+        help=f"address for clients (default {_DEFAULT_LISTEN}); other brokers get the next ports; 0 takes free ones",
     )
     shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", metavar="FILE", help="write JSON lines there instead of the list; - is stdout")
+    shown.add_argument("--json", metavar="FILE", help="write JSON lines to FILE, and no list; - is stdout")
     shown.add_argument("--quiet", action="store_true", help="show nothing in the terminal")
-    option("--page", metavar="HOST:PORT", help="show the requests in a web page there, too; port 0 takes a free port")
+    option("--page", metavar="HOST:PORT", help="address of a web page with the requests; port 0 takes a free port")
     option(
         "--page-token",
         metavar="TOKEN",
         help="token for the page; needed if others can reach its address (default MINIBROKER_CONTROL_TOKEN)",
     )
     option("--to-tls", action="store_true", help="connect to brokers with TLS")
-    option("--to-config", metavar="FILE", help="client properties with Kafka's own names, for TLS towards brokers")
+    option("--to-config", metavar="FILE", help="a file with Kafka's client properties, for TLS to the brokers")
     parser.set_defaults(run=run, parser=parser)
 
 

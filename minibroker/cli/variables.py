@@ -26,7 +26,7 @@ OPTIONS: Final = {
 """Variables that are options of `minibroker serve`."""
 CLUSTER_IDS: Final = ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID")
 SECRET: Final = re.compile(r"(?i).*(password|secret|jaas\.config|keystore\.key|token\..*key)")
-"""Keys whose values nobody is shown."""
+"""Keys whose values are never printed."""
 IMAGE_FILES: Final = {
     "ssl.keystore.filename": "ssl.keystore.location",
     "ssl.keystore.credentials": "ssl.keystore.password",

@@ -16,6 +16,7 @@ from minibroker import Broker, BrokerOptions
 from minibroker.async_broker import AsyncBroker
 from minibroker.clock import ManualClock
 from minibroker.config import ConfigError
+from minibroker.server.server import Server
 from minibroker.support.addresses import parse_address
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -105,6 +106,20 @@ def test_topics_and_configuration_are_given() -> None:
     broker = Broker(config={"num.partitions": "3", "node.id": "9"}, topics=["a", "b:2:retention.ms=60000"])
     with broker:
         assert topics_of(broker) == {"a": 3, "b": 2}
+
+
+def test_topics_exist_before_clients_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a container that answers its health check has them, as docs/ci.md says."""
+    found: list[list[str]] = []
+    start = Server.start
+
+    async def look_and_start(server: Server) -> None:
+        found.append([topic.name for topic in server.services.core.topics])
+        await start(server)
+
+    monkeypatch.setattr(Server, "start", look_and_start)
+    with Broker(topics=["orders:3", "invoices"]):
+        assert sorted(found[0]) == ["invoices", "orders"]
 
 
 @pytest.mark.parametrize(("advertise", "host"), [("broker.test:5", "broker.test"), (None, "127.0.0.1")])

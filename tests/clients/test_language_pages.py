@@ -75,6 +75,16 @@ def test_the_pages_install_the_broker_alike() -> None:
     assert re.search(r"^MINIBROKER_COMMAND=\S+/bin/minibroker$", commands.replace("export ", ""), re.MULTILINE)
 
 
+def test_the_pages_name_the_versions_that_the_clients_need() -> None:
+    """Jest and Vitest need a newer Node.js than the client does."""
+    (go,) = re.findall(r"^go (\S+)$", (ROOT / "clients/go/go.mod").read_text(), re.MULTILINE)
+    (rust,) = re.findall(r'^rust-version = "(.*)"$', (ROOT / "clients/rust/Cargo.toml").read_text(), re.MULTILINE)
+    (java,) = re.findall(r"<maven.compiler.release>(.*)<", (ROOT / "clients/java/pom.xml").read_text())
+    named = {"go": f"Go {go}", "rust": f"Rust {rust}", "junit": f"Java {java}", "jest": "Node.js 18.14"}
+    for page, version in named.items():
+        assert f"You need {version} or newer," in (ROOT / f"docs/test-{page}.md").read_text()
+
+
 def test_go(tmp_path: Path) -> None:
     go = toolchains.tool("go")
     files = write_files("docs/test-go.md", tmp_path)
