@@ -5,7 +5,7 @@
 No peer takes part: each broker is minibroker's, new for each kind and size. Costs are CPU time of the broker's process
 and growth of its resident set, divided by the number of items. A line of the plot is level where a cost grows in
 proportion, and rises where it grows faster. The cost of one round or request should not depend on the number; it is
-named "in all". Nothing is written to the partitions: the price is that of items that nobody uses.
+named "in all". Nothing is written to the partitions: the price is that of unused items.
 
 - made: CreateTopics with 500 partitions a request (partitions) or 100 topics a request (topics), one OffsetCommit
   (groups), accept and ApiVersions (connections).

@@ -67,7 +67,7 @@ class AsyncBroker(AsyncOperations):
     When the loop stands still for over a second while a client waits, a RuntimeWarning names the line that holds it up.
 
     Attributes:
-        owns_loop: nothing else runs on the event loop, so nobody looks whether it stands still.
+        owns_loop: nothing else runs on the event loop, so no watch is kept on whether it stands still.
     """
 
     @by_name

@@ -132,9 +132,9 @@ class Broker(BlockingOperations):
             hint = f"\n{BLOCKED_LOOP}" if loop_runs_here() else ""
             raise WaitTimeoutError(f"{error}{hint}") from error.__cause__
         except (OperationError, UnexpectedRecordError, NotRunningError, ClusterError) as error:
-            # Where it comes from helps nobody, and would hide the caller's line.
+            # Its own frames do not help, and would hide the caller's line.
             raise error.with_traceback(None) from error.__cause__
-        except BaseException:  # such as KeyboardInterrupt: nobody waits any longer
+        except BaseException:  # such as KeyboardInterrupt, which ends the wait
             future.cancel()
             raise
 
@@ -161,7 +161,7 @@ class Broker(BlockingOperations):
         self._thread.start()
         try:
             started.wait()
-        except BaseException:  # such as KeyboardInterrupt: nobody will stop what has not been entered
+        except BaseException:  # such as KeyboardInterrupt: no `__exit__` follows a failed `__enter__`
             started.wait()
             if not failure:
                 self.stop()

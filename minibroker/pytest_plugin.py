@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A `minibroker.Broker` that runs until the last test is over. It is never reset by itself."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
+    from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     try:
         broker = Broker(**_options(request.config))
@@ -130,7 +130,7 @@ class KafkaFactory(Protocol):
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[KafkaFactory]:
     """Starts brokers of a test's own: a function that takes the options of `minibroker.Broker`."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - only for those who use it
+    from minibroker.broker import Broker  # noqa: PLC0415 - loaded when a test uses it
 
     with ExitStack() as brokers:
 

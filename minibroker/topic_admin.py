@@ -144,9 +144,9 @@ def _replication_factor(cluster: Cluster, requested: int, config: BrokerConfig) 
 def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partition: int = 0) -> tuple[Replicas, ...]:
     """Replicas as a client has placed them by hand (`ReplicationControlManager.validateManualPartitionAssignment`).
 
-    INVALID_REPLICA_ASSIGNMENT refuses a partition without a broker. With more than one broker in the cluster, or a
-    strict configuration, it also refuses a broker that is named twice or does not exist, and partitions with different
-    numbers of replicas. A broker that is alone takes all replicas otherwise.
+    INVALID_REPLICA_ASSIGNMENT refuses a partition without a broker. A single broker takes all
+    other replicas. Several brokers, or a strict configuration, also refuse a broker that is named twice or does not
+    exist, and partitions with different numbers of replicas.
     """
     refuse_empty_replicas(replicas)
     cluster = core.cluster

@@ -1,5 +1,6 @@
 """Words that pages and code avoid, each with what to write instead, and sentences that are too long to read once."""
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -17,11 +18,12 @@ AVOIDED: Final = {
     r"what there is|what cannot be": "the thing itself, by its name",
     r"(?<!to )tells?": "prints, returns, says",
     r"dialled": "connected to",
+    r"nobody|those who(m)?|anybody": "no member, no client, unused, unknown: the thing itself",
     r"recogni[s]\w*|initiali[s]\w*|seriali[s]\w*|behaviou\w*|colou\w*|honou\w*": "American spelling",
 }
 
 AVOIDED_IN_CODE: Final = re.compile(
-    r"\b(anew|who(m)?ever|so manieth|(by|for|from|than|to) who"
+    r"\b(anew|who(m)?ever|(?<!\")(?-i:[Nn]obody)|those who(m)?|so manieth|(by|for|from|than|to) who"
     r"|(is|are|was|were|be|been|being) told|what (there is|cannot be)|dialled"
     r"|(behavi|col|fav|hon|neighb)our\w*|(recogni|initiali|seriali|normali|organi)s(e|ed|es|ing|ation))\b",
     re.IGNORECASE,
@@ -43,6 +45,8 @@ LONGEST: Final = 30
 """The words of a sentence; what stands between backquotes is one."""
 _BLOCKS: Final = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 _PARAGRAPHS: Final = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.) ?)")
+_DOCSTRINGS: Final = re.compile(r'^ *"""(.*?)"""', re.DOTALL | re.MULTILINE)
+_COLUMNS: Final = re.compile(r"\S {3,}\S|\A {4}")
 _SENTENCES: Final = re.compile(r"(?<=[.!?:;])\s+(?=[A-Z0-9\"'(`*])|[:;]\s")
 
 
@@ -88,6 +92,31 @@ def test_a_sentence_of_a_page_can_be_read_once(page: str) -> None:
     assert list(long_sentences((ROOT / page).read_text())) == []
 
 
+def long_sentences_of_docstrings(source: str) -> Iterator[str]:
+    """The same of the docstrings of a module; tables and blocks in them are left out."""
+    for match in _DOCSTRINGS.finditer(source):
+        paragraphs = inspect.cleandoc(match[1]).split("\n\n")
+        yield from long_sentences("\n\n".join(each for each in paragraphs if not _COLUMNS.search(each)))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_sentence_of_a_docstring_can_be_read_once(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {sentence}"
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if not {"node_modules", "target", "vendor"} & set(path.parts)
+        for sentence in long_sentences_of_docstrings(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_long_sentences_of_docstrings_are_found() -> None:
+    long = "word " * LONGEST + "end."
+    assert list(long_sentences_of_docstrings(f'"""One.\n\n{long}\n"""')) == [long]
+    assert list(long_sentences_of_docstrings(f'    """One.\n\n    - {long}\n    """'))
+    assert not list(long_sentences_of_docstrings(f'"""One.\n\n    {long}\n\nname   {long}\n"""'))
+
+
 def test_long_sentences_are_found() -> None:
     long = "word " * LONGEST + "end."
     assert list(long_sentences(f"# {long}\n\n| {long} |\n\n```\n{long}\n```\n\nShort. {long.title()} Short.")) == [
@@ -97,14 +126,30 @@ def test_long_sentences_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["It is made anew.", "Whoever asks is served.", "It tells the address.", "the behaviour", "is told so"]
+    "text",
+    [
+        "It is made anew.",
+        "Whoever asks is served.",
+        "It tells the address.",
+        "the behaviour",
+        "is told so",
+        "while nobody looks",
+    ],
 )
 def test_words_to_avoid_are_found(text: str) -> None:
     assert findings(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["# made anew", '"""Tell whoever waits."""', "an error for who asks", "colour = 1", "clients are told so"]
+    "text",
+    [
+        "# made anew",
+        '"""Tell whoever waits."""',
+        "an error for who asks",
+        "colour = 1",
+        "clients are told so",
+        "an id that nobody has",
+    ],
 )
 def test_words_to_avoid_are_found_in_code(text: str) -> None:
     assert AVOIDED_IN_CODE.search(text)

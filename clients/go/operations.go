@@ -200,7 +200,7 @@ func (c *Client) Rebalance(ctx context.Context, group string) error {
 	return c.nothing(ctx, http.MethodPost, path("groups", group, "rebalance"), nil)
 }
 
-// DescribeGroup returns state, generation and members of a group. One that nobody knows is Dead.
+// DescribeGroup returns state, generation and members of a group. An unknown one is Dead.
 func (c *Client) DescribeGroup(ctx context.Context, group string) (Group, error) {
 	return one[Group](ctx, c, http.MethodGet, path("groups", group), nil, nil)
 }

@@ -198,7 +198,7 @@ type InFlight struct {
 	MemberID      *string `json:"member_id"`
 }
 
-// SharePartition is a partition as a share group sees it. StartOffset and Lag are nil before anybody has read.
+// SharePartition is a partition as a share group sees it. StartOffset and Lag are nil before the first read.
 type SharePartition struct {
 	Topic       string     `json:"topic"`
 	Partition   int        `json:"partition"`

@@ -147,7 +147,7 @@ class Cluster:
         if leader in partition.replicas:
             partition.leader = self.nodes[leader]
         assert partition.leader is not None
-        led_before = self.first.id if replicas is None else leader  # alone, or nobody
+        led_before = self.first.id if replicas is None else leader  # alone, or none
         partition.leader_epoch = max(self.first_epoch, epoch if partition.leader.id == led_before else epoch + 1)
 
     def forget_leaders(self) -> None:

@@ -5,8 +5,8 @@ A request with session epoch 0 opens a session that holds all its partitions. Th
 with epoch -1 has no session, and closes the one that it names. Sessions are kept in a cache of limited size (Kafka's
 `FetchSessionCache`). From version 13 of Fetch on topics go by ids. A session that began with names stays with names.
 
-A session is kept in `Node.fetch_sessions` of the node that answers. It ends when a request with epoch 0 or -1 names it,
-when its last partition is forgotten, when it gives way to another one (`_make_room`), and when its node stops.
+A session is kept in `Node.fetch_sessions` of the node that answers. It ends with its node, with a request of epoch 0
+or -1 that names it, with its last partition, and when another session takes its place (`_make_room`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minibroker_protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    # Names for the type checkers: a start loads a message only when a client sends it.
     from minibroker.support.slices import Steps
     from minibroker_protocol.messages.fetch import (
         FetchPartition,
@@ -268,7 +268,7 @@ class FetchContext:
             if has_news or not self.incremental:
                 selected[key] = data
                 if self.incremental and has_records(data):
-                    # Partitions that were served go to the end, so that max_bytes starves nobody.
+                    # Partitions that were served go to the end, so that max_bytes starves none.
                     session.move_to_end(key)
         return selected
 
@@ -425,7 +425,7 @@ class FetchSessionCache:
 
 
 def _random_id() -> int:
-    """An id that nobody guesses. `secrets` has the like, and loads ten modules at each start."""
+    """An id that cannot be guessed. `secrets` has the like, and loads ten modules at each start."""
     return int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1
 
 

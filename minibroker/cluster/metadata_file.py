@@ -44,7 +44,7 @@ class MetadataFile:
         self._is_durable = is_durable
         self._on_write = on_write
         self._written = 1
-        self._synced = 0  # nobody knows of the generation that an earlier run has left
+        self._synced = 0  # the generation that an earlier run has left is unknown
         self._has_backup = False
         self._unsynced: bytes | None = None  # the bytes of the last generation, until it is on disk
         self._is_suspect = False  # an fsync of the file has failed
@@ -57,7 +57,7 @@ class MetadataFile:
     def read(self, parse: Callable[[bytes], _T]) -> _T | None:
         """The parsed content, None without a file. ValueError of `parse`, OSError.
 
-        The generation before, with a warning, where the file is torn. Other damage is left to those who have done it.
+        The generation before, with a warning, where the file is torn. Other damage is not repaired.
         """
         try:
             data = read_file(self.path)

@@ -16,7 +16,7 @@ class ProducerIds:
         self._block_end: int = self._next
 
     def next(self) -> int:
-        """A producer id that nobody has had. OSError when a new block cannot be noted."""
+        """A producer id that has never been given out. OSError when a new block cannot be noted."""
         if self._next == self._block_end:
             self._topics.next_producer_id = self._block_end + PRODUCER_ID_BLOCK
             self._topics.save(sync=True)  # once in a thousand ids; an id that is given out twice loses records

@@ -347,7 +347,7 @@ class Topics:
         self._deleted.add(name)
 
     def was_deleted(self, name: str) -> bool:
-        """Whether clients have deleted a topic of that name, which nobody has made again."""
+        """Whether clients have deleted a topic of that name, and none has created it again."""
         return name in self._deleted
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:

@@ -162,7 +162,7 @@ def _users(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """OSError that names variable and path of a key store or trust store that a listener needs and nobody can read."""
+    """OSError with variable and path of a key store or trust store that a listener needs and that cannot be read."""
     if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
         return
     for config, key in variables.IMAGE_FILES.items():

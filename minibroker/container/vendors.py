@@ -1,8 +1,9 @@
 """The variables of each vendor's image, under the names that apache/kafka has for them.
 
-wurstmeister/kafka (`start-kafka.sh`), debezium/kafka and spotify/kafka have names for the advertised host and port,
-lensesio/fast-data-dev has ADV_HOST, moeenz/docker-kafka-kraft KRAFT_... names, and bitnami/kafka reads passwords from
-files (`..._FILE`) and finds its key stores in a directory of its own.
+- wurstmeister/kafka (`start-kafka.sh`), debezium/kafka, spotify/kafka: names for the advertised host and port
+- lensesio/fast-data-dev: ADV_HOST
+- moeenz/docker-kafka-kraft: KRAFT_... names
+- bitnami/kafka: passwords from files (`..._FILE`), and key stores in a directory of its own
 """
 
 import os

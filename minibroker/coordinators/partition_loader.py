@@ -72,7 +72,7 @@ class PartitionLoader(Generic[R]):
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _Loading[R]] = {}
-        self._failed: dict[int, float] = {}  # when to try again, on the clock that nobody sets
+        self._failed: dict[int, float] = {}  # when to try again, on the clock that cannot be set
         self._unread: list[int] = []
         self._closed = False
 

@@ -36,7 +36,7 @@ class DelayedByFault(DelayedResponse):
     Args:
         answer: without its response.
         inner: a request that its handler has delayed.
-        has_answer: False for requests that are never answered (acks=0), which nobody waits for.
+        has_answer: False for requests that are never answered (acks=0).
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DelayedByFault(DelayedResponse):
         elif action == "black_hole":
             line.swallow()
         elif response is None:
-            # Not applied and dropped; or acks=0, for whose answer nobody waits, and nobody would ever give up.
+            # Not applied and dropped; or acks=0, where no client waits for an answer or gives up.
             if not self._has_answer:
                 line.release()
         elif action == "drop":

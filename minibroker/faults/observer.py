@@ -1,6 +1,6 @@
 """The interceptor that looks into requests on their way: it keeps the journal, and has the faults.
 
-`Services.observer` is None while nobody has asked for either. Dispatch decodes each request for it (no memo). It
+`Services.observer` is None while neither is asked for. Dispatch decodes each request for it (no memo). It
 writes the request down, and lets the faults do with it what they are for.
 """
 
@@ -56,7 +56,7 @@ def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journa
 
 
 def watch_requests(services: Services, watcher: Callable[[Entry], None] | None) -> None:
-    """Have `watcher` called with each request that is over; None for nobody."""
+    """Have `watcher` called with each request that is over; None for no call."""
     observer = _observer_of(services)
     observer.watcher = watcher
     observer.settle()

@@ -191,7 +191,7 @@ class Subject:
 
     @staticmethod
     def name(kind: str = "topic") -> str:
-        """A name that nobody uses."""
+        """An unused name."""
         return f"grade-{kind}-{secrets.token_hex(4)}"
 
     def topic(self, partitions: int = 1, **configs: str) -> str:

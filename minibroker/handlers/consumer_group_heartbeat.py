@@ -41,7 +41,7 @@ REPEAT: Final = SameRequest
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
-    """Answer at once: nobody waits for anybody (`GroupMetadataManager.consumerGroupHeartbeat`)."""
+    """Answer at once: no member waits for another (`GroupMetadataManager.consumerGroupHeartbeat`)."""
     coordinator = call.services.groups
     consumers = coordinator.consumers
     if not consumers.is_enabled:

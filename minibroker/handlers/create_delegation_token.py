@@ -22,7 +22,7 @@ from minibroker_protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 
-NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for a token of somebody else")
+NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for another user's token")
 IN_ORDER: Final = True
 REFUSAL: Final = Refusal(
     {

@@ -158,7 +158,7 @@ def _refusal(name: str, error: TopicError) -> CreatableTopicResult:
 
 
 def _success(plan: TopicPlan, topic: Topic | None, call: Call) -> CreatableTopicResult:
-    topic_id = topic.id if topic else new_uuid()  # nobody has it, if the topic was not to be made
+    topic_id = topic.id if topic else new_uuid()  # unused, if the topic was not to be made
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
             name=plan.name,

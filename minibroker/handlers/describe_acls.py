@@ -1,7 +1,7 @@
 """DescribeAcls: the access control lists that a filter finds (KIP-140, KIP-290).
 
 Versions 0-3. SECURITY_DISABLED without an authorizer. A filter with a number 0 closes the connection, as in Kafka,
-which cannot read the request; other numbers that nobody knows find nothing. Rules come by their resources, in the order
+which cannot read the request; other unknown numbers find nothing. Rules come by their resources, in the order
 in which they were made.
 """
 

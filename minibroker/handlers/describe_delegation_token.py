@@ -23,7 +23,7 @@ from minibroker_protocol.messages.describe_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler(
-    "DESCRIBE on the token or DESCRIBE_TOKENS on its owner, for tokens of somebody else, or it is hidden"
+    "DESCRIBE on the token or DESCRIBE_TOKENS on its owner, for another user's tokens, which are hidden otherwise"
 )
 
 

@@ -73,7 +73,7 @@ def _topics(request: DescribeLogDirsRequest, call: Call) -> Steps[list[DescribeL
 
 
 def _size(partition: Partition) -> int:
-    """The bytes of its segments; looking into the directory leaves a log closed that nobody has used."""
+    """The bytes of its segments; looking into the directory leaves an unused log closed."""
     if partition.opened_log is not None:
         return partition.opened_log.size
     try:

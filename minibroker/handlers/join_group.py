@@ -47,7 +47,7 @@ NEEDS: Final = on_group(Operation.READ)
 
 
 def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse | Reply | Steps[JoinGroupResponse | Reply]:
-    """Answer at once when nobody else has to join; in steps if there is much metadata to be copied."""
+    """Answer at once when no other member has to join; in steps if there is much metadata to be copied."""
     if sum(len(each.metadata) for each in request.protocols) > _COPIED_AT_ONCE:
         return _join_in_steps(request, call)
     return _join(request, call, tuple(Protocol(each.name, bytes(each.metadata)) for each in request.protocols))

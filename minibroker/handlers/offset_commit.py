@@ -1,7 +1,7 @@
 """OffsetCommit: how far a group has read.
 
 Versions 0-10. Version 0, which older Kafkas kept in ZooKeeper and newer ones refuse, is served as any other. A
-partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of a topic whose id nobody has UNKNOWN_TOPIC_ID
+partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of an unknown topic id UNKNOWN_TOPIC_ID
 (version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is OFFSET_METADATA_TOO_LARGE. Over
 the rest the group decides: a member is held against its generation (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
 ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments are made; someone without a generation may commit

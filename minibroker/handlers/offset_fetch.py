@@ -5,7 +5,7 @@ ask for all that a group has committed; version 8 asks for several groups (KIP-7
 no classic group. Partitions are not held against the topics that there are; offset -1 says that nothing is committed.
 With `require_stable` (version 7, KIP-447) a partition that an open transaction may change is UNSTABLE_OFFSET_COMMIT. An
 error of a whole group, such as COORDINATOR_LOAD_IN_PROGRESS, stands at each of its partitions before version 2.
-Version 10 names topics by their ids: one that nobody has is UNKNOWN_TOPIC_ID, and of all that a group has committed,
+Version 10 names topics by their ids: an unknown one is UNKNOWN_TOPIC_ID, and of all that a group has committed,
 offsets of topics that are gone are not returned.
 """
 

@@ -4,7 +4,7 @@ Versions 0-13. A partition gets exactly one batch of format v2 (before version 3
 version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
 configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
 else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
-Version 13 names topics by their ids (KIP-516): one that nobody has is UNKNOWN_TOPIC_ID.
+Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID.
 Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
 INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
 

@@ -2,7 +2,7 @@
 
 Versions 1-2. Records are accepted, given back, rejected, or, from version 2 on, kept for longer (KIP-1222). The state
 is written before the answer. An epoch of -1 ends the member's session, and gives back what it has left.
-INVALID_RECORD_STATE for records that the member does not have (any more), UNKNOWN_TOPIC_OR_PARTITION where nobody of
+INVALID_RECORD_STATE for records that the member does not have (any more), UNKNOWN_TOPIC_OR_PARTITION where no member of
 the group fetches.
 """
 

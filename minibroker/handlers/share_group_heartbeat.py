@@ -39,7 +39,7 @@ REPEAT: Final = SameRequest
 def handle(
     request: ShareGroupHeartbeatRequest, call: Call
 ) -> ShareGroupHeartbeatResponse | Steps[ShareGroupHeartbeatResponse]:
-    """Answer at once: nobody waits for anybody (`GroupMetadataManager.shareGroupHeartbeat`)."""
+    """Answer at once: no member waits for another (`GroupMetadataManager.shareGroupHeartbeat`)."""
     if not call.services.groups.shares.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     wrong = _fault(request)

@@ -1,6 +1,6 @@
 """StopReplica: a controller takes replicas from a broker, in clusters with ZooKeeper.
 
-Versions 0-4. Nobody but this broker controls its cluster, so a client that sends this is an outdated controller:
+Versions 0-4. Only this broker controls its cluster, so a client that sends this is an outdated controller:
 STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
 connection.
 """

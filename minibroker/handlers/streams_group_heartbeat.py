@@ -3,11 +3,14 @@
 Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The client
 makes the member id. The coordinator works out which internal topics the topology needs, makes those that are missing if
 the client may, and gives tasks once all topics are there; until then a status says what is wrong. As in Kafka 4.4 no
-task is a warm-up, a topology cannot change, and nobody is asked for the description of one where no plugin keeps it
-(KIP-1331). INVALID_REQUEST for what does not fit together, STREAMS_INVALID_TOPOLOGY for a topology that cannot work,
-GROUP_ID_NOT_FOUND for a group of another kind, UNRELEASED_INSTANCE_ID and FENCED_INSTANCE_ID for a static member that
-has a double, UNSUPPORTED_VERSION while the feature streams.version is off. A broker that emulates 4.3 or an earlier
-release has no static members, and takes no offsets of tasks.
+task is a warm-up, a topology cannot change, and no member is asked for the description of one where no plugin keeps it
+(KIP-1331). A broker that emulates 4.3 or an earlier release has no static members, and takes no offsets of tasks.
+
+- INVALID_REQUEST: fields that contradict each other
+- STREAMS_INVALID_TOPOLOGY: a topology that cannot work
+- GROUP_ID_NOT_FOUND: a group of another kind
+- UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id
+- UNSUPPORTED_VERSION: the feature streams.version is off
 """
 
 from collections.abc import Iterable
@@ -73,7 +76,7 @@ REFUSAL: Final = Refusal({"status": []})
 
 
 def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGroupHeartbeatResponse | DelayedResponse]:
-    """Answer at once: nobody waits for anybody (`GroupMetadataManager.streamsGroupHeartbeat`)."""
+    """Answer at once: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`)."""
     coordinator = call.services.groups
     streams = coordinator.streams
     if not streams.is_enabled:

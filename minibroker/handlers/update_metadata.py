@@ -1,6 +1,6 @@
 """UpdateMetadata: a controller sends a broker the metadata for clients, in clusters with ZooKeeper.
 
-Versions 0-8. Nobody but this broker controls its cluster, so a client that sends this is an outdated controller:
+Versions 0-8. Only this broker controls its cluster, so a client that sends this is an outdated controller:
 STALE_CONTROLLER_EPOCH, as Kafka up to 3.9 answers one whose epoch is over. Kafka without ZooKeeper closes the
 connection.
 """

@@ -88,7 +88,7 @@ def size_of(frame: bytes, splices: Sequence[tuple[int, LogSlice]]) -> int:
 def response_of(endpoint: Endpoint, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]] = ()) -> Any:
     """The form in which the journal keeps a response; `frame` is without what stands in files, which is in `splices`.
 
-    A response with records has been sent, so that nobody else looks at it any more: its records go.
+    A response with records has been sent and is not used any more: its records go.
     """
     cls = endpoint.response
     if may_keep_bytes(cls):

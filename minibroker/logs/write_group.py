@@ -17,7 +17,7 @@ from minibroker_storage.errors import LogWriteError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    # Names for the type checkers: a start loads a message only when a client sends it.
     from minibroker_protocol.messages.produce import PartitionProduceResponse
     from minibroker_storage.log import Log
 

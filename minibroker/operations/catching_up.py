@@ -30,7 +30,7 @@ class _Progress:
         self._group_id = group_id
         self._topic = topic
         self._ahead: dict[Partition, int] = {}
-        """The offset of a record that was found unread: nobody looks for another before it is committed."""
+        """The offset of a record that was found unread. The search goes on once it is committed."""
         self.committed: dict[TopicPartition, int] = {}
         self._shared: dict[TopicPartition, SharePartitionDescription] | None = None
         """The partitions of a share group; None for another group."""
@@ -148,7 +148,7 @@ class _Progress:
             place = each.topic.name, each.index
             unread = self._unread(each)
             if unread is None:
-                lines.append(f"  {each.topic.name}-{each.index}: nobody has begun to read, end {end}")
+                lines.append(f"  {each.topic.name}-{each.index}: no member has begun to read, end {end}")
             elif unread:
                 word = "committed" if self._shared is None else "done before"
                 offset = f"{word} {self.committed[place]}" if place in self.committed else "nothing committed"

@@ -107,7 +107,7 @@ def warn_of_misspelling(services: Services, group_id: str) -> None:
 
 
 def describe_group(services: Services, group_id: str) -> GroupDescription:
-    """A group; one that nobody knows is Dead, as in DescribeGroups. `OperationError` while it cannot be read."""
+    """A group; an unknown one is Dead, as in DescribeGroups. `OperationError` while it cannot be read."""
     group = find_group(services, group_id)
     if group is None:
         return GroupDescription(group_id, GroupState.DEAD.value, 0, None, ())
@@ -240,7 +240,7 @@ async def wait_until_stable(
             lines.append(f"  {missing_group(services, group_id)}")
         unassigned = sorted(unassigned_partitions(services, group, found)) if group is not None else []
         if found.is_stable and unassigned:
-            lines.append(f"  nobody has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
+            lines.append(f"  no member has {', '.join(f'{topic}-{index}' for topic, index in unassigned)}")
         for member in found.members:
             has = "waits" if member.partitions is None else ", ".join(f"{t}-{i}" for t, i in member.partitions) or "-"
             lines.append(f"  {member.client_id} ({member.member_id}): {has}")
@@ -269,7 +269,7 @@ def rebalance(services: Services, group_id: str) -> None:
 
 
 def find_group(services: Services, group_id: str) -> AnyGroup | None:
-    """A group; None while it is loaded, and for one that nobody knows. `OperationError` for an id Kafka refuses."""
+    """A group; None while it is loaded, and for an unknown one. `OperationError` for an id Kafka refuses."""
     code = services.groups.status(group_id)
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return None

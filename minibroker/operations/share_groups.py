@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.coordinators.share_partitions.in_flight import NOBODY, RecordState
+from minibroker.coordinators.share_partitions.in_flight import NO_MEMBER, RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.errors import ConflictError, is_the_callers
@@ -29,7 +29,7 @@ class InFlightRecords:
         first_offset, last_offset: both included.
         state: as Kafka names it: "AVAILABLE", "ACQUIRED", "ACKNOWLEDGED", "ARCHIVING" or "ARCHIVED".
         delivery_count: how often they were delivered.
-        member_id: the member that has acquired them; None for nobody.
+        member_id: the member that has acquired them; None for no member.
     """
 
     first_offset: int
@@ -86,7 +86,7 @@ class SharePartitionDescription:
 
 
 async def share_partitions(services: Services, group_id: str) -> dict[TopicPartition, SharePartitionDescription]:
-    """The share-partitions of a group, by (topic, partition); none for a group that nobody knows.
+    """The share-partitions of a group, by (topic, partition); none for an unknown group.
 
     `ConflictError` for a group of another type.
     """
@@ -173,7 +173,7 @@ def _in_hand(share_partition: SharePartition) -> tuple[int, tuple[InFlightRecord
             each.last,
             each.state.name,
             each.deliveries,
-            None if each.member == NOBODY else each.member,
+            None if each.member == NO_MEMBER else each.member,
         )
         for each in share_partition.pieces
         if each.last >= start

@@ -1,6 +1,6 @@
 """The recorder: exchanges that were made of what is on the tape, in a ring whose bytes are bounded.
 
-While nobody looks, frames stay on the tape as they are, and while somebody does, a tenth of the time at most goes into
+While no page is open, frames stay on the tape as they are; while one is, a tenth of the time at most goes into
 reading them as long as more come. The oldest ones go from there when there are more than the ring would keep, so most
 requests of a load are never read.
 

@@ -60,7 +60,7 @@ class TracedRequests:
         """A request has come."""
         self._sink.begin(exchange, frame)
         number = self.last + 1
-        if not exchange.number:  # nobody else shows it
+        if not exchange.number:  # only the page shows it
             exchange.number = number
             exchange.time_ms = self._clock.now_ms()
             exchange.began_ms = self._clock.monotonic_ms()

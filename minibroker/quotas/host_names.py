@@ -1,6 +1,6 @@
 """The addresses of hosts that quotas and limits name: looked up aside from the event loop, one after the other.
 
-A resolver may take ten seconds for a name, or for ever. Nobody waits for it but the request that brings the name.
+A resolver may take ten seconds for a name, or for ever. Only the request that brings the name waits for it.
 """
 
 import socket
@@ -71,7 +71,7 @@ class HostNames:
         _Search(self, self._clock, hosts, timeout_ms, done)
 
     def forget(self, host: str, done: Done) -> None:
-        """Do not call `done`; a host that nobody waits for any more is not asked for."""
+        """Do not call `done`; a host without waiting requests is not looked up."""
         waiting = self._waiting.get(host, [])
         if done in waiting:
             waiting.remove(done)

@@ -44,7 +44,7 @@ class DelayedMetadataResponse(DelayedResponse):
         self._is_wanted = True
 
     def cancel(self) -> None:
-        """The client has gone: nobody waits for the response any more."""
+        """The client has gone, and does not wait for the response any more."""
         self._is_wanted = False
 
     def waits_for(self) -> str:

@@ -60,7 +60,7 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
 
 
 def _denied(endpoint: Endpoint, pieces: Iterable[Any], each: Each, call: Call) -> Steps[set[str]]:
-    """The names in `pieces` of a request that the client may not use so; ids that nobody has are none."""
+    """The names in `pieces` of a request that the client may not use so; unknown ids are none."""
     denied: set[str] = set()
     for piece in pieces:
         for name in names_of(endpoint.names, piece, call.core):

@@ -47,8 +47,8 @@ NumbersOf = Callable[[Any], list[Number]]
 class NumberedRequest(SameRequest):
     """The repeated requests of one API in one version on one connection: see `repeats.ShortWay`.
 
-    It remembers one request, and takes a new one with the 1st, 2nd, 4th, 8th ... that differs from it, so that a
-    client which repeats nothing pays next to nothing. `keeps_response` is False for an API whose responses hold file
+    It remembers one request. The 1st, 2nd, 4th, 8th ... request that differs from it takes its place: so a client that
+    repeats nothing pays next to nothing. `keeps_response` is False for an API whose responses hold file
     ranges.
     """
 

@@ -68,7 +68,7 @@ class Session:
         node: the one whose listener has taken the connection.
         advertised: (host, port) at which this client should find `node`.
         client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
-        repeats: the requests that the connection repeats; None where nobody keeps them.
+        repeats: the requests that the connection repeats; None where they are not kept.
         principal: whom the client has proved to be.
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.

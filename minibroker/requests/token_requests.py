@@ -21,7 +21,7 @@ def may_ask(call: Call) -> bool:
 
 
 def named(kind: str | None, name: str | None) -> Principal | None:
-    """A principal of a request; None where it names nobody."""
+    """A principal of a request; None where it names none."""
     return Principal(kind or "", name) if name else None
 
 

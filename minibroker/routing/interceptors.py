@@ -64,7 +64,7 @@ class Observer(Protocol):
 
     Attributes:
         journal, faults: see `minibroker.faults.observed`, which has their types; None where there are none.
-        watcher: is called with the entry of each request that is over; None for nobody.
+        watcher: is called with the entry of each request that is over; None for no call.
     """
 
     journal: Any

@@ -65,7 +65,7 @@ class Security:
         if self.has_sasl and not self.mechanisms:
             raise ValueError(f"mechanisms: {protocol} needs one of {', '.join(_MODULES)}")
         if self.users and not self.has_sasl:
-            raise ValueError(f"users: with {protocol} nobody logs in; SASL_SSL and SASL_PLAINTEXT have users")
+            raise ValueError(f"users: {protocol} has no logins; SASL_SSL and SASL_PLAINTEXT have users")
         for option, given in (("client_auth", client_auth != "none"), ("certificates", certificates is not None)):
             if given and not self.has_tls:
                 raise ValueError(f"{option}: {protocol} has no TLS; SSL and SASL_SSL have it")

@@ -109,7 +109,7 @@ class ConnectionQuotas:
         return self._rate.measure(self._clock.monotonic_ms())
 
     def stop(self) -> None:
-        """Nobody comes any more."""
+        """No connection comes any more."""
         self._idle.stop()
 
     def reconfigure(self) -> None:

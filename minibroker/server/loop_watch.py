@@ -78,7 +78,7 @@ def _warn(line: tuple[str, int]) -> None:
     advice = about_standing_loop()
     try:
         warnings.warn_explicit(advice, RuntimeWarning, *line)
-    except RuntimeWarning:  # warnings are errors here, which nobody would see on this thread
+    except RuntimeWarning:  # warnings are errors here, which would not be seen on this thread
         _logger.warning("%s:%d: %s", *line, advice)
     else:
         _logger.info("%s", advice)

@@ -68,7 +68,7 @@ class _Opened(NamedTuple):
 class NodeListener:
     """The sockets that a node listens on.
 
-    A node that is taken down keeps its ports: they are bound, but nobody listens there, so that clients are refused
+    A node that is taken down keeps its ports: they are bound, but do not listen, so that clients are refused
     and no other program is given them.
 
     Args:

@@ -49,7 +49,7 @@ _TLS_FAILURES: Final = {
     ),
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client shows no certificate, which ssl.client.auth=required wants: give it "
     "one with its key (ssl.certificate.location, ssl_certfile, ssl.keystore.location)",
-    "CERTIFICATE_VERIFY_FAILED": "a client's certificate is signed by nobody whom the broker trusts: "
+    "CERTIFICATE_VERIFY_FAILED": "the broker does not trust the signer of a client's certificate: "
     "ssl.truststore.location has to name the authority",
     "NO_SHARED_CIPHER": "a client and the broker have no cipher suite in common: see ssl.cipher.suites",
     "UNSUPPORTED_PROTOCOL": "a client speaks another version of TLS: see ssl.enabled.protocols",
@@ -182,7 +182,7 @@ def about_pace_of_address(address: str) -> str:
 
 
 def about_needless_login(listener: str, protocol: str) -> str:
-    """A client wants to log in where nobody is asked who he is."""
+    """A client wants to log in at a listener without logins."""
     return (
         f"a client wants to log in, but the listener {listener} has no authentication: give it "
         f"security.protocol={protocol}, or have the broker's `listeners` speak SASL"
@@ -200,7 +200,7 @@ def about_size(topic: str, size: int, limit: int) -> str:
 def about_lost_members(group: str, session_timeout_ms: int) -> str:
     """The last member of a group was not heard of any more."""
     return (
-        f"group {group!r} has no members left, so nobody reads its topics: the last one was silent for longer than its "
+        f"group {group!r} has no members left to read its topics: the last one was silent for longer than its "
         f"session timeout of {session_timeout_ms} ms. It was killed, it does not poll, or it was stopped in a debugger"
     )
 

@@ -81,7 +81,7 @@ def list_resources(cluster: Cluster, kind: int) -> list[str]:
 
 
 def is_default(entry: ConfigEntry) -> bool:
-    """Does nobody have set the key?"""
+    """Is the key at its default?"""
     return entry.is_default or entry.config_source == DEFAULT_SOURCE
 
 

@@ -10,7 +10,7 @@ Steps = Generator[None, None, T]
 
 
 def drain(steps: Steps[T]) -> T:
-    """Take all steps at once, where there is nobody else to serve."""
+    """Take all steps at once, where no other client is to be served."""
     while True:
         try:
             next(steps)

@@ -26,7 +26,7 @@ def pip_install(extra: str) -> str:
     """
     try:
         distribution = importlib.metadata.distribution(_DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:  # a checkout on the path, which nobody has installed
+    except importlib.metadata.PackageNotFoundError:  # a checkout on the path, not installed
         return f"pip install '/path/to/minibroker[{extra}]'"
     source = _source(distribution)
     if source is not None:

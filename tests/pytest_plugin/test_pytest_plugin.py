@@ -28,8 +28,8 @@ def produce(kafka, topic, *values):
 def run(tmp_path: Path) -> Run:
     """Runs pytest over a file; options as arguments.
 
-    Half of a start goes into plugins of others that this environment happens to have, so they are left out, unless a
-    test is about them or about the entry point.
+    Other plugins of this environment would take half of a start. They are left out, unless a test is about them or
+    about the entry point.
     """
 
     def start(tests: str, *options: str, ini: str = "", all_plugins: bool = False) -> subprocess.CompletedProcess[str]:

@@ -341,7 +341,7 @@ class Campaign:
         self._tear()
 
     def _tear(self) -> None:
-        """Now and then leave what a kill within a write leaves: the beginning of a batch that nobody has acknowledged.
+        """Now and then leave what a kill within a write leaves: the beginning of a batch that was not acknowledged.
 
         Writes take microseconds, so that a kill alone hits one in thousands.
         """

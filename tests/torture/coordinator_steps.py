@@ -163,7 +163,7 @@ class CoordinatorLife:
         self._member = None
         member_id = members.new_id()
         joined = self.harness.send(join_request(_TEAM, member_id), 9)
-        if isinstance(joined, Pending):  # for those who were there before the kill
+        if isinstance(joined, Pending):  # for members from before the kill
             while not joined.is_answered:
                 self.harness.clock.advance(1000)
                 self.harness.run_soon()

@@ -1,9 +1,12 @@
 """A copier with confluent-kafka: a program of its own, so that it can be killed.
 
-Arguments, events and copies are those of `tests/clients/java/Copier.java`, and some more: BOOTSTRAP GROUP INPUT OUTPUT
-TRANSACTIONAL_ID RECORDS SESSION_TIMEOUT_MS TRANSACTION_TIMEOUT_MS DOOMED SEED [INSTANCE_ID] with RECORDS at most in a
-transaction, and DOOMED percent of the transactions aborted on purpose, as SEED has it. It ends at the end of its
-standard input, after the transaction at hand. Unlike the other one it gives up when it is fenced:
+Arguments, events and copies are those of `tests/clients/java/Copier.java`, and some more:
+
+    BOOTSTRAP GROUP INPUT OUTPUT TRANSACTIONAL_ID RECORDS SESSION_TIMEOUT_MS TRANSACTION_TIMEOUT_MS DOOMED SEED
+    [INSTANCE_ID]
+
+A transaction has at most RECORDS. DOOMED percent of the transactions are aborted on purpose, as SEED has it. It ends at
+the end of its standard input, after the transaction at hand. Unlike the other one it gives up when it is fenced:
 
 | event | with |
 |---|---|
@@ -55,7 +58,7 @@ _Result = TypeVar("_Result")
 
 
 class MisledError(Exception):
-    """The client gave a record that is not the next one of its partition, though nobody has sought or assigned."""
+    """The client gave a record that is not the next one of its partition, without a seek or an assignment."""
 
 
 class Copier:

@@ -179,7 +179,7 @@ class Walked(NamedTuple):
         committed: the records that a reader of committed ones gets, in order of their offsets.
         open: the first offset of each transaction that has not ended, by producer id.
         ended: how many transactions ended.
-        idle_markers: how many markers ended nothing: retried ones, and partitions nobody wrote to.
+        idle_markers: how many markers ended nothing: retried ones, and partitions without writes.
     """
 
     committed: list[Read]

@@ -89,7 +89,7 @@ class Torture:
             answer if isinstance(answer, Pending) else response_of(request, version, bytes_of(answer))
             for request, version, answer in asked
         ]
-        self.harness.run_soon()  # a flush, for those who wait for one
+        self.harness.run_soon()  # a flush, for requests that wait for one
         codes: list[int] = []
         for (ledger, sent), response in zip(batches, responses, strict=True):
             (topic,) = (response.response if isinstance(response, Pending) else response).responses

@@ -62,7 +62,7 @@ _LONG_MS: Final = 400_000
 _TOPIC: Final = 2
 _EXACTLY: Final = 0
 _NEW: Final = ""
-"""In the place of a topic's id that nobody has seen."""
+"""In the place of an unknown topic id."""
 _QUOTA: Final = "producer_byte_rate"
 _SHA_256: Final = 1
 _SHA_256_BYTES: Final = 32
@@ -119,7 +119,7 @@ class Promises:
         self._note_id(found)
 
     def _is_adopted(self, found: State, asked: list[State]) -> bool:
-        """Whether directories alone can tell of a topic that nobody has acknowledged: some of its partitions.
+        """Whether directories alone can tell of a topic that was not acknowledged: some of its partitions.
 
         Its configuration is lost then, and so may be its id.
         """

@@ -1,4 +1,4 @@
-"""Those who load the broker, each over one connection of its own, until it is gone."""
+"""Clients that load the broker, each over one connection of its own, until it is gone."""
 
 import random
 import select

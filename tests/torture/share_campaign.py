@@ -62,7 +62,7 @@ class ShareCampaign:
         self._rejected: set[int] = set()
         """Records that are confirmed as rejected."""
         self._open: set[int] = set()
-        """Records that were accepted or rejected, and nobody has said whether that counts."""
+        """Records that were accepted or rejected, without an answer whether that counts."""
         self._released: dict[int, int] = {}
         """Records that are confirmed as given back, with their counts of deliveries."""
         self.kills = 0

@@ -83,7 +83,7 @@ def test_a_damaged_index_is_made_again(torture: Torture, damage: str, suffix: st
 
 
 def a_batch_at(offset: int) -> bytearray:
-    data = build_batch([NewRecord(None, b"nobody sent this", 1)])
+    data = build_batch([NewRecord(None, b"never sent", 1)])
     stamp(data, offset, 0)
     return data
 

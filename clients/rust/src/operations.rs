@@ -157,7 +157,7 @@ impl Client {
         self.list("GET", &path(&["groups", group, "share-partitions"]), NONE)
     }
 
-    /// Wait until every member has its assignment, and somebody has each partition that they subscribe to.
+    /// Wait until every member has its assignment, and each partition that they subscribe to has an owner.
     pub fn wait_until_stable(&self, group: &str, wait: &GroupWait) -> Result<Group, Error> {
         self.post(&path(&["groups", group, "wait-until-stable"]), wait)
     }
@@ -172,7 +172,7 @@ impl Client {
         self.nothing("POST", &path(&["groups", group, "rebalance"]), NONE)
     }
 
-    /// State, generation and members of a group. One that nobody knows is Dead.
+    /// State, generation and members of a group. An unknown one is Dead.
     pub fn describe_group(&self, group: &str) -> Result<Group, Error> {
         self.get(&path(&["groups", group]))
     }
@@ -199,7 +199,7 @@ impl Client {
         self.nothing("POST", "/quotas", Some(quota))
     }
 
-    /// All rules about who may do what.
+    /// All access control rules.
     pub fn list_acls(&self) -> Result<Vec<Rule>, Error> {
         self.list("GET", "/acls", NONE)
     }

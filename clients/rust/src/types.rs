@@ -243,7 +243,7 @@ pub struct InFlight {
     pub member_id: Option<String>,
 }
 
-/// A partition as a share group sees it. `start_offset` and `lag` are `None` before anybody has read.
+/// A partition as a share group sees it. `start_offset` and `lag` are `None` before the first read.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct SharePartition {
     pub topic: String,

@@ -334,8 +334,8 @@ fn errors_name_their_cause() {
     assert_eq!(broker.describe_topic("gvien").unwrap_err().to_string(), expected);
     let stranger = Client::new(broker.url(), Some("wrong")).list_brokers().unwrap_err();
     assert!(stranger.to_string().contains("the token is wrong (401 unauthorized)"));
-    let nobody = Client::new("http://127.0.0.1:1", None).list_brokers().unwrap_err();
-    assert!(nobody.to_string().starts_with("minibroker: no answer of the control plane at http://127.0.0.1:1: "));
+    let refused = Client::new("http://127.0.0.1:1", None).list_brokers().unwrap_err();
+    assert!(refused.to_string().starts_with("minibroker: no answer of the control plane at http://127.0.0.1:1: "));
 }
 
 #[test]

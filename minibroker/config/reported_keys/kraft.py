@@ -35,7 +35,7 @@ KEYS = (
     ConfigKey("controller.quorum.bootstrap.servers", LIST, [], Endpoints(), HIGH, REPORTED,
               "Addresses at which the controllers are found, where they are not listed as voters (KIP-853)."),
     ConfigKey("controller.quorum.election.backoff.max.ms", INT, 1000, None, HIGH, REPORTED,
-              "The longest that a controller rests between two elections that nobody wins."),
+              "The longest that a controller rests between two elections without a winner."),
     ConfigKey("controller.quorum.election.timeout.ms", INT, 1000, None, HIGH, REPORTED,
               "How long a candidate waits for votes before it tries again."),
     ConfigKey("controller.quorum.fetch.timeout.ms", INT, 2_000, None, HIGH, REPORTED,

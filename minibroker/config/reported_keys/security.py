@@ -20,10 +20,10 @@ from minibroker.config.reported_keys.marks import of_kafka_3
 # fmt: off
 KEYS = (
     ConfigKey("delegation.token.expiry.check.interval.ms", LONG, HOUR_MS, POSITIVE, LOW, REPORTED,
-              "How often expired delegation tokens are removed; here they are whenever somebody asks for tokens."),
+              "How often expired delegation tokens are removed; minibroker removes them at each request for tokens."),
     ConfigKey("principal.builder.class", CLASS,
               "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, MEDIUM, REPORTED,
-              "A Java class that says who a client is; here that is always as Kafka's own says."),
+              "A Java class that names the user of a client. minibroker always does it as Kafka's own class."),
     ConfigKey("security.providers", STRING, None, None, LOW, REPORTED,
               "Java classes that bring security algorithms; there is no JVM here to run them."),
     ConfigKey("ssl.allow.dn.changes", BOOLEAN, False, None, LOW, REPORTED,

@@ -13,7 +13,7 @@ KEYS = (
         ConfigKey("add.partitions.to.txn.retry.backoff.ms", INT, 20, POSITIVE, HIGH, REPORTED,
                   "How long the broker waits between those attempts."),
         ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, REPORTED,
-                  "Whether a transaction may be part of one that somebody else coordinates (KIP-939)."),
+                  "Whether a transaction may be part of one with an external coordinator (KIP-939)."),
     ),
 )
 # fmt: on

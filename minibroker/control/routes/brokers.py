@@ -28,7 +28,7 @@ class Nodes(About):
 class Leader(Body):
     """The leader of a partition."""
 
-    node_id: int | None = Field(description="Null while nobody does.")
+    node_id: int | None = Field(description="Null while there is none.")
 
 
 class NewLeader(Body):

@@ -31,7 +31,7 @@ class InstalledFaults(About):
 
 
 class FaultHits(InstalledFault):
-    """A fault, and whom it has hit."""
+    """A fault, and the requests that it has hit."""
 
     hits: list[JournalEntry] = Field(description="The newest 1000.")
 

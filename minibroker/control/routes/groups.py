@@ -135,7 +135,7 @@ class SharePartition(About):
 
     topic: str
     partition: int
-    start_offset: int | None = Field(description="The first that is not done with; null before anybody has read.")
+    start_offset: int | None = Field(description="The first that is not done with; null before the first read.")
     lag: int | None = Field(description="The offsets from there on that are not done with; null likewise.")
     acquired: int = Field(description="The offsets that members have in hand.")
     in_flight: list[InFlight]
@@ -218,7 +218,7 @@ async def share_partitions(group_id: str, on_broker: OnBroker) -> SharePartition
 
 @router.post("/groups/{group_id:path}/wait-until-stable", openapi_extra=calls("group.wait_until_stable"))
 async def wait_until_stable(group_id: str, on_broker: OnBroker, options: GroupWait | None = None) -> Group:
-    """Wait until every member has its assignment, and somebody has each partition that they subscribe to."""
+    """Wait until every member has its assignment, and each partition that they subscribe to has an owner."""
     wait = options or GroupWait()
     return Group.of(
         await on_broker(lambda broker: broker.group(group_id).wait_until_stable(wait.members, timeout=wait.timeout))
@@ -244,5 +244,5 @@ async def rebalance(group_id: str, on_broker: OnBroker) -> None:
 
 @router.get("/groups/{group_id:path}", openapi_extra=calls("group.describe"))
 async def describe_group(group_id: str, on_broker: OnBroker) -> Group:
-    """State, generation and members; a group that nobody knows is Dead."""
+    """State, generation and members; an unknown group is Dead."""
     return Group.of(await on_broker(lambda broker: broker.group(group_id).describe()))

@@ -51,7 +51,7 @@ class NewRule(Body):
     """A rule: an operation that a principal may do, or may not."""
 
     permission: Literal["allow", "deny"] = "allow"
-    principal: str = Field(description="`User:alice`, or just the name; `User:*` is everybody.")
+    principal: str = Field(description="`User:alice`, or just the name; `User:*` is every user.")
     operations: list[str] = Field(description="`read`, `write`, `describe`, ..., or `all`.")
     topic: str | None = None
     group: str | None = None
@@ -142,7 +142,7 @@ async def set_quota(quota: Quota, on_broker: OnBroker) -> None:
 
 @router.get("/acls", openapi_extra=calls("acls"))
 async def list_acls(on_broker: OnBroker) -> RuleList:
-    """All rules about who may do what."""
+    """All access control rules."""
     return _shown(await on_broker(lambda broker: broker.acls()))
 
 

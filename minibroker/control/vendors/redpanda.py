@@ -20,7 +20,7 @@ _BROKER: Final = re.compile(r"/v1/brokers/(\d{1,9})", re.ASCII)
 
 
 def answer(services: "Services", question: Question) -> Answer:
-    """The answer to one question. Nobody has to log in, as in Redpanda by default."""
+    """The answer to one question. No login is needed, as in Redpanda by default."""
     path = question.path.rstrip("/")
     if path == _USERS or path.startswith(f"{_USERS}/"):
         return _users(services, question, unquote(path.removeprefix(_USERS).removeprefix("/")))

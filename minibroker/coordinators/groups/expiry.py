@@ -24,7 +24,7 @@ def expired_offsets(
     base_ms: int | None = None
     read: set[str] = set()
     if isinstance(group, ConsumerGroup):
-        read = group.subscribed_topics() | group.topics.keys()  # after a start nobody has looked at expressions yet
+        read = group.subscribed_topics() | group.topics.keys()  # after a start expressions have not been resolved yet
     elif isinstance(group, StreamsGroup):
         read = group.subscribed_topics()
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:

@@ -47,7 +47,7 @@ def end_of_batch_with(offset: int, spans: Iterable[Span]) -> int:
 
 
 def in_batches(first: int, last: int, spans: Iterable[Span], size: int) -> list[Acquired]:
-    """Offsets that nobody had yet, parted where a batch of the log begins and `size` is reached."""
+    """Offsets that no member has had yet, parted where a batch of the log begins and `size` is reached."""
     acquired: list[Acquired] = []
     if last - first + 1 > size:
         for span in spans:

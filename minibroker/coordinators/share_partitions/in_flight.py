@@ -10,7 +10,7 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import Final
 
-NOBODY: Final = ""
+NO_MEMBER: Final = ""
 """The member of a piece that no member has acquired."""
 _FIRST: Final = attrgetter("first")
 _LAST: Final = attrgetter("last")
@@ -36,7 +36,7 @@ class Piece:
 
     Attributes:
         deliveries: how often they were acquired.
-        member: the id of the member that has acquired them, or NOBODY.
+        member: the id of the member that has acquired them, or NO_MEMBER.
         deadline_ms: when its lock ends, on the clock's monotonic time.
     """
 
@@ -48,7 +48,7 @@ class Piece:
         last: int,
         state: RecordState,
         deliveries: int = 0,
-        member: str = NOBODY,
+        member: str = NO_MEMBER,
         deadline_ms: float | None = None,
     ) -> None:
         self.first = first
@@ -58,7 +58,7 @@ class Piece:
         self.member = member
         self.deadline_ms = deadline_ms
 
-    def put(self, state: RecordState, member: str = NOBODY, deadline_ms: float | None = None) -> None:
+    def put(self, state: RecordState, member: str = NO_MEMBER, deadline_ms: float | None = None) -> None:
         """Take another state."""
         self.state = state
         self.member = member

@@ -62,7 +62,7 @@ class SharePartition:
     Attributes:
         start_offset: the first offset that is not done with (SPSO).
         end_offset: the last offset in flight (SPEO), or the next one while nothing is.
-        is_fenced: it must not be used any more: another leader has it, or nobody.
+        is_fenced: it must not be used any more: another leader has it, or none.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class SharePartition:
             batch.join()
 
     def archive(self, acquired: Sequence[Acquired], spans: Sequence[Span]) -> list[Acquired]:
-        """Take back records of aborted transactions, which nobody gets; returns what stays acquired."""
+        """Take back records of aborted transactions, which no member gets; returns what stays acquired."""
         changed: dict[InFlightBatch, None] = {}
         for span in merged(spans):
             floor = self._batches.floor(span.first)

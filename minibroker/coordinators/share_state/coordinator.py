@@ -199,7 +199,7 @@ class ShareCoordinator:
 
 
 def _nobody(_: SharePartitionKey) -> None:
-    """Nobody uses a state."""
+    """A state is no longer used."""
 
 
 def _fenced(kept: Kept, state_epoch: int, leader_epoch: int) -> ErrorCode:

@@ -42,7 +42,7 @@ class ShareState(NamedTuple):
         state_epoch: grows when the group coordinator begins the state again.
         leader_epoch: of the leader that has read it last.
         start_offset: the first offset that is not done with; UNKNOWN before the first fetch.
-        delivery_complete_count: the offsets from there on whose delivery is complete; UNKNOWN if nobody has counted.
+        delivery_complete_count: the offsets from there on whose delivery is complete; UNKNOWN if not counted.
         batches: sorted, without overlaps.
     """
 

@@ -420,7 +420,7 @@ class TransactionCoordinator:
     # What time does
 
     def _abort_timed_out(self) -> Steps[None]:
-        self.store.load_failed()  # nobody else asks for what a producer has left there that never comes back
+        self.store.load_failed()  # no other request loads what a producer that never comes back has left there
         yield from self._take(lambda known, now_ms: known.is_timed_out(now_ms), self._abort)
 
     def _abort(self, transaction: Transaction) -> None:

@@ -146,7 +146,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self) -> "Transaction":
-        """Nobody goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
+        """No producer goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
         return self._replace(
             last_producer_id=self.producer_id,
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),

@@ -17,7 +17,7 @@ _KIP: Final = "KIP-482"
 _FLEXIBLE: Final = 3
 _METADATA: Final = 9
 _TAGS: Final = b"\x02\x63\x02hi\xc8\x01\x01x"
-"""Two tagged fields that nobody knows: tag 99 with two bytes, tag 200 with one."""
+"""Two unknown tagged fields: tag 99 with two bytes, tag 200 with one."""
 _NONE: Final = b"\0"
 
 

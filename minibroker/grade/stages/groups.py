@@ -92,7 +92,7 @@ def a_second_member_starts_a_rebalance(b: Subject) -> None:
     look="Hold the join until the other members have come, or their rebalance time-out is over.",
 )
 def a_join_waits_for_the_other_members(b: Subject) -> None:
-    """The answer to JoinGroup comes when all have joined: until then nobody knows the members."""
+    """The answer to JoinGroup comes when all have joined: until then the members are unknown."""
     leader = Member(b, new_group(b)).settle()
     follower = Member(b, leader.group)
     follower.send_join()

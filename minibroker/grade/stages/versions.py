@@ -155,7 +155,7 @@ def an_impossible_length_ends_the_connection(b: Subject) -> None:
 
 @STAGE.check("RequestHeader.parse, ApiKeys.forId", look="Close the connection for a key that you do not know.")
 def an_unknown_api_ends_the_connection(b: Subject) -> None:
-    """There is no form in which a broker could refuse a key that nobody knows, so it hangs up."""
+    """No response has a form for an unknown API key, so the broker closes the connection."""
     broken = b.connect()
     body = struct.pack(">hhih", 9999, 0, 5, -1)
     broken.send_bytes(struct.pack(">i", len(body)) + body, is_request=True)

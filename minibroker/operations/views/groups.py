@@ -159,7 +159,7 @@ async def group_page(services: Services, after: str = "", most: int = MOST) -> G
 
 
 async def group_view(services: Services, group_id: str) -> GroupView:
-    """A group with its members and offsets. `NotFoundError` for one that nobody knows."""
+    """A group with its members and offsets. `NotFoundError` for an unknown one."""
     await group_loaded(services, group_id)
     services.core.writes.commit()
     group = find_group(services, group_id)

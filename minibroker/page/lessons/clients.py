@@ -139,7 +139,7 @@ def _repeated(look: Look) -> Finding:
     return reached(
         f"{request_link(first.got.exchange, 'Response')} and {request_link(second.got.exchange, 'Response')} "
         f"to two consumers both begin with offset {first.got.offset}, "
-        f"which nobody in {first.asked.group!r} had committed in between."
+        f"which no member of {first.asked.group!r} had committed in between."
     )
 
 

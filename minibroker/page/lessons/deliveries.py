@@ -41,7 +41,7 @@ class Begun(NamedTuple):
 
 
 def read_twice(look: Look) -> tuple[Begun, Begun] | None:
-    """Two consumers of a group that began with the same record, and nobody has committed it in between."""
+    """Two consumers of a group that began with the same record, which was not committed in between."""
     commits = list(_commits(look))
     for first, second in combinations(begun(look), 2):
         where = first.asked.group, first.asked.partition

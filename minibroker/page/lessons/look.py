@@ -170,7 +170,7 @@ class Look:
         return (each for each in self.all_readings(api) if each.request is not None)
 
     def all_readings(self, *apis: str) -> Iterator[Reading]:
-        """The requests of these APIs, also those in versions that nobody knows."""
+        """The requests of these APIs, also those in unknown versions."""
         return (each for each in self._readings if each.api in apis)
 
     def partitions(self, topics: Any) -> Iterator[Any]:

@@ -124,7 +124,7 @@ function Line({ title, text, reason }) {
       await navigator.clipboard.writeText(text);
       setCopied(true);
     } catch {
-      getSelection().selectAllChildren(box.current); // the browser lets nobody write there: the user copies the selection
+      getSelection().selectAllChildren(box.current); // the browser forbids writing there: the user copies the selection
     }
   };
   return html`<div class="line">

@@ -179,7 +179,7 @@ class Reader:
         return readable >= self._least
 
     def _may_read(self, named: str | bytes) -> bool:
-        """Whether the client may read a topic; an id that nobody has is no secret."""
+        """Whether the client may read a topic; an unknown id is no secret."""
         request, call = self._request, self._call
         if max(request.replica_id, request.replica_state.replica_id) >= 0:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    # Names for the type checkers: a start loads no message that nobody has sent yet.
+    # Names for the type checkers: a start loads a message only when a client sends it.
     from minibroker_protocol.messages.produce import ProduceRequest
 
 _FEW_BATCHES: Final = 4

@@ -1,7 +1,7 @@
 """The authorizer: the rules, and the decisions that follow from them.
 
 Kafka's `StandardAuthorizer` in our own words. A rule that denies beats all that allow. Where no rule is about a
-resource, nobody may do anything to it, unless `allow.everyone.if.no.acl.found` says so. To be allowed to read, write,
+resource, access is denied, unless `allow.everyone.if.no.acl.found` says so. To be allowed to read, write,
 delete or alter something is to be allowed to describe it, and who may alter configurations may describe them. Super
 users (`super.users`, with semicolons between them) may do everything.
 """

@@ -14,7 +14,7 @@ SCRAM_SHA_512: Final = "SCRAM-SHA-512"
 OAUTHBEARER: Final = "OAUTHBEARER"
 
 MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
-"""Those that are served. GSSAPI, Kafka's default, needs a Kerberos that nobody has in a test."""
+"""Those that are served. GSSAPI, Kafka's default, needs a Kerberos, which tests do not have."""
 
 SASL_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 """A user's name in a message of SCRAM or OAUTHBEARER (RFC 5802): commas are written =2C in it, and "=" as =3D."""

@@ -35,7 +35,7 @@ _CATEGORIES: Final = frozenset(
     {"C", "Cc", "Cf", "Co", "Cs", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl", "No"}
     | {"P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs"}
 )
-"""Of Unicode, by the names that RE2/J knows; "C" has none of those that nobody has a character for."""
+"""Of Unicode, by the names that RE2/J knows; "C" has no unassigned code points."""
 _UNASSIGNED: Final = "Cn"
 # fmt: off
 _WITH_CASE: Final = (

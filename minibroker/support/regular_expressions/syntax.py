@@ -237,7 +237,7 @@ class _Parser:
         else:
             found = self._counts()
         if found is not None:
-            self._skip("?")  # which of several ways is taken matters to nobody who asks for the whole text
+            self._skip("?")  # which of several ways is taken does not matter for a match of the whole text
         return found
 
     def _counts(self) -> tuple[int, int | None] | None:

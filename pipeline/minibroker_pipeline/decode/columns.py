@@ -27,7 +27,7 @@ def microseconds(timestamps: NDArray[np.int64]) -> pa.Array:
         beyond = (timestamps > _MOST_MILLISECONDS) | (timestamps < -_MOST_MILLISECONDS)
         scaled = np.where(beyond, 0, timestamps) * _MILLISECOND
         return pa.array(scaled, mask=beyond).cast(_TIMESTAMP)
-    timestamps *= _MILLISECOND  # in place: nobody needs the milliseconds any more
+    timestamps *= _MILLISECOND  # in place: the milliseconds are not needed any more
     return _numbers(timestamps, _TIMESTAMP)
 
 

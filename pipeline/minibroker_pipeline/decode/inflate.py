@@ -25,5 +25,5 @@ def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
     if codec_id >= len(_CODECS):
         raise DecodeError(f"attributes: unknown compression codec {codec_id}")
     if header["record_count"] == 0:
-        return b""  # what a batch without records holds, nobody reads
+        return b""  # the payload of a batch without records is not read
     return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)

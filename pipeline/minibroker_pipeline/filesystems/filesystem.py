@@ -24,7 +24,7 @@ class FileSystemError(OSError):
 class Entry(NamedTuple):
     """A file or directory in a listing: `size` in bytes, and the mark that distinguishes files of one name.
 
-    Both are `UNKNOWN` where nothing says so or nobody asked.
+    Both are `UNKNOWN` where they were not asked for, or nothing says so.
     """
 
     name: str

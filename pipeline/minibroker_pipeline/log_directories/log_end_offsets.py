@@ -95,7 +95,7 @@ class Transactions:
         return min([end, high_watermark, *self.open.values(), *unstable])
 
     def forget(self, offset: int) -> None:
-        """Forget what was aborted below an offset, which nobody reads any more."""
+        """Forget the aborted transactions below an offset that is not read any more."""
         self.aborted = [aborted for aborted in self.aborted if aborted.last_offset >= offset]
 
 

@@ -41,7 +41,7 @@ class DescribeClusterBroker:
 
 @message(versions="0-2", flexible="0+")
 class DescribeClusterResponse:
-    """The cluster; `cluster_authorized_operations` is a set of bits, and -2**31 when nobody has asked for it."""
+    """The cluster; `cluster_authorized_operations` is a set of bits, and -2**31 if it was not asked for."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -43,7 +43,7 @@ class DescribeTopicPartitionsResponsePartition:
     """One partition.
 
     `eligible_leader_replicas` are not in sync but have all that is committed, and `last_known_elr` are those that had
-    it when they went without a clean stop; None where nobody keeps account of them.
+    it when they went without a clean stop; None where no account is kept of them.
     """
 
     error_code: Int16

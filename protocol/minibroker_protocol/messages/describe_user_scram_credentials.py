@@ -22,7 +22,7 @@ class UserName:
 
 @message(versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """Null or nobody asks for everybody."""
+    """Null or an empty list asks for all users."""
 
     users: NullableArray[UserName]
 

@@ -9,9 +9,10 @@ which of them a set needs:
 - *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
 
 As much as possible is done in place, in the buffer in which the records came. Records are written again in three cases:
-the topic has another format or another codec; they are in a v0 wrapper, whose messages carry absolute offsets; or they
-are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as some old clients leave it. v2 records that only
-change their codec are compressed again as they are.
+
+- The topic has another format or another codec. For another codec alone, v2 records are only compressed again.
+- They are in a v0 wrapper, whose messages have absolute offsets.
+- They are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as some old clients leave it.
 """
 
 from collections.abc import Callable, Sequence

@@ -173,7 +173,7 @@ def _refuse_frame(batch: memoryview) -> NoReturn:
     rest = batch[LOG_OVERHEAD + batch_length :]
     if _starts_with_a_batch(rest):
         raise InvalidRecordError(f"records: a second batch follows the one of {size - len(rest)} bytes")
-    # Kafka drops some kinds of stray bytes. Nobody sends them, and what is appended here must be the batch alone.
+    # Kafka drops some kinds of stray bytes. No client sends them, and what is appended here must be the batch alone.
     raise CorruptRecordError(f"batch length: {batch_length}, but {len(rest)} bytes follow the batch")
 
 

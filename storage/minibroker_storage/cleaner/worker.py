@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def _say(output: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody is there to hear it
+    with contextlib.suppress(BrokenPipeError):  # the parent has gone
         sys.stdout.buffer.write(output)
         sys.stdout.buffer.flush()
 

@@ -96,7 +96,7 @@ class OffsetCheckpoint:
             self._synced = sync
 
     def save_logged(self) -> None:
-        """Write it down to the disk, for a thread that nobody waits for: an error is logged."""
+        """Write it down to the disk, on a thread without a waiting caller: an error is logged."""
         try:
             self.save(sync=True)
         except OSError as error:
@@ -112,7 +112,7 @@ class OffsetCheckpoint:
                     kept[key] = offset
                 if not number % _OF_A_STEP:
                     yield
-            if self.offsets is offsets:  # nobody has noted anything meanwhile
+            if self.offsets is offsets:  # nothing was noted meanwhile
                 break
         is_written = len(kept) < len(offsets)
         if not is_written and self._written is not offsets:

@@ -78,7 +78,7 @@ class LogFile:
         self._size_now = size_now
         self._size = size_now() if size_now else 0
         self._is_limited = options.max_bytes is not None
-        #: Bytes to be read yet, None when nobody knows.
+        #: Bytes to be read yet, None when unknown.
         self._left = self._size if size_now else None
         if options.max_bytes is not None:
             self._left = options.max_bytes if self._left is None else min(options.max_bytes, self._left)

@@ -91,7 +91,7 @@ class Fields:
         return int(value)
 
     def blob(self, name: str, size: int, meaning: str = "") -> bytes:
-        """Bytes that are text, or nobody knows what. No row for none."""
+        """Bytes that are text, or of unknown meaning. No row for none."""
         raw = self._take(name, size)
         if size:
             self._row(raw, name, preview(raw), meaning)

@@ -361,8 +361,8 @@ def _control_type(segment: LogSegment, position: int) -> str:
 def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES) -> bytes | None:
     """The bytes of the batch at a position of a segment, at most `most`; None when there is no such segment.
 
-    For `minibroker_protocol.fields.batches.record_set_tree`, which takes any bytes: nobody checks that a batch begins
-    there. `OSError`.
+    For `minibroker_protocol.fields.batches.record_set_tree`, which takes any bytes: a batch need not begin there.
+    `OSError`.
     """
     segment = segment_with(log, base_offset)
     if segment is None:

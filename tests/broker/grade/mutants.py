@@ -178,7 +178,10 @@ _FIRST: Final = (
     Mutant("no brokers", "metadata/the-brokers-are-listed", _M, response=put("brokers", [])),
     Mutant("port 0", "metadata/the-brokers-are-listed", _M, response=put("brokers.port", 0)),
     Mutant(
-        "an address where nobody is", "metadata/the-advertised-address-leads-back", _M, response=put("brokers.port", 1)
+        "an address without a listener",
+        "metadata/the-advertised-address-leads-back",
+        _M,
+        response=put("brokers.port", 1),
     ),
     Mutant(
         "a controller that is no broker",

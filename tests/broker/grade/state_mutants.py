@@ -101,7 +101,7 @@ GROUPS: Final = (
         _J,
         request=asked(swap("session_timeout_ms", 86400000, 30000)),
     ),
-    Mutant("anybody is a member", "groups/an-unknown-member-has-error-25", _H, response=swap("error_code", 25, 0)),
+    Mutant("every client is a member", "groups/an-unknown-member-has-error-25", _H, response=swap("error_code", 25, 0)),
     Mutant("generations not compared", "groups/an-old-generation-has-error-22", _H, response=swap("error_code", 22, 0)),
     Mutant(
         "error 27 for an old generation",

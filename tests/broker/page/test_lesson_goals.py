@@ -97,7 +97,7 @@ def test_consumers_that_never_commit_get_the_same_records(lab: Broker) -> None:
     read(lab, 10, auto_commit=False)
     found = reached(OFFSETS, lab)
     assert list(found) == ["repeated"]
-    assert "begin with offset 0, which nobody in 'shop' had committed" in found["repeated"]
+    assert "begin with offset 0, which no member of 'shop' had committed" in found["repeated"]
 
 
 @with_lab(IDEMPOTENCE)

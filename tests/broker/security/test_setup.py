@@ -10,7 +10,7 @@ from minibroker.security.setup import Security
 @pytest.mark.parametrize(
     ("protocol", "options", "message"),
     [
-        ("SSL", {"users": {"alice": "secret"}}, "users: with SSL nobody logs in"),
+        ("SSL", {"users": {"alice": "secret"}}, "users: SSL has no logins"),
         ("SASL_PLAINTEXT", {"client_auth": "required"}, "client_auth: SASL_PLAINTEXT has no TLS"),
         ("SASL_PLAINTEXT", {"certificates": "somewhere"}, "certificates: SASL_PLAINTEXT has no TLS"),
         ("PLAINTEXT", {}, "protocol: 'PLAINTEXT' is not one of SSL, SASL_PLAINTEXT, SASL_SSL"),

@@ -21,7 +21,7 @@ def mutated(rng: random.Random, frame: bytes) -> bytes:
 
 
 def with_unknown_tags(rng: random.Random, frame: bytes) -> bytes:
-    """A flexible frame whose last tagged fields, which are none in nearly all requests, are some that nobody knows."""
+    """A flexible frame whose last tagged fields, which are none in nearly all requests, are unknown ones."""
     if not frame.endswith(b"\0"):
         return frame
     out = bytearray(frame[:-1])

@@ -76,7 +76,7 @@ def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Part
 def _assign_by_topic(
     order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions
 ) -> Steps[dict[str, Partitions]]:
-    """One topic after the other; a topic that nobody subscribes to any more stays where it was, as in Kafka."""
+    """One topic after the other; a topic without subscribers stays where it was, as in Kafka."""
     pace = Pace()
     subscribers: dict[bytes, list[int]] = {}
     for number, spec in enumerate(specs):

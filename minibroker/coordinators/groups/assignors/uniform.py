@@ -79,7 +79,7 @@ def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Parti
 
 
 def _without_owner(group: GroupSpec, topics: list[bytes], pace: Pace) -> Steps[list[TopicPartition]]:
-    """The partitions of topics that nobody has had until now."""
+    """The partitions of topics that have had no owner until now."""
     taken: dict[bytes, set[int]] = {}
     for member in group.members.values():
         for topic, indexes in member.assigned.items():

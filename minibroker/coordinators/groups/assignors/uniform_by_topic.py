@@ -1,7 +1,7 @@
 """The uniform assignment of a group whose members subscribe to different topics, as since Kafka 4.0.
 
 Kafka's `UniformHeterogeneousAssignmentBuilder`: members keep what they have. Then one topic after the other is looked
-at, those with the most partitions for each subscriber first: partitions that nobody has go to the subscribers with
+at, those with the most partitions for each subscriber first: partitions without an owner go to the subscribers with
 least, and after that partitions move from subscribers with more to those with less. Topics are gone through until a
 whole round moves nothing, at most 16 times.
 """
@@ -84,7 +84,7 @@ class AssignmentByTopic:
                 yield
 
     def _give_rest(self, topic: bytes) -> Steps[None]:
-        """Give the partitions of a topic that nobody has to the subscribers with the fewest."""
+        """Give the partitions of a topic that have no owner to the subscribers with the fewest."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner == _NOBODY]
         if self._pace.is_due(1 + len(owners) // 32):

@@ -110,7 +110,7 @@ class MixedAssignment:
                     yield
 
     def _give_rest(self, ordered: list[TopicPartition]) -> Steps[None]:
-        """Give each partition that nobody has to the subscriber with the least, of those that have room."""
+        """Give each partition without an owner to the subscriber with the least, of those that have room."""
         heaps: dict[bytes, list[tuple[int, str]]] = {}
         for partition in ordered:
             if partition in self._owners:

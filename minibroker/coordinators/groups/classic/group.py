@@ -212,7 +212,7 @@ class Group:
             reply.answer(response)
 
     def elect_leader(self) -> bool:
-        """Make sure that the leader has joined, electing another one if need be; False when nobody has."""
+        """Make sure that the leader has joined, electing another one if need be; False when no member has."""
         if self.leader is None:
             return False
         if self.members[self.leader].join is not None:
@@ -284,7 +284,7 @@ class Group:
     ) -> ErrorCode:
         """May this one commit offsets now? NONE, or why not (`validateOffsetCommit` and `doCommitOffsets`).
 
-        Someone without a generation may while nobody is in the group. Transactional commits may come without a
+        A client without a generation may while the group has no members. Transactional commits may come without a
         member, since early versions of TxnOffsetCommit name none; and they may come during a rebalance.
         """
         if self.state is GroupState.DEAD:

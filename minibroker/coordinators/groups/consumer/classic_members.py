@@ -1,7 +1,7 @@
 """Members of the classic protocol in a group of the consumer protocol (KIP-848, "Online Migration").
 
-To them the group's epochs are generations. The coordinator has assigned when they join, so that nobody leads and
-nobody waits. They have to join again when there is something to give up, or something new for them.
+To them the group's epochs are generations. The coordinator has assigned when they join, so that no member leads and
+none waits. They have to join again when there is something to give up, or something new for them.
 """
 
 from collections.abc import Sequence

@@ -143,7 +143,7 @@ class ConsumerGroup:
         return self.target.get(member.member_id if before is None else before.member_id, NOTHING)
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Has nobody this partition?"""
+        """Is this partition without an owner?"""
         return (topic_id, partition) not in self._holders
 
     def waits(self, member: ConsumerMember) -> bool:
@@ -234,7 +234,7 @@ class ConsumerGroup:
     ) -> ErrorCode:
         """May this one commit offsets now? NONE, or why not (`validateOffsetCommit`).
 
-        As in Kafka 4, a transaction may come without a member; 3.9 knows nobody by no name (UNKNOWN_MEMBER_ID).
+        As in Kafka 4, a transaction may come without a member; 3.9 answers UNKNOWN_MEMBER_ID then.
         """
         names_nobody = not member_id and group_instance_id is None
         if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):

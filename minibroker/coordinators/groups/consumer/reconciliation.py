@@ -26,7 +26,7 @@ class Aim(NamedTuple):
         target: what it is to read then.
         subscribed: the ids of the topics that it subscribes to now, which may be others than in that epoch.
         is_subscription_new: whether it has changed with this heartbeat.
-        is_free: whether nobody has a partition, by topic id and number.
+        is_free: whether a partition has no owner, by topic id and number.
     """
 
     epoch: int

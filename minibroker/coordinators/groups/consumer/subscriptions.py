@@ -44,7 +44,7 @@ def resolve(
 ) -> None:
     """Note which topics the members' regular expressions mean, or begin to find out.
 
-    Without `may_match` nobody is there whose rights decide what is news to them: they mean what they have meant.
+    Without `may_match` there is no client whose rights could decide about new names: expressions keep their topics.
     """
     regexes = {member.regex for member in members if member.regex}
     if not regexes:

@@ -27,7 +27,7 @@ def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
 
 
 def frozen(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
-    """The same, with sets that nobody changes; without topics that have none."""
+    """The same, with sets that do not change; without topics that have none."""
     sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
     return {topic: indexes for topic, indexes in sets.items() if indexes}
 

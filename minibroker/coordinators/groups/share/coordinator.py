@@ -49,7 +49,7 @@ JOINING: Final = 0
 LEAVING: Final = -1
 """The member epoch of a member that leaves."""
 _NEVER: Final = 0
-"""The epoch, and the time, of an assignment that nobody has made."""
+"""The epoch, and the time, of an assignment that has not been made."""
 _BEFORE_MEMBERS: Final = 1
 """The epoch of a new group: its first member makes the next one, since Kafka 4.3."""
 _logger = logging.getLogger(__name__)
@@ -259,7 +259,7 @@ class ShareGroups:
         changes = records.without_member(group.group_id, member_id)
         epoch = group.epoch + 1
         changes.append(records.group_epoch(group.group_id, epoch, hash_of(found)))
-        if group.members.keys() == {member_id}:  # nobody is left to make a target for, since Kafka 4.4
+        if group.members.keys() == {member_id}:  # no member is left to make a target for, since Kafka 4.4
             changes.append(records.assignment_epoch(group.group_id, epoch, _NEVER))
         code = self.store.save_changes(group, changes)
         if not code:

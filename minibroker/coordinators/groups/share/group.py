@@ -118,7 +118,7 @@ class ShareGroup:
         return self._subscribed
 
     def waits_for_assignment(self) -> bool:
-        """Is there a partition with a state that nobody is to read, although somebody subscribes to its topic?"""
+        """Is there a partition with a state, without a reader, and with a subscriber to its topic?"""
         if self._waits is None:
             self._waits = self._find_unassigned()
         return self._waits
@@ -150,7 +150,7 @@ class ShareGroup:
         is_transactional: bool,  # noqa: ARG002 - the same
         version: int,  # noqa: ARG002 - the same
     ) -> ErrorCode:
-        """Nobody commits offsets here (`validateOffsetCommit`)."""
+        """Offsets are not committed in share groups (`validateOffsetCommit`)."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def note_activity(self, member_id: str) -> None:

@@ -373,7 +373,7 @@ class StreamsGroups:
     def _fence(self, group: StreamsGroup, member_id: str) -> ErrorCode:
         """A member is gone."""
         changes = [*records.without_member(group.group_id, member_id), records.next_epoch(group)]
-        if group.members.keys() == {member_id}:  # nobody is left to make a target for
+        if group.members.keys() == {member_id}:  # no member is left to make a target for
             changes.append(records.assignment_epoch(group.group_id, group.epoch + 1, _NEVER))
         code = self.store.save_changes(group, changes)
         if not code:

@@ -31,7 +31,7 @@ class StreamsTargets(MemberTargets[StreamsGroup, Tasks]):
     ) -> _Target | Work[_Target]:
         """Begin to make a target: the tasks of each member, or the work that goes on.
 
-        Nobody has any while the topics of the topology are not ready.
+        No member has any while the topics of the topology are not ready.
         """
         specs = {
             each: StreamsMemberSpec(

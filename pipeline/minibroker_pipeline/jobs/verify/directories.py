@@ -235,7 +235,7 @@ class _Listing:
                 self._note(name, What.NAME, message, "nothing: a broker completes it", is_damage=False)
         elif _OTHER_NAMES.fullmatch(name) is None and suffix != ".tmp":
             if any(part in name for part in _OWN_SUFFIXES):
-                message = f"no name of a log's file, which is 20 digits and {', '.join(_OWN_SUFFIXES)}: nobody reads it"
+                message = f"no name of a log's file, which is 20 digits and {', '.join(_OWN_SUFFIXES)}: never read"
                 self._note(name, What.NAME, message, RENAME)
             else:
                 self._note(name, What.NAME, "not a file of a broker", "move it elsewhere", is_damage=False)

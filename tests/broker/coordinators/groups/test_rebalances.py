@@ -179,7 +179,7 @@ def test_a_group_that_has_lost_its_last_member_is_told_of(members: Members, capl
     members.harness.clock.advance(SESSION_MS)
     assert members.ids == set()
     (message,) = [each.getMessage() for each in caplog.records if each.name == "minibroker.support.advice"]
-    assert "has no members left, so nobody reads its topics" in message
+    assert "has no members left to read its topics" in message
     assert f"session timeout of {SESSION_MS} ms" in message
 
 

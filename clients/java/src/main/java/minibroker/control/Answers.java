@@ -59,7 +59,7 @@ public final class Answers {
      */
     public record InFlight(long firstOffset, long lastOffset, String state, int deliveryCount, String memberId) {}
 
-    /** A partition as a share group sees it; startOffset and lag are null before anybody has read. */
+    /** A partition as a share group sees it; startOffset and lag are null before the first read. */
     public record SharePartition(
         String topic, int partition, Long startOffset, Long lag, long acquired, List<InFlight> inFlight) {}
 
