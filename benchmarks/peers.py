@@ -285,7 +285,7 @@ class PagePeer(MinibrokerPeer):
 
 
 class OpenPagePeer(PagePeer):
-    """Minibroker with a page whose stream somebody reads."""
+    """Minibroker with an open page."""
 
     name = "page-open"
     _reader: children.Child | None = None

@@ -56,7 +56,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the broker when someone asks for it: a test suite that only has the package installed pays nothing."""
+    """Load the broker at its first use: a test suite that only has the package installed pays nothing."""
     if name in _PLACES:
         return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

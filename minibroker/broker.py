@@ -31,7 +31,7 @@ from minibroker.support.callers import (
 )
 
 if TYPE_CHECKING:
-    # Most brokers let everybody in.
+    # Most brokers have no logins.
     from minibroker.security.setup import Security
 
 T = TypeVar("T")

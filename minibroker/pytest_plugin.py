@@ -235,7 +235,7 @@ def _security(config: pytest.Config) -> Security | None:
         if users:
             raise pytest.UsageError("kafka_users: users log in only with kafka_security; set it, too")
         return None
-    from minibroker.security.setup import Security  # noqa: PLC0415 - most brokers let everybody in
+    from minibroker.security.setup import Security  # noqa: PLC0415 - most brokers have no logins
 
     try:
         return Security(protocol, users=users)

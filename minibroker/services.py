@@ -43,7 +43,7 @@ class Services:
         core: the ground they stand on.
         release: the release of Kafka that the broker is taken for; None: it serves whatever any release did.
         served: API key -> its first and last version, where a broker serves less than the dispatch table has.
-        authorizer: decides who may do what; None where everybody may do everything.
+        authorizer: decides who may do what; None where every client may do everything.
         quotas: holds clients against their quotas; None while there are none.
         observer: the interceptor of the journal and the faults (`minibroker.faults.observer`); None without them.
         tape: sees the bytes of connections that begin from now on; None without a page.
@@ -215,8 +215,8 @@ class Services:
 
     @cached_property
     def security(self) -> "SecurityStore":
-        """Credentials and delegation tokens; made when someone asks for them."""
-        from minibroker.security.store import SecurityStore  # noqa: PLC0415 - most brokers let everybody in
+        """Credentials and delegation tokens; made at their first use."""
+        from minibroker.security.store import SecurityStore  # noqa: PLC0415 - most brokers have no logins
 
         return SecurityStore(self.core)
 
@@ -322,6 +322,6 @@ def _authorizer(core: Core) -> "Authorizer | None":
     """The authorizer that is configured. ConfigError."""
     if not core.config.text("authorizer.class.name"):
         return None
-    from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers let everybody do everything
+    from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers have no authorizer
 
     return authorizer_of(core.config, core.metadata)

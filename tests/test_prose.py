@@ -18,12 +18,13 @@ AVOIDED: Final = {
     r"what there is|what cannot be": "the thing itself, by its name",
     r"(?<!to )tells?": "prints, returns, says",
     r"dialled": "connected to",
-    r"nobody|those who(m)?|anybody": "no member, no client, unused, unknown: the thing itself",
+    r"nobody|those who(m)?|anybody|somebody": "no member, unused, unknown",
     r"recogni[s]\w*|initiali[s]\w*|seriali[s]\w*|behaviou\w*|colou\w*|honou\w*": "American spelling",
 }
 
 AVOIDED_IN_CODE: Final = re.compile(
-    r"\b(anew|who(m)?ever|(?<!\")(?-i:[Nn]obody)|those who(m)?|so manieth|(by|for|from|than|to) who"
+    r"\b(anew|who(m)?ever|(?<!\")(?-i:[Nn]obody)|those who(m)?|(some|any|every)body|so manieth"
+    r"|(by|for|from|than|to) who"
     r"|(is|are|was|were|be|been|being) told|what (there is|cannot be)|dialled"
     r"|(behavi|col|fav|hon|neighb)our\w*|(recogni|initiali|seriali|normali|organi)s(e|ed|es|ing|ation))\b",
     re.IGNORECASE,

@@ -109,7 +109,7 @@ def delete_read_topic(target: Target, size: int) -> Attack:
 
 
 def _groups_ready(target: Target) -> None:
-    """A Kafka creates the topic of its groups when somebody looks for a coordinator."""
+    """A Kafka creates the topic of its groups when a client looks for a coordinator."""
     target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
     for _ in range(600):
         request = OffsetFetchRequest(group_id=target.tag, topics=[])

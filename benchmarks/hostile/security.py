@@ -48,7 +48,7 @@ def _acls(target: Target, size: int) -> CreateAclsRequest:
             resource_type=TOPIC,
             resource_name=name,
             resource_pattern_type=_LITERAL,
-            principal="User:somebody",
+            principal="User:some",
             host="*",
             operation=_READ,
             permission_type=_ALLOW,

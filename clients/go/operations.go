@@ -181,7 +181,7 @@ func (c *Client) SharePartitions(ctx context.Context, group string) ([]SharePart
 	return list[SharePartition](ctx, c, http.MethodGet, path("groups", group, "share-partitions"), "partitions", nil)
 }
 
-// WaitUntilStable waits until every member has its assignment, and somebody has each partition that they subscribe to.
+// WaitUntilStable waits until every member has its assignment, and each partition that they subscribe to has an owner.
 func (c *Client) WaitUntilStable(ctx context.Context, group string, wait GroupWait) (Group, error) {
 	body := waiting(object{}, wait.Timeout)
 	given(body, "members", wait.Members, wait.Members != nil)

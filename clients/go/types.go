@@ -263,7 +263,7 @@ type Quota struct {
 type NewRule struct {
 	// Permission is "allow", also when it is "", or "deny".
 	Permission string `json:"permission,omitempty"`
-	// Principal is "User:alice", or just the name; "User:*" is everybody.
+	// Principal is "User:alice", or just the name; "User:*" is every user.
 	Principal string `json:"principal"`
 	// Operations are "read", "write", "describe" ..., or "all".
 	Operations      []string `json:"operations"`

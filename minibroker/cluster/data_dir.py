@@ -46,7 +46,7 @@ class MetaPropertiesError(ValueError):
 class DataDir:
     """A data directory, made if need be, held until `release` or the end of the process.
 
-    DataDirInUseError when someone else holds it, OSError when it cannot be made or written, MetaPropertiesError;
+    DataDirInUseError when another broker holds it, OSError when it cannot be made or written, MetaPropertiesError;
     StagedWriteError when what a killed writer of the pipeline has begun cannot be finished.
 
     Args:

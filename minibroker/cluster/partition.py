@@ -58,7 +58,7 @@ class LogKeeper(Protocol):
 
 
 class Partition:
-    """One partition; its log is opened once someone asks for it.
+    """One partition; its log is opened at its first use.
 
     Attributes:
         replicas: the ids of the nodes that keep it, the preferred leader first.

@@ -39,7 +39,7 @@ class ConfigType(IntEnum):
 
 
 class Importance(Enum):
-    """Kafka's rank of a key: how likely somebody wants to set it."""
+    """Kafka's rank of a key: how likely users are to set it."""
 
     HIGH = "high"
     MEDIUM = "medium"

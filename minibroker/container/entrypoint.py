@@ -25,7 +25,7 @@ data directory is given, as Kafka's images format it (bitnami/kafka: KAFKA_KRAFT
 cluster is refused.
 
 Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
-instead. Passwords and login configurations are no arguments, which everybody on the host may read: the broker reads
+instead. Passwords and login configurations are no arguments, which every user of the host can read: the broker reads
 them from a file in memory that it inherits. `--print-command` prints what would be run, without them. `--check-health`
 asks each listener of the broker that runs for its API versions and exits with 0 if all answer.
 """

@@ -2,7 +2,7 @@
 
 Names are those that Prometheus' exporter for JMX gives Kafka's metrics with its example configuration for Kafka, and
 `kafka_consumergroup_lag` that of the exporter for consumer groups; what only this broker has begins with `minibroker_`.
-Only logs that someone has used are looked at, since a look would open the others.
+Only logs that were used are looked at, since a look would open the others.
 """
 
 import contextlib

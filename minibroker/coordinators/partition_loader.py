@@ -153,7 +153,7 @@ class PartitionLoader(Generic[R]):
             self._core.chores.run(self._load_in_turn(self._unread), self._unread.clear)
 
     def reload(self, partition: int) -> None:
-        """Another node coordinates what is in a partition: forget that it was loaded, and load it if anyone does."""
+        """Another node coordinates what is in a partition: forget that it was loaded, and load it if needed."""
         self._loaded.discard(partition)
         self._loading.pop(partition, None)
         self._failed.pop(partition, None)

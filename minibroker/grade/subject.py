@@ -116,7 +116,7 @@ class Subject:
         return frame_of(request, version, 0)
 
     def reaches(self, address: Address) -> bool:
-        """Does somebody accept connections at this address?"""
+        """Does a process accept connections at this address?"""
         try:
             Wire(address, self.exchanges, self.deadline).close()
         except OSError:

@@ -1,6 +1,6 @@
 """CreateDelegationToken: a name and a password for a client that has proved who it is (KIP-48).
 
-Versions 0-3; from version 3 on a token may be for somebody else (KIP-373). Over plaintext, and from clients that have
+Versions 0-3; from version 3 on a token may be for another user (KIP-373). Over plaintext, and from clients that have
 come with a token themselves: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Without `delegation.token.secret.key`:
 DELEGATION_TOKEN_AUTH_DISABLED. Renewers have to be users (INVALID_PRINCIPAL_TYPE).
 """

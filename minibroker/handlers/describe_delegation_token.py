@@ -1,6 +1,6 @@
 """DescribeDelegationToken: the tokens of some owners, or all that the client may see (KIP-48, KIP-373).
 
-Versions 0-3. Everybody sees the tokens that he owns or may renew; those of others take DESCRIBE of the token or
+Versions 0-3. A user sees the tokens that it owns or may renew; others need DESCRIBE of the token or
 DESCRIBE_TOKENS of its owner. An empty list of owners has no tokens, null has those of all. Errors are those of
 CreateDelegationToken. Deviation: expired tokens are not returned, while Kafka returns them until it removes them.
 """

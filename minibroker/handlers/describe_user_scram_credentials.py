@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials: the mechanisms for which users have SCRAM credentials, with iterations (KIP-554).
 
-Version 0. Null or an empty list asks for everybody who has any. A user who has none is RESOURCE_NOT_FOUND, one that is
-named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not returned.
+Version 0. Null or an empty list asks for all users that have any. A user that has none is RESOURCE_NOT_FOUND, one
+that is named twice DUPLICATE_RESOURCE. Users that are written in a `sasl.jaas.config` are not returned.
 """
 
 from collections import Counter

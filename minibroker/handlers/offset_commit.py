@@ -4,7 +4,7 @@ Versions 0-10. Version 0, which older Kafkas kept in ZooKeeper and newer ones re
 partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of an unknown topic id UNKNOWN_TOPIC_ID
 (version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is OFFSET_METADATA_TOO_LARGE. Over
 the rest the group decides: a member is held against its generation (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
-ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments are made; someone without a generation may commit
+ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments are made; a client without a generation may commit
 while the group has no members. A commit counts as a heartbeat. The retention that versions 2-4 may ask for is kept to,
 up to the last moment that there is; version 1 may set the time of the commit.
 """

@@ -35,7 +35,7 @@ NEEDS: Final = checked(_right_error, "READ on the group")
 
 
 def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse | Reply:
-    """Answer at once to the leader, and to anybody in a stable group (`GroupCoordinator.handleSyncGroup`)."""
+    """Answer at once to the leader, and to every member of a stable group (`GroupCoordinator.handleSyncGroup`)."""
     if call.api_version >= _FIRST_WITH_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         return sync_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     coordinator = call.services.groups

@@ -1,8 +1,8 @@
 """The journal: requests of clients, and their responses.
 
-A ring of entries, the newest `capacity` of them. It is kept only when someone has asked for it
-(`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when somebody reads them
-(`kept`). Requests of the short way are noted first (`requests.noting`): their entries are made when somebody reads the
+A ring of entries, the newest `capacity` of them. It is kept only on request
+(`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when they are read
+(`kept`). Requests of the short way are noted first (`requests.noting`): their entries are made at a look at the
 journal. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
 """
 
@@ -366,7 +366,7 @@ class Journal:
         return self._count
 
     def add(self, entry: Entry | Noted) -> None:
-        """Keep an entry, or a noted request, which becomes one when somebody reads it; and give it a number.
+        """Keep an entry, or a noted request, which becomes one when it is read; and give it a number.
 
         The oldest one goes when there is no room.
         """

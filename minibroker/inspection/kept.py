@@ -1,9 +1,9 @@
-"""Messages as the journal keeps them: bytes of its own, decoded when somebody reads them.
+"""Messages as the journal keeps them: bytes of its own, decoded when they are read.
 
 To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with secrets are
 copied at once, without these (`message_json.detached`), and so are long requests, whose bytes may hold more than the
 message. Messages with records are kept with a summary of each field of records; in place of one that takes long the
-range of the file is kept, whose heads are read when somebody asks. Of a repeated Produce the journal keeps what the
+range of the file is kept, whose heads are read on request. Of a repeated Produce the journal keeps what the
 short way remembers, and a summary of the records.
 """
 
@@ -54,7 +54,7 @@ _RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
 
 
 class _Undetached(NamedTuple):
-    """A message with summaries of records, or ranges of files, to be copied when somebody reads it."""
+    """A message with summaries of records, or ranges of files, to be copied when it is read."""
 
     message: Any
 

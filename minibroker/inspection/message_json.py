@@ -43,7 +43,7 @@ _HIDDEN: Final = "[hidden]"
 _PART: Final = 65_536
 """Bytes of a file that are read at once."""
 _SHORT: Final = 4096
-"""Of a range with more bytes the heads are read when somebody asks: there may be tens of thousands."""
+"""Of a range with more bytes the heads are read on request: there may be tens of thousands."""
 _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _HEAD: Final = struct.Struct(">8xi4xB40xi")
@@ -57,7 +57,7 @@ class RecordsSummary(NamedTuple):
     Attributes:
         size: in bytes.
         batches: batches of format v2, or messages of formats v0 and v1; the last one may be cut. None where their file
-            had gone before anybody asked.
+            had gone before the first look.
         records: in them; None also when compressed messages of v0 or v1 are among them, which only say so inside.
     """
 

@@ -55,7 +55,7 @@ class Checkpoints:
     def note(self) -> Steps[None]:
         """Take over where the logs are; a log that was not opened is where it was.
 
-        What somebody else notes or forgets meanwhile is newer: then it begins again, and at last goes on without a
+        What another thread notes or forgets meanwhile is newer: then it begins again, and at last goes on without a
         pause.
         """
         attempt = 0

@@ -89,7 +89,7 @@ class LogManager:
         self._chores = chores
         self._checkpoints = Checkpoints(data_dir.path, self._opened, self._exists, background)
         self._cleaner: LogCleaner | None = None
-        #: Partitions whose log somebody has asked for, in that order; some may be gone.
+        #: Partitions whose log was used, in that order; some may be gone.
         self._used: dict[Partition, None] = {}
         self._most_used = _FEW_USED
         self._all_open = False

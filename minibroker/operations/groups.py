@@ -214,7 +214,7 @@ async def wait_until_stable(
     members: int | None = None,
     timeout: float,  # noqa: ASYNC109 - part of what is asked
 ) -> GroupDescription:
-    """Wait until every member has its assignment, and somebody has each partition of what they subscribe to.
+    """Wait until every member has its assignment, and each partition that they subscribe to has an owner.
 
     With `members` so many of them. `WaitTimeoutError` has the present state of the group.
     """

@@ -2,7 +2,7 @@
 
 A full fetch names all partitions of the session, and its response has all of them. The difference is in partitions that
 are not named, and its bytes depend on the version alone. So records need not be read, and each exchange is read once,
-when somebody looks.
+at a look.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of the list of requests: an exchange in a few words, made when somebody looks."""
+"""Rows of the list of requests: an exchange in a few words, made when the page shows it."""
 
 from __future__ import annotations
 

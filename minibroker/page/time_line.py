@@ -73,7 +73,7 @@ class _Mark(NamedTuple):
 
 
 class TimeLine:
-    """The time line of one recorder. It reads each exchange once, when somebody looks.
+    """The time line of one recorder. It reads each exchange once, when the page shows it.
 
     `events` are those of the broker; None for one that can only be seen by what passes.
     """

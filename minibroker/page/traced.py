@@ -1,7 +1,7 @@
 """The exchanges that have passed through a proxy, in a ring whose bytes are bounded.
 
 `begin` and `end` are called on the proxy's thread and only put exchanges into the ring. All else belongs to the page's
-thread: it reads the ring, and decodes what somebody looks at.
+thread: it reads the ring, and decodes what the page shows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from minibroker.trace.exchange import Exchange
 
 _PAUSE_S: Final = 0.05
-"""While somebody looks, the page looks for changes so often."""
+"""While a page is open, it looks for changes so often."""
 
 
 class TracedRequests:

@@ -31,7 +31,7 @@ class HostNames:
     """Names and their addresses.
 
     Args:
-        clock: bounds how long somebody waits.
+        clock: bounds how long a request waits.
         aside: runs a function on a thread that nothing waits for, then another one on the event loop.
     """
 
@@ -99,7 +99,7 @@ class HostNames:
 
 
 class _Search:
-    """Several names that somebody waits for."""
+    """Several names that requests wait for."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Holds clients against their quotas, and says how long they have to wait (`ClientQuotaManager` and its kin).
 
-`Services.quotas` is None until somebody has set one; requests pass without a look at it then. A client that is over
+`Services.quotas` is None until one is set; requests pass without a look at it then. A client that is over
 its quota is answered at once, with `throttle_time_ms`, and its connection is not read from for that long (KIP-219): a
 client that does not wait is made to.
 """

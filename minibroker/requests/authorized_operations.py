@@ -5,7 +5,7 @@ from minibroker.security.authorization.acls import CLUSTER_NAME, SUPPORTED_OPERA
 
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
-    """The operations as bits, each at the place of its number; all that there are where everybody may do everything."""
+    """The operations as bits, each at the place of its number; all that there are without an authorizer."""
     authorizer = call.services.authorizer
     if authorizer is None:
         return bits_of(SUPPORTED_OPERATIONS[resource_type])

@@ -52,7 +52,7 @@ class Call(NamedTuple):
         return advertised if node is self.session.node else node.address(self.session.listener, advertised)
 
     def allows(self, operation: "Operation", resource_type: "ResourceType", name: str) -> bool:
-        """Whether the client may do this to a resource; everybody may do everything where there is no authorizer."""
+        """Whether the client may do this to a resource; without an authorizer it always may."""
         authorizer = self.services.authorizer
         return authorizer is None or authorizer.allows(self.session, operation, resource_type, name)
 

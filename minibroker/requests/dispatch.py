@@ -184,7 +184,7 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
 @cache
 def _guard() -> Callable[[Endpoint, Any, Call], Any]:
     """The guard's `serve`, imported with the first request of a broker that has an authorizer."""
-    from minibroker.requests import guard  # noqa: PLC0415 - most brokers let everybody do everything
+    from minibroker.requests import guard  # noqa: PLC0415 - most brokers have no authorizer
 
     return guard.serve
 

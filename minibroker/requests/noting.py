@@ -2,7 +2,7 @@
 
 A request of the short way is noted as cheaply as it is served. A note is the answer itself (`routing.outcomes.Noted`),
 or stands beside an answer that is to be encoded (`NotedAnswer`), with a copy of the bytes that tell the request. The
-journal makes an entry of it when somebody reads it. All that is noted in one wake-up has the same times, so the clock
+journal makes an entry of it when it is read. All that is noted in one wake-up has the same times, so the clock
 is read twice for each wake-up, not for each request. A request of the long way has an entry at once.
 """
 

@@ -60,14 +60,14 @@ class Filled(Protocol):
 
 
 class Noted(Protocol):
-    """The stand-in for a request in the journal until somebody reads it: a `Filled` answer, or a note beside an answer.
+    """The stand-in for a request in the journal until it is read: a `Filled` answer, or a note beside an answer.
 
     Attributes:
         way, known: the short way that it has taken, and the request as that remembers it: its `request`, and whether
-            this names all its targets itself (`is_plain`, None before somebody has asked). They are there before it is
+            this names all its targets itself (`is_plain`, None before the first look). They are there before it is
             noted.
         entry: the times of its wake-up (`requests.noting.Turn`).
-        number, made: its number in the journal, and its entry there; None before somebody has asked.
+        number, made: its number in the journal, and its entry there; None before the first look.
         head, size: the bytes that show the request, and the size of its frame.
     """
 

@@ -2,7 +2,7 @@
 
 They are the section "tokens" of the cluster's metadata. A token's password is an HMAC of its id with
 `delegation.token.secret.key`; with it a client logs in by SCRAM, as the token's owner. The rules are those of
-`DelegationTokenControlManager`. Tokens that are over are forgotten whenever somebody asks for tokens.
+`DelegationTokenControlManager`. Tokens that are over are forgotten at each request for tokens.
 """
 
 import base64

@@ -31,7 +31,7 @@ from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
 from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
-    # Most brokers let everybody in.
+    # Most brokers have no logins.
     from minibroker.security.listener_security import ListenerSecurity
 
 _logger = logging.getLogger(__name__)
@@ -192,14 +192,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
-        from minibroker.security.tls.names import NoMappingError  # noqa: PLC0415 - most brokers let everybody in
+        from minibroker.security.tls.names import NoMappingError  # noqa: PLC0415 - most brokers have no logins
 
         session = self._session
         session.protocol = security.protocol
         try:
             session.principal = security.principal_of(self._transport.get_extra_info("ssl_object"))
         except NoMappingError as error:
-            _logger.info("%s is not let in: %s", session.client_host, error)
+            _logger.info("A client from %s is refused: %s", session.client_host, error)
             self._transport.abort()
             return
         if security.mechanisms:

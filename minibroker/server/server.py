@@ -24,7 +24,7 @@ from minibroker_protocol.frame import BufferPool
 from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
-    # Most brokers compact nothing, and let everybody in.
+    # Most brokers compact nothing, and have no logins.
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_storage.cleaner import CleaningPlan, CleaningResult
 
@@ -127,7 +127,7 @@ class Server:
     def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
         if listener.protocol == PLAINTEXT:
             return None
-        from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others let everybody in
+        from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others have no logins
 
         return ListenerSecurity(self.services.core, lambda: self.services.security, listener.name, listener.protocol)
 
@@ -167,7 +167,7 @@ class Server:
         future.add_done_callback(end)
 
     def _aside(self, work: Callable[[], None], then: Callable[[], None] | None = None) -> None:
-        """As `_background`, for work without an end that anybody can promise: neither stop nor exit waits for it."""
+        """As `_background`, for work that may never end: neither stop nor exit waits for it."""
 
         def run() -> None:
             try:

@@ -39,7 +39,7 @@ _TLS_RECORD: Final = b"\x16\x03"
 _TLS_FAILURES: Final = {
     **dict.fromkeys(
         ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE", "INVALID_RECORD"),
-        "a client does not speak TLS, but the port that it has come to does: give it security.protocol=SSL or SASL_SSL",
+        "a client does not use TLS, but its port requires it: give it security.protocol=SSL or SASL_SSL",
     ),
     "HTTP": "a client speaks HTTP; this is a port for Kafka clients (the control plane has another one: --control)",
     **dict.fromkeys(
@@ -47,7 +47,7 @@ _TLS_FAILURES: Final = {
         "a client does not trust the broker's certificate: give it the certificate of the authority that has signed it "
         "(ssl.ca.location, ssl_cafile, ssl.truststore.location)",
     ),
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client shows no certificate, which ssl.client.auth=required wants: give it "
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "a client has no certificate, but ssl.client.auth=required: give it "
     "one with its key (ssl.certificate.location, ssl_certfile, ssl.keystore.location)",
     "CERTIFICATE_VERIFY_FAILED": "the broker does not trust the signer of a client's certificate: "
     "ssl.truststore.location has to name the authority",
@@ -148,8 +148,8 @@ def about_tls_failure(reason: str) -> str | None:
 def about_unauthenticated(listener: str, protocol: str) -> str:
     """A client sends requests where it has to say first who it is."""
     return (
-        f"a client does not authenticate, which the listener {listener} wants: give it security.protocol={protocol}, a "
-        "sasl.mechanism and a name with a password"
+        f"the listener {listener} requires a login, and a client sends none: give the client "
+        f"security.protocol={protocol}, a sasl.mechanism and a name with a password"
     )
 
 
@@ -163,16 +163,14 @@ def about_full_address(address: str, most: int) -> str:
 
 def about_full_broker(full: str, most: int) -> str:
     """Connections wait until others close; `full` has no room."""
-    return (
-        f"{full} has no room for more than {most} connections (max.connections): clients that come wait until others go"
-    )
+    return f"{full} has all of its {most} connections (max.connections): new clients wait until others disconnect"
 
 
 def about_pace(of_broker: int, of_listener: int, listener: str) -> str:
     """Connections come faster than they may."""
     return (
         f"connections come faster than {min(of_broker, of_listener)} a second to the listener {listener} "
-        "(max.connection.creation.rate): they have to wait"
+        "(max.connection.creation.rate): they wait"
     )
 
 
@@ -207,7 +205,7 @@ def about_lost_members(group: str, session_timeout_ms: int) -> str:
 
 def about_missing(topic: str) -> str:
     """A client asks for a topic that it may not create by asking."""
-    return f"a client asks for the topic {topic!r}, which there is not, and auto.create.topics.enable is false"
+    return f"a client asks for the topic {topic!r}, which does not exist, and auto.create.topics.enable is false"
 
 
 def about_standing_loop() -> str:
@@ -234,12 +232,12 @@ def tell_creation(name: str, topics: Sequence[str]) -> str | None:
 
 
 def about_advertised(host: str) -> str | None:
-    """Clients are sent to a host; None if that can be found from here. Asks the resolver, which may take seconds."""
+    """A warning if the host has no address here, else None. Asks the resolver, which may take seconds."""
     try:
         socket.getaddrinfo(host, None)
     except OSError as error:
         return (
-            f"clients are sent to {host} (advertised), which cannot be found from here ({error.strerror}): "
-            "they fail after their first connection unless they can find it"
+            f"the advertised host {host} has no address on this machine ({error.strerror}): "
+            "clients without an address for it fail after their first connection"
         )
     return None

@@ -164,7 +164,7 @@ def scan(fd: int, size: int, position: int = 0) -> Iterator[tuple[memoryview, tu
             at = behind
         position += at
         if end < requested:
-            return  # someone cuts the file meanwhile
+            return  # another process cuts the file meanwhile
 
 
 def _checked_message(entry: memoryview) -> tuple[int, ...]:

@@ -94,7 +94,7 @@ class FileHandle:
 
     @property
     def pinned(self) -> bool:
-        """Whether someone reads from the descriptor right now."""
+        """Whether the descriptor is being read from right now."""
         return self._pins > 0
 
     @property

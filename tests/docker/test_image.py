@@ -11,7 +11,7 @@ import pytest
 
 from minibroker.container.entrypoint import SECRETS_DIR
 from tests.docker.boxes import Image
-from tests.documented import blocks, code
+from tests.documented import code
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -129,8 +129,8 @@ def test_a_compose_file_builds_our_image_keeps_it_tight_and_names_known_things_o
 
 def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> None:
     yaml = pytest.importorskip("yaml")
-    block = next(each for each in blocks("docs/docker.md") if each.language == "yaml")
-    environment = yaml.safe_load(block.text)["services"]["broker"]["environment"]
+    shown = code("docs/docker.md", "In the place of Kafka's images", "yaml")[0]
+    environment = yaml.safe_load(shown)["services"]["broker"]["environment"]
     printed = run(
         [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
         env={name: str(value) for name, value in environment.items()},

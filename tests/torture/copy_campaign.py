@@ -418,7 +418,7 @@ class CopyCampaign:
             self._broker.close()
 
     def _tails(self) -> str:
-        """The last lines of everybody, without those that librdkafka writes for COPIER_DEBUG."""
+        """The last lines of all programs, without those that librdkafka writes for COPIER_DEBUG."""
         logs = sorted(self.directory.glob("copier-*"))
         if self._broker is not None:
             logs.append(self._broker.stderr)

@@ -216,5 +216,5 @@ def are_explained(batches: Sequence[tuple[Ledger, Sent]], codes: Sequence[int]) 
 
 
 def is_settled(ledger: Ledger, sent: Sent) -> bool:
-    """Whether a refused set of old messages was found in the log after a recovery: nobody would send it again."""
+    """Whether a refused set of old messages was found in the log after a recovery: it would not be sent again."""
     return sent.base_offset is not None and not isinstance(ledger, BatchLedger)

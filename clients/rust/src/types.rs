@@ -315,7 +315,7 @@ pub struct NewRule {
     /// "allow", also when it is `None`, or "deny".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission: Option<String>,
-    /// "User:alice", or just the name; "User:*" is everybody.
+    /// "User:alice", or just the name; "User:*" is every user.
     pub principal: String,
     /// "read", "write", "describe" ..., or "all".
     pub operations: Vec<String>,

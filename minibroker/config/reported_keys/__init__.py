@@ -1,6 +1,6 @@
 """The broker's keys without effect here: they are returned by DescribeConfigs, and checked when they are set.
 
-A module for each subject; `broker_keys` loads them when somebody first asks for a key that it does not have itself.
+A module for each subject; `broker_keys` loads them at the first request for a key that it does not have itself.
 """
 
 from minibroker.config.reported_keys import (

@@ -32,7 +32,7 @@ class GroupCoordinator:
     """All groups of one broker.
 
     Args:
-        authorizer: decides which topics members may see; None where everybody may do everything.
+        authorizer: decides which topics members may see; None where every client may do everything.
         share_states: the share coordinator, which is made when it is asked for.
         forgotten: groups, but for classic ones, that were forgotten on purpose; their members have to join again.
         is_before: whether the broker emulates an earlier release of Kafka than this one.

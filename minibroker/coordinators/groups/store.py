@@ -137,7 +137,7 @@ class GroupStore:
         classic.offsets = group.offsets
         code = self.replace(classic, self.tombstones(group))
         if code:
-            _logger.warning("That group %s is a classic one now could not be stored: %s", group_id, code.name)
+            _logger.warning("Group %s is a classic one now; this could not be stored: %s", group_id, code.name)
         return classic
 
     def get_consumer(self, group_id: str) -> ConsumerGroup | None:

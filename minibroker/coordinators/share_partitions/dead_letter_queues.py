@@ -175,7 +175,7 @@ class Burial:
         try:
             (topic,) = yield from creation(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])
         except TopicError as error:
-            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody else is making it
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # another request is making it
                 raise _NotYetError(str(error)) from error
             raise
         return topic

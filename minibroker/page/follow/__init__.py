@@ -1,4 +1,4 @@
-"""One record followed through recorded requests and logs, when somebody asks.
+"""One record followed through recorded requests and logs, on request.
 
 - `sightings`: what a single exchange says of the record.
 - `search`: all recorded exchanges, as far as they have not been looked through for this record before.

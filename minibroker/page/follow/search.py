@@ -76,7 +76,7 @@ class Search:
 
 
 class Searches:
-    """The searches that somebody has asked for lately."""
+    """The newest searches."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

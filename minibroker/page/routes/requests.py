@@ -23,7 +23,7 @@ _SLICE: Final = 100
 _GATHER_S: Final = 0.1
 """Changes of so many seconds go into one event of the stream."""
 _FLOOD_S: Final = 0.4
-"""The same while more come than anybody can read: the broker is under load, and rows cost more than requests."""
+"""The same while too many come to read: the broker is under load, and rows cost more than requests."""
 _BREATH_S: Final = 15.0
 """A stream that is silent for longer might be taken for dead."""
 

@@ -51,7 +51,7 @@ class Model {
     this.root = null;
   }
 
-  /** The nodes that are open before anybody has opened one: all, of a small tree; else the upper ones. */
+  /** The nodes that are open at first: all, of a small tree; else the upper ones. */
   openAtFirst(chosen) {
     const opened = new Set();
     let left = 400;

@@ -119,7 +119,7 @@ class AclBinding(NamedTuple):
     """One rule: `principal`, from `host`, is permitted or denied `operation` on the resources of a pattern.
 
     Attributes:
-        principal: type and name, as "User:alice"; "User:*" is everybody.
+        principal: type and name, as "User:alice"; "User:*" is every user.
         host: an address, or `*` for all of them; names of hosts match nothing.
     """
 

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token, and somebody else has said who it is.
+"""OAUTHBEARER (RFC 7628, KIP-255): the client shows a token, in which an issuer names its user.
 
 The messages are those of Kafka's `OAuthBearerSaslServer`; what a token has to be is for the validators to say:
 `unsecured_tokens` and `signed_tokens`.

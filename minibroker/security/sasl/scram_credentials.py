@@ -32,7 +32,7 @@ class ScramCredentials:
         return {name: _read(users[user]) for name, users in self._stored().items() if user in users}
 
     def users(self) -> list[str]:
-        """Everybody who has a credential, by name."""
+        """All users with a credential, by name."""
         return sorted({user for users in self._stored().values() for user in users})
 
     def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:

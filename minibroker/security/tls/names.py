@@ -38,7 +38,7 @@ class MappingRuleError(ValueError):
 
 
 class NoMappingError(Exception):
-    """A name to which no rule applies; its client is not let in."""
+    """A name to which no rule applies; its client is refused."""
 
 
 def subject_of(certificate: bytes) -> str:

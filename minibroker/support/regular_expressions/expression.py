@@ -36,7 +36,7 @@ class _Set:
         members: the states before passing those that need no character.
         kind: the kind of the character before; see `program`.
         following: the set behind a character, or behind a class of characters.
-        accepts: whether a text that ends here matches; None until somebody asks.
+        accepts: whether a text that ends here matches; None until it was looked up.
     """
 
     __slots__ = ("accepts", "following", "kind", "members")

@@ -68,7 +68,7 @@ def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int 
     while position < size:
         left = size - position
         data = memoryview(file.read_at(position, min(window, left))).cast("B").toreadonly()
-        left = left if len(data) == min(window, left) else len(data)  # someone cuts the file meanwhile
+        left = left if len(data) == min(window, left) else len(data)  # another process cuts the file meanwhile
         array = as_bytes(data)
         positions, behind = find_positions(array, 0, len(data), engine.chase)
         if len(positions):

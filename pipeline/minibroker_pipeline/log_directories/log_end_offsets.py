@@ -250,7 +250,7 @@ class LogTail:
             left = segment.size - self._position
             data = memoryview(file.read_at(self._position, min(window, left)))
             if len(data) < min(window, left):
-                return  # someone cuts the file meanwhile
+                return  # another process cuts the file meanwhile
             headers = scan_headers(data)
             wrong = wrong_crcs(data, headers) if self._verify_crc else []
             if wrong:

@@ -26,7 +26,7 @@ class DescribeDelegationTokenOwner:
 
 @message(versions="0-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """Null asks for the tokens of everybody, as far as the client may see them."""
+    """Null asks for the tokens of all users, as far as the client may see them."""
 
     owners: NullableArray[DescribeDelegationTokenOwner]
 

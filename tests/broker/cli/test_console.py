@@ -163,7 +163,7 @@ def test_a_topic_that_nobody_may_create_is_named(tmp_path: Path, advice: pytest.
         assert harness.ask(request, 9).topics[0].error_code == 3
     harness.close()
     (message,) = advice.messages
-    assert "the topic 'away', which there is not" in message
+    assert "the topic 'away', which does not exist" in message
 
 
 @pytest.mark.parametrize(
@@ -235,4 +235,4 @@ def test_an_advertised_host_that_cannot_be_found_is_told(monkeypatch: pytest.Mon
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
     advice = about_advertised("broker.test")
     assert advice is not None
-    assert advice.startswith("clients are sent to broker.test (advertised), which cannot be found from here (Name or")
+    assert advice.startswith("the advertised host broker.test has no address on this machine (Name or")

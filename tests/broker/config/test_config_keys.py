@@ -341,7 +341,7 @@ def test_the_page_of_the_docs_begins_with_the_keys_that_have_an_effect() -> None
 
 def test_importing_the_configuration_loads_nothing_but_itself() -> None:
     script = (
-        "import enum, sys, typing; before = set(sys.modules); import minibroker.config; "
+        "import enum, importlib, sys, typing; before = set(sys.modules); import minibroker.config; "
         "print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

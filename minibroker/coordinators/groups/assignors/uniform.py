@@ -20,12 +20,12 @@ from minibroker.support.slices import Steps
 
 
 def assign_uniformly(group: GroupSpec) -> Steps[dict[str, Partitions]]:
-    """Assign all partitions of all topics that anybody subscribes to, as since Kafka 4.0."""
+    """Assign all partitions of all topics with a subscriber, as since Kafka 4.0."""
     return _assign(group, since_4_0=True)
 
 
 def assign_uniformly_as_3_9(group: GroupSpec) -> Steps[dict[str, Partitions]]:
-    """Assign all partitions of all topics that anybody subscribes to, as before Kafka 4.0."""
+    """Assign all partitions of all topics with a subscriber, as before Kafka 4.0."""
     return _assign(group, since_4_0=False)
 
 

@@ -55,7 +55,7 @@ class Group:
         pending: members that have been given an id and have not come back with it yet, with the ends of their sessions.
         waiting_to_join: how many members have a delayed JoinGroup.
         pending_sync: member ids that have not asked for their assignment yet.
-        new_member_added: somebody has joined since the initial rebalance delay began.
+        new_member_added: a member has joined since the initial rebalance delay began.
         offsets: what it has committed.
     """
 
@@ -99,7 +99,7 @@ class Group:
         self.new_member_added = False
         self.offsets = GroupOffsets()
         self._supported: Counter[str] = Counter()  # how many members offer a protocol
-        self._subscriptions: tuple[bytes, ...] | None = None  # of the generation; not looked at until someone asks
+        self._subscriptions: tuple[bytes, ...] | None = None  # of the generation; looked at when a request needs them
         self._subscribed_topics: set[str] | None = None
 
     @property

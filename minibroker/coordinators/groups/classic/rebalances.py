@@ -198,7 +198,7 @@ class Rebalances:
         if group.is_in(GroupState.EMPTY):
             code = self._store.save_group(group)
             if code:  # after a start the last generation would be back, and its members would fail again
-                _logger.warning("That group %s is empty could not be stored: %s", group.group_id, code.name)
+                _logger.warning("Group %s is empty; its new state could not be stored: %s", group.group_id, code.name)
             return
         for member in tuple(group.members.values()):
             group.answer_join(member, joined(group, member))

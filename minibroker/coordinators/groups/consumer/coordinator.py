@@ -371,7 +371,7 @@ class ConsumerGroups:
             self.sessions.forget(group, is_gone=False)
 
     def rebalance(self, group: ConsumerGroup) -> ErrorCode:
-        """Have the group make another assignment, as if somebody had come or gone."""
+        """Have the group make another assignment, as if a member had come or gone."""
         change = records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
         return self._store.save_changes(group, [change])
 

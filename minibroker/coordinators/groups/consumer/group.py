@@ -45,7 +45,7 @@ class ConsumerGroup:
         members: by member id.
         static_members: member ids by instance id.
         target: what each member is to read in the end.
-        topics: what is subscribed to, by name, as far as it exists and once somebody has looked.
+        topics: what is subscribed to, by name, as far as it exists and once it was looked up.
         offsets: what it has committed.
         timers: what time does to each member; none while the group is only read from the log.
         is_assigning: whether a target is being made, which may be for an earlier epoch.

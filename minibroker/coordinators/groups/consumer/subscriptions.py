@@ -99,7 +99,7 @@ def _match(
             expression = RegularExpression(regex)
             matching = yield from expression.matching(names)
         except RegularExpressionError as error:
-            _logger.warning("A regular expression of group %s means no topic: %s", group_id, error)
+            _logger.warning("A regular expression of group %s is ignored: %s", group_id, error)
             matching = []
         meant: list[str] = []
         for number, name in enumerate(matching, 1):

@@ -142,7 +142,7 @@ class MemberSessions(Generic[G]):
         session_ms = self._timeout_ms(group, member_id)
         code = self._fence(group, member_id)
         if code:  # it is looked at again after as long a silence
-            _logger.warning("That %s has left group %s could not be stored: %s", member_id, group.group_id, code.name)
+            _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
             self.of(group, member_id).heard(session_ms)
         elif not group.members:
             about = about_lost_members(group.group_id, session_ms)

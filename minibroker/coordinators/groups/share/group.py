@@ -45,7 +45,7 @@ class ShareGroup:
         timers: what time does to each member; none while the group is only read from the log.
         is_assigning: whether a target is being made.
         is_beginning: whether the states of partitions are being begun.
-        topics: the topics of `metadata_hash`, once somebody has looked.
+        topics: the topics of `metadata_hash`, once they were looked up.
         complete: topics, and share-partitions, that have been found to lack no state.
     """
 

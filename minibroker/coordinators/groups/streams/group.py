@@ -67,9 +67,9 @@ class StreamsGroup:
         owners: the processes that have each task now.
         offsets: what was committed.
         timers: what time does to each member; none while the group is only read from the log.
-        delay: puts the first assignment off, once somebody has joined.
+        delay: puts the first assignment off, once a member has joined.
         is_assigning: whether a target is being made.
-        topics: the topics of `metadata_hash`, once somebody has looked.
+        topics: the topics of `metadata_hash`, once they were looked up.
         configured: the topology beside those.
         shutdown_by: the member that has asked all others to stop.
         endpoint_epoch: goes up whenever tasks move between members with endpoints, or endpoints change.
