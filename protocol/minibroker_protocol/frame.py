@@ -76,12 +76,6 @@ def read_request_header(frame: memoryview) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 
-def correlation_id_of(frame: memoryview) -> int:
-    """The correlation id of a request whose header is known to be whole."""
-    correlation_id: int = _CORRELATION_ID.unpack_from(frame, 4)[0]
-    return correlation_id
-
-
 def begin_response(out: bytearray, correlation_id: int, *, flexible_header: bool) -> int:
     """Append a length to be filled in later and response header v0 or v1; returns what `end_response` wants."""
     start = len(out)

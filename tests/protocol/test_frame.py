@@ -206,6 +206,32 @@ def test_a_large_frame_is_never_copied_and_comes_in_pieces() -> None:
     assert peer.frames == [bytes(40 << 20)]
 
 
+@pytest.mark.parametrize(("size", "is_copied"), [(100, True), (SCRATCH_SIZE - 5, True), (SCRATCH_SIZE, False)])
+def test_a_frame_may_be_kept_and_a_large_one_is_not_copied(size: int, *, is_copied: bool) -> None:
+    reader = FrameReader(BufferPool(), MAX_SIZE)
+
+    def received(data: bytes) -> memoryview:
+        view = memoryview(data)
+        while True:
+            buffer = reader.buffer()
+            count = min(len(buffer), len(view))
+            buffer[:count] = view[:count]
+            view = view[count:]
+            reader.received(count)
+            if (frame := reader.next_frame()) is not None:
+                assert not view
+                return frame
+            reader.settle()
+
+    frame = received(framed(b"a" * size))
+    kept = reader.keep(frame)
+    assert (kept is frame) is not is_copied
+    reader.settle()
+    assert received(framed(b"b" * size)) == b"b" * size
+    assert kept == b"a" * size
+    assert not kept.readonly
+
+
 @pytest.mark.parametrize("reason", ["has not logged in", "gets no more addresses"])
 def test_what_a_peer_is_granted_grows_with_what_it_sends(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = Peer()

@@ -89,6 +89,18 @@ def test_a_structure_is_no_message() -> None:
         schema_of(Leaf)
 
 
+def test_types_may_be_written_as_texts() -> None:
+    @structure
+    class Quoted:
+        number: "Int16"
+        name: "Annotated[NullableString, since(2)]"
+
+    assert [(each.name, each.kind, each.present.first) for each in fields_of(Quoted)] == [
+        ("number", p.INT16, 0),
+        ("name", p.STRING, 2),
+    ]
+
+
 def test_fields_stand_in_the_order_of_their_declaration() -> None:
     assert list(TREE) == ["old", "leaves", "label", "leaf", "origin", "comment", "tags", "last"]
 

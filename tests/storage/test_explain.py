@@ -1,13 +1,18 @@
 """Explanations: every byte of a file is accounted for, at its place."""
 
+import io
 import re
 from pathlib import Path
+from struct import Struct
 
 import pytest
 
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, stamp
 from minibroker_storage.dump.files import FileKind, expand
 from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.explain.legacy import explain_message_07
+from minibroker_storage.explain.page import Fields, Page
 from tests.storage.dumping import KAFKAS, ORDERS, as_text, explained, log_file
 from tests.storage.helpers import NOW, Home, a_batch
 
@@ -155,6 +160,17 @@ def test_any_changed_byte_is_explained_without_a_crash(tmp_path: Path) -> None:
             copy = tmp_path / path.name
             copy.write_bytes(changed)
             assert explained(copy, options=DumpOptions(max_bytes=600)).out
+
+
+def test_a_field_that_is_cut_short_is_refused() -> None:
+    page = Page(io.StringIO())
+    fields = Fields(page, b"abc", 7)
+    with pytest.raises(DecodeError, match="size: 4 bytes at 7, where 3 are left"):
+        fields.number("size", Struct(">i"))
+    with pytest.raises(DecodeError, match="name: -1 bytes at 7"):
+        fields.blob("name", -1)
+    with pytest.raises(DecodeError, match="no whole message"):
+        explain_message_07(page, memoryview(b"\0\0\0\x09"), 0, 0)
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

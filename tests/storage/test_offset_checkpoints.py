@@ -82,3 +82,14 @@ def test_what_only_the_file_still_holds_is_forgotten_as_well(tmp_path: Path) -> 
     made.offsets = {}  # noted, but not written yet, when the topic was deleted
     drain(made.forget(frozenset({"t"})))
     assert OffsetCheckpoint(str(tmp_path), NAME).offsets == {}
+
+
+def test_topics_are_forgotten_in_steps(tmp_path: Path) -> None:
+    offsets = {("t", index): index for index in range(10_000)}
+    made = OffsetCheckpoint(str(tmp_path), NAME)
+    made.offsets = offsets
+    made.save(sync=True)
+    assert len(list(made.forget(frozenset({"u"})))) == 2
+    made.offsets = dict(offsets)  # noted anew, so the file is looked through, too
+    assert len(list(made.forget(frozenset({"u"})))) == 4
+    assert OffsetCheckpoint(str(tmp_path), NAME).offsets == offsets

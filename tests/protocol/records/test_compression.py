@@ -69,6 +69,8 @@ def test_the_limit_is_exact(codec: CompressionCodec) -> None:
     assert len(decompress(codec, compressed, max_size=len(TEXT))) == len(TEXT)
     with pytest.raises(InvalidRecordError, match=str(len(TEXT) - 1)):
         decompress(codec, compressed, max_size=len(TEXT) - 1)
+    with pytest.raises(InvalidRecordError, match=str(len(TEXT) - 1)):
+        drain(decompress_in_steps(codec, compressed, max_size=len(TEXT) - 1))
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

@@ -146,6 +146,14 @@ def test_compressing_anew_keeps_who_wrote_the_batch(codec: CompressionCodec, tim
     assert (header.record_count, header.last_offset_delta, header.base_timestamp) == (3, 2, 10)
 
 
+def test_a_batch_of_many_records_keeps_them_all() -> None:
+    prepared, (batch,) = appended(
+        build_batch([NewRecord(None, None, 1 + n % 7) for n in range(20_001)]), AppendPolicy()
+    )
+    assert (prepared.header.record_count, prepared.header.max_timestamp) == (20_001, 7)
+    assert batch.header.record_count == 20_001
+
+
 def test_headers_survive_within_v2() -> None:
     records = [NewRecord(b"k", b"v", 1, (("name", b"value"), ("null", None)))]
     _, (batch,) = appended(build_batch(records, codec=GZIP), AppendPolicy(codec=ZSTD))
