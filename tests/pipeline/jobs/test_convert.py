@@ -27,8 +27,6 @@ from minibroker_protocol.records import (
     TimestampType,
     build_batch,
     build_message_set,
-    compress,
-    encode_message,
     iter_batches,
     stamp,
 )
@@ -159,6 +157,16 @@ def test_a_level_compresses_anew_what_has_the_codec_already(tmp_path: Path, code
         report, partition = converted(tmp_path, data, codec=codec, level=9)
         assert (report.total.copied, report.total.recompressed) == (0, 1)
         assert rows_of(log_of(partition)) == rows_of(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_gets_another_codec_and_keeps_all_else(tmp_path: Path, magic: int) -> None:
+    data = bytes(build_message_set(some(5), magic=magic, codec=CompressionCodec.GZIP))
+    report, partition = converted(tmp_path, data, codec="snappy")
+    assert (report.total.copied, report.total.recompressed) == (0, 1)
+    (wrapper,) = scan_headers(log_of(partition))
+    assert (wrapper["magic"], wrapper["codec"]) == (magic, CompressionCodec.SNAPPY)
+    assert rows_of(log_of(partition)) == rows_of(data)
 
 
 def test_single_messages_are_joined_to_batches_as_full_as_producers_fill_them(tmp_path: Path) -> None:
@@ -329,36 +337,6 @@ def test_segments_that_grow_too_large_become_several(tmp_path: Path) -> None:
     bases = [int(path.stem) for path in sorted(partition.glob("*.log"))]
     assert {0, 400} < set(bases)
     assert all(path.stat().st_size <= 10_000 for path in partition.glob("*.log"))
-
-
-def test_damage_ends_the_job_or_is_left_out(tmp_path: Path) -> None:
-    batches = [bytearray(build_batch(some(3, 3 * n), base_offset=3 * n)) for n in range(3)]
-    batches[1][70] ^= 1
-    data = {0: bytes(b"".join(batches)), 9: bytes(build_batch(some(1, 9), base_offset=9))}
-    with pytest.raises(DamagedLogError, match=r"byte \d+, offset 3: .*crc.*--mode permissive"):
-        converted(tmp_path, data, codec="gzip")
-    report, partition = converted(tmp_path, data, codec="gzip", mode="permissive")
-    assert [row["offset"] for row in rows_of(log_of(partition))] == [0, 1, 2, 6, 7, 8, 9]
-    assert (report.total.damaged, report.total.damaged_bytes) == (1, len(batches[1]))
-
-
-@pytest.mark.parametrize("how", [{"format": "v2"}, {"codec": "lz4"}])
-def test_a_message_with_a_wrong_checksum_in_a_wrapper_is_damage(tmp_path: Path, how: dict[str, Any]) -> None:
-    inner = bytearray(build_message_set(some(3), magic=1))
-    inner[60] ^= 1
-    wrapper = encode_message(
-        2, None, compress(CompressionCodec.GZIP, inner, magic=1), magic=1, timestamp=9, attributes=1
-    )
-    put_log(tmp_path / "source", "orders-0", wrapper)
-    with pytest.raises(DamagedLogError, match="the checksum of a message in it"):
-        convert([str(tmp_path / "source")], str(tmp_path / "target"), ConvertSettings(**how))
-
-
-def test_a_torn_end_is_left_out(tmp_path: Path) -> None:
-    data = bytes(build_batch(some(3)))
-    put_log(tmp_path / "source", "orders-0", data + data[:40])
-    report = convert([str(tmp_path / "source")], str(tmp_path / "target"), ConvertSettings(codec="lz4"))
-    assert (report.lines[0].log_end_offset, report.total.damaged) == (3, 0)
 
 
 def test_what_stands_beside_the_logs_goes_along(tmp_path: Path) -> None:
