@@ -79,7 +79,7 @@ class Topic:
         #: It was deleted, perhaps while partitions were coming.
         self.is_gone = False
         #: The topic's line in the topics file; None when it has to be made again.
-        self.line: str | None = None
+        self.line: bytes | None = None
         self._described: list[MetadataResponsePartition] = []
         self.configure(config)
 
@@ -405,7 +405,7 @@ class Topics:
             markers, self._markers = self._markers, []
             purge_logged(markers)
 
-    def _line(self, topic: Topic) -> str:
+    def _line(self, topic: Topic) -> bytes:
         topic.line = topics_file_line(topic.name, self._entry(topic))
         return topic.line
 

@@ -30,7 +30,7 @@ class TopicsFile:
         """The content; None where there is no file. TopicsFileError, OSError."""
         return self._file.read(lambda data: parse_topics_file(data, self.path))
 
-    def write(self, next_producer_id: int, lines: Iterable[str], *, sync: bool = False) -> None:
+    def write(self, next_producer_id: int, lines: Iterable[bytes], *, sync: bool = False) -> None:
         """Replace it by one with these `lines`, each as `topics_file_line` makes them, with `sync` down to the disk.
 
         OSError, and the old one stays.

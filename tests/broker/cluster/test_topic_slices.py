@@ -132,7 +132,7 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
     create(harness)
     encoded: list[str] = []
 
-    def line_of(name: str, entry: dict[str, Any]) -> str:
+    def line_of(name: str, entry: dict[str, Any]) -> bytes:
         encoded.append(name)
         return topics_file_line(name, entry)
 
