@@ -93,6 +93,7 @@ def _running() -> Iterator[tuple[_Broker, wire.Connection]]:
         peer.start()
         with wire.Connection(peer.address, timeout=300) as connection:
             connection.api_keys()
+            time.sleep(_WARM_UP_SECONDS)
             yield peer, connection
     finally:
         peer.stop()
