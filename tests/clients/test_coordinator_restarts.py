@@ -12,6 +12,7 @@ from tests.clients.group_members import Member, MemberOptions, wait_until
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.clients.transactional import TRANSACTIONAL, TransactionalProducer
+from tests.samples import not_in_check
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -25,6 +26,7 @@ def closing() -> Iterator[ExitStack]:
         yield ends
 
 
+@not_in_check
 @pytest.mark.parametrize("name", ["kafka-python", "aiokafka", "librdkafka"])
 def test_members_of_a_group_keep_their_partitions_and_their_offsets(
     broker_process: StartBroker, closing: ExitStack, name: str

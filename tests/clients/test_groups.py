@@ -17,6 +17,7 @@ from tests.clients.contract import Message, eventually
 from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.member_programs import MEMBER_PROGRAMS
+from tests.samples import not_in_check
 
 PARTITIONS: Final = 6
 SHORT_SESSION: Final = 1_500
@@ -131,6 +132,7 @@ def needlessly_revoked(members: Sequence[Member], marks: Sequence[int]) -> set[P
     } & set[Partition]().union(*(member.holding for member in members))
 
 
+@not_in_check
 @every_program
 @every_strategy
 def test_members_share_the_partitions_whoever_joins_leaves_dies_or_sleeps(

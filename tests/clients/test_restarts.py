@@ -12,6 +12,7 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import TIMEOUT, Client, Message
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, TopicPartition
+from tests.samples import not_in_check
 
 ENDS = [BrokerProcess.terminate, BrokerProcess.kill]
 CHUNK = 5_000
@@ -50,6 +51,7 @@ def test_topics_records_and_times_are_as_they_were(broker_process: StartBroker, 
     broker.terminate()
 
 
+@not_in_check
 @ends
 def test_a_log_of_many_segments_is_read_across_their_borders(
     broker_process: StartBroker, end: Callable[[BrokerProcess], None]

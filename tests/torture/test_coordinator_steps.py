@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import WHOLE
+from tests.samples import WHOLE, not_in_check
 from tests.torture.coordinator_steps import kill_at, steps_of
 
 SEED = 1
@@ -16,6 +16,7 @@ WRITES = 1 if WHOLE else 4
 """Of the steps that write some, each share takes one of so many."""
 
 
+@not_in_check
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_kill_between_any_two_steps_of_the_coordinators_loses_nothing(tmp_path: Path, share: int) -> None:
     names = steps_of(tmp_path / "whole", SEED).names

@@ -36,7 +36,7 @@ from minibroker_protocol.messages.write_txn_markers import (
 from tests.broker.harness import Harness, batch, fetch_request, frame_of, produce_request
 from tests.broker.requests.two_brokers import Side
 from tests.broker.security.authorization.rules import AUTHORIZER, allow
-from tests.samples import examples
+from tests.samples import examples, not_in_check
 
 LIVES: Final = 10
 TOPICS: Final = ("t", "u")
@@ -376,6 +376,7 @@ class Sessions(RuleBasedStateMachine):
                 side.arrived.clear()
 
 
+@not_in_check
 @pytest.mark.parametrize("in_steps", [False, True])
 def test_quiet_partitions_change_no_byte(*, in_steps: bool) -> None:
     silenced = 0

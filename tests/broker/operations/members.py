@@ -32,6 +32,8 @@ def member(
 
     `name` is its client id, `config` more of its configuration, with `_` for `.`.
     """
+    # A classic member learns of a rebalance by its next heartbeat; the other protocol has the interval from the broker.
+    classic = {} if "group_protocol" in config else {"heartbeat.interval.ms": 100}
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -39,6 +41,7 @@ def member(
             "client.id": name,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **classic,
             **{key.replace("_", "."): value for key, value in config.items()},
         }
     )

@@ -76,7 +76,12 @@ def test_clients_go_on_after_a_reset() -> None:
 def test_a_member_of_a_group_that_is_forgotten_joins_again() -> None:
     with Broker(topics=["given"], timeout=PATIENCE_S) as broker:
         consumer = Consumer(
-            {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": "g",
+                "auto.offset.reset": "earliest",
+                "heartbeat.interval.ms": 100,  # it learns by a heartbeat that it is forgotten
+            }
         )
         consumer.subscribe(["given"])
         ending = threading.Event()

@@ -29,7 +29,7 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.pipeline.jobs.directories import copied, cut, flip_a_bit, some_file
-from tests.samples import in_torture
+from tests.samples import in_torture, not_in_check
 from tests.sparse_copies import copy_directory
 
 OLD: Final = {
@@ -94,6 +94,7 @@ def theirs(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copies
 
 
+@not_in_check
 @pytest.mark.parametrize("end", ["running", "stopped"])
 def test_nothing_is_found_in_what_minibroker_leaves(ours: Path, end: str) -> None:
     report = verify([str(ours / end)])

@@ -24,6 +24,7 @@ from minibroker_protocol.records.conversion import (
     pack_batch,
     up_convert,
 )
+from tests.samples import not_in_check
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
 PLENTY = 10**9
@@ -192,6 +193,7 @@ def test_up_conversion_changes_no_record(records: list[NewRecord], codec: Compre
     assert read(batch) == source
 
 
+@not_in_check
 @pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_on(
