@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
 
 from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
+from minibroker_protocol.records.header import LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID, make_header
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
@@ -258,8 +259,10 @@ class Log(LocalLog):
 
     # Appending
 
-    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> int:
+    def append(self, batch: memoryview, header: tuple[int, ...], leader_epoch: int, now_ms: int) -> int:
         """Stage one whole, valid v2 batch with its header as it arrived; returns the base offset that it gets.
+
+        The fields of the header may come without names, those of `BatchHeader` in their order.
 
         The bytes are stamped in place and must stay as they are until `commit`. Idempotent producers' batches went
         through `producers.check` before. May roll, which commits what was staged. `RecordBatchTooLargeError` when no
@@ -267,8 +270,8 @@ class Log(LocalLog):
         are lost with it, `commit` says so too.
         """
         base_offset = self.next_offset
-        last_offset = base_offset + header.last_offset_delta
-        max_timestamp = header.max_timestamp
+        last_offset = base_offset + header[LAST_OFFSET_DELTA]
+        max_timestamp = header[MAX_TIMESTAMP]
         segment = self._active
         if (
             segment.end + len(batch) > self._byte_limit
@@ -280,8 +283,9 @@ class Log(LocalLog):
             self._prepare(len(batch), last_offset, max_timestamp, leader_epoch, now_ms)
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
-        if header.producer_id >= 0:
-            aborted = self.producers.update(header, base_offset, batch)
+        if header[PRODUCER_ID] >= 0:
+            named = header if isinstance(header, BatchHeader) else make_header(header)
+            aborted = self.producers.update(named, base_offset, batch)
             if aborted is not None:
                 segment.stage_aborted(aborted)
         segment.stage(batch, base_offset, last_offset, max_timestamp, last_offset)

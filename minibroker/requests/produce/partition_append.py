@@ -30,7 +30,16 @@ from minibroker_protocol.messages.produce import (
     ProduceRequest,
 )
 from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
-from minibroker_protocol.records.header import MAGIC_V2, NO_OFFSET, entry_bounds
+from minibroker_protocol.records.header import (
+    ATTRIBUTES,
+    MAGIC_V2,
+    NO_OFFSET,
+    PRODUCER_ID,
+    TIMESTAMP_TYPE_FLAG,
+    entry_bounds,
+    make_header,
+)
+from minibroker_protocol.records.produced_batch import check_produced_fields
 from minibroker_protocol.schema import Records
 from minibroker_storage.log import Log
 
@@ -124,16 +133,16 @@ def append_batch(
     try:
         log = partition.opened_log or partition.log
         now_ms = core.clock.now_ms()
-        header = check_produced_batch(batch, opened_records=call.services.validated_records, now_ms=now_ms)
-        if len(batch) > topic.max_message_bytes or header.attributes & _UNUSUAL:
-            _check_circumstances(header, log, topic, call, response, request)
-            if header.timestamp_type is not TimestampType.CREATE_TIME:
-                # Only brokers may say so; Kafka takes the bit away.
+        fields = check_produced_fields(batch, opened_records=call.services.validated_records, now_ms=now_ms)
+        if len(batch) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
+            _check_circumstances(make_header(fields), log, topic, call, response, request)
+            if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
                 drain(_append_validated(log, partition, batch, call, response, request))
                 response.log_start_offset = log.log_start_offset
                 return
-        if header.producer_id < 0 or not _is_duplicate(log, header, response, core):
-            response.base_offset = log.append(batch, header, partition.leader_epoch, now_ms)
+        header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
+        if header is None or not _is_duplicate(log, header, response, core):
+            response.base_offset = log.append(batch, header or fields, partition.leader_epoch, now_ms)
             core.writes.stage(log, response)
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:

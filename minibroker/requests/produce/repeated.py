@@ -20,6 +20,7 @@ from minibroker.routing.outcomes import Answer, AnyOutcome, outcome_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -104,40 +105,28 @@ class Known:
 class Appended(PartitionProduceResponse):
     """The outcome for the partition, and the answer that has it: see `routing.outcomes.Filled`.
 
-    `begin` and `records_size` say where the records stand in the frame.
+    `records_size` is that of the records, once it is noted.
     """
 
-    __slots__ = (
-        "begin",
-        "correlation_id",
-        "entry",
-        "head",
-        "known",
-        "made",
-        "number",
-        "records_size",
-        "size",
-        "way",
-    )
+    __slots__ = ("correlation_id", "entry", "head", "known", "made", "number", "records_size", "size", "way")
 
     head: bytes
     size: int
+    records_size: int
     number: int
     made: Any
 
-    def __init__(self, way: RepeatedProduce, known: Known, correlation_id: int, begin: int, records_size: int) -> None:
+    def __init__(self, way: RepeatedProduce, known: Known, correlation_id: int) -> None:
         self.way = way
         self.known = known
         self.correlation_id = correlation_id
-        self.begin = begin
-        self.records_size = records_size
         self.entry: Any = None
         self.index = known.index
         self.error_code = 0
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIMESTAMP
         self.log_start_offset = NO_OFFSET
-        self.record_errors = []
+        self.record_errors = _NO_ERRORS
         self.error_message = None
         self.current_leader = _NO_LEADER
 
@@ -173,10 +162,13 @@ class Appended(PartitionProduceResponse):
         """See `Filled`. Of the records only the head of their batch is kept."""
         self.entry = turn
         self.made = None
-        self.head = bytes(frame[self.begin : self.begin + RECORD_BATCH_OVERHEAD])
+        records = self.way.records_in(frame)
+        self.head = bytes(records[:RECORD_BATCH_OVERHEAD])
+        self.records_size = len(records)
         self.size = len(frame)
 
 
+_NO_ERRORS: Final[list[BatchIndexAndErrorMessage]] = []
 _NO_LEADER: Final = PartitionProduceResponse(index=0, error_code=0, base_offset=NO_OFFSET).current_leader
 
 
@@ -188,6 +180,7 @@ class RepeatedProduce:
     """
 
     __slots__ = (
+        "_before",
         "_conclude",
         "_end",
         "_is_flexible",
@@ -207,27 +200,29 @@ class RepeatedProduce:
         self._services = call.services
         self._session = call.session
         self._known: dict[bytes, Known] = {}
-        self._end = 0  # of the bytes before the length of the records, in all requests that are known
         self._is_flexible = version >= _FIRST_FLEXIBLE
         self._takes_all = version >= FIRST_WITH_ONE_BATCH
+        self._begin(BODY)
 
     def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:  # noqa: PLR0911 - calls would cost more than what they do
         """See `repeats.ShortWay`."""
         end = self._end
-        known = self._known.get(frame[BODY:end].tobytes())
-        if known is None:
-            return UNKNOWN
         try:
             if self._is_flexible:
+                (before,) = self._before(frame)
                 length, position = read_uvarint(frame, end)
                 stop = position + length - 1
                 if bytes(frame[stop:]) != _NO_TAGGED_FIELDS:
                     return UNKNOWN
             else:
+                before, length = self._before(frame)
                 position, stop = end + _LENGTH_SIZE, len(frame)
-                if _INT32.unpack_from(frame, end)[0] != stop - position:
+                if length != stop - position:
                     return UNKNOWN
         except (DecodeError, StructError):
+            return UNKNOWN
+        known = self._known.get(before)
+        if known is None:
             return UNKNOWN
         call = self.call
         partition = known.partition
@@ -247,7 +242,7 @@ class RepeatedProduce:
         if self._services.authorizer is not None and not _may_write(topic, records, call):
             return UNKNOWN
         request = known.request
-        answer = Appended(self, known, correlation_id, position, stop - position)
+        answer = Appended(self, known, correlation_id)
         append_batch(partition, records, call, answer, request)
         if not (answer.error_code or topic.flushes_on_append) and request.acks:
             return answer
@@ -267,18 +262,26 @@ class RepeatedProduce:
         if not BODY <= end <= _MOST_BYTES:
             return
         if end != self._end or len(self._known) >= _MOST_PARTITIONS:
-            self._known.clear()
-            self._end = end
+            self._begin(end)
         data.records = None  # they are in memory that is used again
         self._known[bytes(frame[BODY:end])] = Known(request, topic, data.index, self.call)
 
+    def _begin(self, end: int) -> None:
+        """Know no request yet; `end` is that of the bytes before the length of the records in all to come."""
+        self._known.clear()
+        self._end = end
+        #: Takes those bytes out of a frame, and the length, if that is no varint.
+        self._before = Struct(f">{BODY}x{end - BODY}s{'' if self._is_flexible else 'i'}").unpack_from
+
     def remembered(self, frame: memoryview) -> tuple[Any, memoryview | None]:
         """See `repeats.ShortWay`."""
-        end = self._end
-        request = self._known[bytes(frame[BODY:end])].request
+        return self._known[bytes(frame[BODY : self._end])].request, self.records_in(frame)
+
+    def records_in(self, frame: memoryview) -> memoryview:
+        """The records of a frame that was taken."""
         if self._is_flexible:
-            return request, frame[read_uvarint(frame, end)[1] : -len(_NO_TAGGED_FIELDS)]
-        return request, frame[end + _LENGTH_SIZE :]
+            return frame[read_uvarint(frame, self._end)[1] : -len(_NO_TAGGED_FIELDS)]
+        return frame[self._end + _LENGTH_SIZE :]
 
     def _end_of_prefix(self, frame: memoryview, length: int) -> int:
         """Position of the records' length, if they stand where `take` looks for them; else -1."""

@@ -196,6 +196,12 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
+ATTRIBUTES: Final = BatchHeader._fields.index("attributes")
+LAST_OFFSET_DELTA: Final = BatchHeader._fields.index("last_offset_delta")
+MAX_TIMESTAMP: Final = BatchHeader._fields.index("max_timestamp")
+PRODUCER_ID: Final = BatchHeader._fields.index("producer_id")
+"""The places of some fields in a header without names."""
+
 make_header: Final[Callable[[tuple[int, ...]], BatchHeader]] = partial(cast("Any", tuple).__new__, BatchHeader)
 """`BatchHeader` from what `HEADER` unpacked: half the time of calling the class."""
 
