@@ -18,6 +18,7 @@ from minibroker_pipeline.log_directories.partition_logs import LogNameError, fin
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import QueryLogs
 from minibroker_storage.data_directory.offset_checkpoints import write_offset_checkpoint
+from tests.pipeline.sink.writing import write
 
 TOPICS_FILE = "minibroker-topics.json"
 
@@ -115,3 +116,13 @@ def test_one_that_held_records_by_a_checkpoint_has_lost_its_log(tmp_path: Path) 
     write_offset_checkpoint(str(tmp_path / "recovery-point-offset-checkpoint"), {("idle", 1): 1})
     (finding,) = verify([str(tmp_path)]).findings
     assert (finding.path, finding.what) == (f"{tmp_path}/idle-1", What.MISSING)
+
+
+def test_rows_are_written_behind_what_a_stopped_broker_has_never_used(tmp_path: Path) -> None:
+    with Broker(data_dir=str(tmp_path), topics=["idle:2"]):
+        pass
+    write(tmp_path, [{"topic": "idle", "partition": 1, "key": b"k", "value": b"a row"}])
+    assert verify([str(tmp_path)]).findings == []
+    with Broker(data_dir=str(tmp_path)) as broker:
+        broker.produce("idle", "a record", partition=1)
+        assert [(record.offset, record.text()) for record in broker.records("idle")] == [(0, "a row"), (1, "a record")]
