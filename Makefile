@@ -146,9 +146,11 @@ $(VENV)/.dev: $(VENV)/.core $(patsubst %,requirements/%.txt,test lint bench spar
 	  -r requirements/s3.txt -r requirements/control.txt -r requirements/security.txt -r requirements/tools.txt \
 	  -r requirements/lab.txt -r requirements/containers.txt \
 	  -r requirements/browser.txt
-	@set -e; for name in $(APART); do \
-	  rm -rf $(VENV)/$$name; $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt; \
-	done
+	@rm -rf $(addprefix $(VENV)/,$(APART)); made=; \
+	for name in $(APART); do \
+	  $(LOCKED) --no-build-isolation --use-pep517 --target $(VENV)/$$name -r requirements/$$name.txt & made="$$made $$!"; \
+	done; \
+	for each in $$made; do wait $$each || exit; done
 	@touch $@
 
 $(VENV)/.docs: $(MADE) requirements/docs.txt
