@@ -43,7 +43,7 @@ def produce_bombs(target: Target, size: int) -> Attack:
     return sent((_produce(target.topic(size), [batch(packed, 1, ZSTD)] * size, apart=True), 9))
 
 
-@case("Produce of 10,000 partitions, a small batch each", 10_000)
+@case("Produce of 9,000 partitions, a small batch each", 9_000)
 def produce_wide(target: Target, size: int) -> Attack:
     return sent((_produce(target.topic(size), [batch(record(0, b"x"), 1)] * size, apart=True), 9))
 

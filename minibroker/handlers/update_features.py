@@ -5,7 +5,8 @@ INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The leve
 beneath one that has changed what metadata looks like, and that of kraft.version not at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Final
 
 from minibroker.cluster.features import (
@@ -20,6 +21,7 @@ from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -45,18 +47,18 @@ NEEDS: Final = on_cluster(Operation.ALTER)
 IN_ORDER: Final = True
 
 
-def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
+def handle(request: UpdateFeaturesRequest, call: Call) -> Steps[UpdateFeaturesResponse | DelayedResponse]:
     """Check all changes, then make them."""
     features = call.core.features
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
     try:
         wished = {update.feature: update.max_version_level for update in request.feature_updates}
-        # Kafka keeps them in a HashMap, and names the first one in its order that cannot be changed.
-        for update in hash_order(request.feature_updates, lambda each: string_hash(each.feature)):
+        for update in (yield from _in_order(request.feature_updates)):
             levels[update.feature] = _level(update, features, controller)
             if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
                 _check_dependencies(wished, features)
+            yield
     except _RefusedError as error:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION,
@@ -79,6 +81,15 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse
         else []
     )
     return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
+
+
+def _in_order(updates: Iterable[FeatureUpdateKey]) -> Steps[list[FeatureUpdateKey]]:
+    """Updates in the order of Kafka's HashMap, which decides whose error the response has."""
+    hashed: list[tuple[int, FeatureUpdateKey]] = []
+    for update in updates:
+        hashed.append((string_hash(update.feature), update))
+        yield
+    return [update for _, update in hash_order(hashed, itemgetter(0))]
 
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:
