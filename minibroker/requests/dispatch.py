@@ -356,9 +356,12 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
         if not isinstance(answer, Answer):
             frame = answer.filled()
             if frame is not None:
-                out += frame
                 if answer.entry is not None:
                     answer.entry.finish(None, frame)
+                if out or not isinstance(frame, bytearray):
+                    out += frame
+                else:
+                    out = frame
                 continue
             answer = answer.unfilled()  # noqa: PLW2901 - the same answer in its other form
         if answer.encoded is not None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from minibroker.requests.same_request import KnownRequest
     from minibroker.requests.session import RepeatedRequests, Session
     from minibroker.routing.interceptors import Line, Observer
-    from minibroker.routing.outcomes import Filled, Noted
+    from minibroker.routing.outcomes import Notable, Noted
 
 _ARE_ENTRIES: Final = frozenset({Waiting, type(None)})
 """Outcomes that get an entry at once."""
@@ -127,7 +127,7 @@ class Noting:
         note = cast("Noted", outcome)
         if not self._is_plain(note.known, note.way):
             return noted(outcome, self._entry(turn, frame, repeats))
-        cast("Filled", outcome).note(turn, frame)
+        cast("Notable", outcome).note(turn, frame)
         add(note)
         return outcome
 

@@ -46,13 +46,20 @@ class Filled(Protocol):
 
     entry: Any
 
-    def filled(self) -> bytes | None:
-        """The frame, once the wake-up's appends are written; None when it has to be encoded after all."""
+    def filled(self) -> bytes | bytearray | None:
+        """The frame, once the wake-up's appends are written; None when it has to be encoded after all.
+
+        A bytearray is the caller's to change.
+        """
         ...
 
     def unfilled(self) -> Answer:
         """The answer to be encoded."""
         ...
+
+
+class Notable(Filled, Protocol):
+    """An answer whose request the journal can note cheaply."""
 
     def note(self, turn: Any, frame: memoryview) -> None:
         """Keep what the journal needs: now the answer is `Noted`."""

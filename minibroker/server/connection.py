@@ -339,6 +339,7 @@ class Connection(asyncio.BufferedProtocol):
             delayed.finish = self._finish
         else:
             delayed.deliver = self._deliver
+            delayed.deliver_filled = self._conclude
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """A request that was served in slices has come to its end."""
@@ -418,11 +419,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _deliver(self, response: Any) -> None:
         """A delayed request has its response."""
-        waiting = self._waiting
-        if waiting is not None:
+        if self._waiting is not None:
+            self._conclude(self._waiting.answer._replace(response=response))
+
+    def _conclude(self, answer: Answer | Filled) -> None:
+        """A delayed request has its answer."""
+        if self._waiting is not None:
             self._waiting = None
             self._touch()
-            if self._answer([waiting.answer._replace(response=response)]):
+            if self._answer([answer]):
                 if self._reader.pending and not self._session.muted_ms:
                     self._serve_later()  # another connection may be in its turn
                 else:

@@ -17,19 +17,12 @@ from minibroker.routing.interceptors import Tap
 from minibroker_protocol.codec import Splices
 from minibroker_storage.descriptors import is_among_the_last
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log_slice import LogSlice
+from minibroker_storage.log_slice import COPIED, LogSlice
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
 _WHOLE: Final = 4 * _CHUNK
 """A larger answer waits in pieces: asyncio would copy all that the socket does not take at once."""
-_COPIED: Final = 120 * 1024
-"""Ranges that have so many bytes together are read and sent with the rest, in one call of the kernel.
-
-`os.sendfile` copies nothing, but takes a call for each range and one for what stands before it, a second descriptor,
-and turns of the queue. The client may wake up for each call. From 128 KiB on it is ahead: the C library gives larger
-pieces of memory back at once, and the kernel has to clear each new one.
-"""
 _UNSENT: Final = 128 * 1024
 """Bytes that the kernel takes beyond those that the client's window has room for.
 
@@ -94,7 +87,7 @@ class Outbox:
             size = 0
             for _, splice in splices:
                 size += splice.size
-            if size <= _COPIED:
+            if size <= COPIED:
                 self._send_joined(data, splices)
                 return
         view = memoryview(data)

@@ -1,10 +1,18 @@
 """Bytes of a log file, named by where they are."""
 
 import os
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD
 from minibroker_storage.files import FileHandle
+
+COPIED: Final = 120 * 1024
+"""Ranges that have so many bytes together are read and sent with the rest, in one call of the kernel.
+
+`os.sendfile` copies nothing, but takes a call for each range and one for what stands before it, a second descriptor,
+and turns of the queue. The client may wake up for each call. From 128 KiB on it is ahead: the C library gives larger
+pieces of memory back at once, and the kernel has to clear each new one.
+"""
 
 
 class LogSlice(NamedTuple):

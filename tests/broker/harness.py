@@ -102,6 +102,7 @@ class Pending:
             self._delayed.finish = self._finish
         else:
             self._delayed.deliver = self._deliver
+            self._delayed.deliver_filled = self._read
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         outcome = outcome_of()
@@ -114,7 +115,7 @@ class Pending:
     def _deliver(self, response: Any) -> None:
         self._read(self._answer._replace(response=response))
 
-    def _read(self, answer: Answer) -> None:
+    def _read(self, answer: Answer | Filled) -> None:
         assert self.response is None, "answered twice"
         data = bytes_of(answer)
         self.response = with_names(response_of(self._request, self._version, data), self._names)

@@ -31,7 +31,7 @@ from minibroker_storage.log_slice import LogSlice
 FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
 _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
-_FIRST_WITH_ZSTD: Final = 10
+FIRST_WITH_ZSTD: Final = 10
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
@@ -41,7 +41,7 @@ _OF_A_STEP: Final = 64
 """Partitions that are read in one step: some take 10 us."""
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
-_READ_COMMITTED: Final = 1
+READ_COMMITTED: Final = 1
 _Topics = dict[str | bytes, FetchableTopicResponse]
 """The responses by topic: its name, or its id as bytes."""
 _NOTHING: Final = b""
@@ -168,7 +168,7 @@ class Reader:
         """
         if self._failed or self._size >= self._least:
             return True
-        committed = self._request.isolation_level == _READ_COMMITTED
+        committed = self._request.isolation_level == READ_COMMITTED
         readable = 0
         for log, (found, requested) in zip(self.logs, self._found, strict=True):
             if found.size:
@@ -296,7 +296,7 @@ class Reader:
             log = partition.log
             stable = log.last_stable_offset
             version = self._call.api_version
-            committed = self._request.isolation_level == _READ_COMMITTED
+            committed = self._request.isolation_level == READ_COMMITTED
             limit = min(requested.partition_max_bytes, left)
             whole = version >= _FIRST_WITH_A_WHOLE_BATCH
             found = log.read(
@@ -311,7 +311,7 @@ class Reader:
                 records, aborted = _NOTHING, None
         except MAPPED as error:
             return failed_partition(requested.partition, error_code_of(error))
-        if version < _FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
+        if version < FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         quiet = self._context.quiet

@@ -211,7 +211,7 @@ def fetches(repeats: Repeats, harness: Harness, request: FetchRequest, version: 
     frame = frame_of(request, version, 9)
     taken = repeats.take(view(frame))
     answer = accept(view(frame), harness.session(repeats=repeats)) if taken is UNKNOWN else taken
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Answer | Filled)
     response = response_of(request, version, bytes_of(answer), 9)
     assert isinstance(response, FetchResponse)
     return taken is not UNKNOWN, response

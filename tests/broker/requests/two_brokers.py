@@ -201,6 +201,25 @@ class Side:
         self.line.events.clear()
         return [self._plain(each) for each in received]
 
+    def send_waiting(self, frame: bytes, change: Callable[[Harness], object]) -> list[bytes | str]:
+        """All that the client gets for a request that waits while something changes."""
+        received: list[bytes | str] = []
+        outcome: Any
+        with self.named():
+            outcome = compose(self.harness.services, None, self.line)(memoryview(bytearray(frame)), self.session)
+            if isinstance(outcome, Waiting):
+                self._expect(outcome, received)
+            elif outcome is not None:
+                self._end([outcome], received)
+            self.harness.run_soon()
+        received.append(str(self.do(change)))
+        if isinstance(outcome, Waiting):
+            self.harness.clock.advance(1000)
+            self.harness.run_soon()
+        received += self.line.events
+        self.line.events.clear()
+        return [self._plain(each) for each in received]
+
     def _end(self, answers: list[Any], received: list[bytes | str]) -> None:
         self.harness.core.writes.commit()
         received += [bytes_of(answer) for answer in answers]
@@ -231,6 +250,7 @@ class Side:
             waiting.delayed.deliver = lambda response: received.append(
                 bytes_of(waiting.answer._replace(response=response))
             )
+            waiting.delayed.deliver_filled = lambda answer: received.append(bytes_of(answer))
 
     def _plain(self, event: bytes | str) -> bytes | str:
         """Without the name of the broker's directory."""
