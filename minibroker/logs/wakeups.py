@@ -15,40 +15,46 @@ _FEW: Final = 4
 
 
 class Wakeups:
-    """Delayed fetches that are due to look again. `call_soon` is the event loop's."""
+    """Delayed fetches that are due to look again. `call_soon` is the event loop's.
 
-    __slots__ = ("_call_soon", "_due")
+    Attributes:
+        due: their looks.
+        are_awaited: `call_few` is about to be called, so that the event loop needs no turn for what is added.
+    """
+
+    __slots__ = ("_call_soon", "are_awaited", "due")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._due: deque[Callable[[], None]] = deque()
+        self.due: deque[Callable[[], None]] = deque()
+        self.are_awaited = False
 
     def add(self, look: Callable[[], None]) -> None:
         """Have `look` called in the event loop's next turn, or by `call_few` before."""
-        if not self._due:
+        if not self.due and not self.are_awaited:
             self._call_soon(self._call_all)
-        self._due.append(look)
+        self.due.append(look)
 
     def call_few(self) -> None:
-        """Call the first few that are due. An error of theirs is the event loop's to log, not the caller's."""
-        due = self._due
-        if not due:
-            return
+        """Call the first few that are due; the others have the event loop's next turn."""
+        due = self.due
         for _ in range(min(len(due), _FEW)):
-            look = due.popleft()
-            try:
-                look()
-            except Exception as error:  # noqa: BLE001 - it is raised where it belongs
-                self._call_soon(partial(_raise, error))
+            self._call(due.popleft())
+        if due:
+            self._call_soon(self._call_all)
 
     def _call_all(self) -> None:
         """Call all that are left; looks that are added meanwhile have their turn after this one."""
-        due, self._due = self._due, deque()
+        due, self.due = self.due, deque()
         for look in due:
-            try:
-                look()
-            except Exception as error:  # noqa: BLE001 - as above
-                self._call_soon(partial(_raise, error))
+            self._call(look)
+
+    def _call(self, look: Callable[[], None]) -> None:
+        """Let a fetch look. An error of its is the event loop's to log, not the caller's."""
+        try:
+            look()
+        except Exception as error:  # noqa: BLE001 - it is raised where it belongs
+            self._call_soon(partial(_raise, error))
 
 
 def _raise(error: Exception) -> NoReturn:

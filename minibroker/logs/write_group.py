@@ -51,6 +51,17 @@ class WriteGroup:
         if responses is not None:
             responses.append(response)
 
+    def commit_and_wake(self) -> None:
+        """`commit`, then have the first few of the fetches look again that have waited for it."""
+        wakeups = self.wakeups
+        wakeups.are_awaited = True
+        try:
+            self.commit()
+        finally:
+            wakeups.are_awaited = False
+            if wakeups.due:
+                wakeups.call_few()
+
     def commit(self) -> None:
         """Write everything staged. Never raises for a fault of the disk: the responses report it."""
         if not self._staged:

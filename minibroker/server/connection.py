@@ -396,9 +396,10 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, answers: Sequence[Answer | Filled]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
         writes = self._services.core.writes
-        writes.commit()
-        if self._waiting is None:  # else one that is due may be ours, and its answer belongs behind these
-            writes.wakeups.call_few()
+        if self._waiting is None:
+            writes.commit_and_wake()
+        else:  # one that is due may be ours, and its answer belongs behind these
+            writes.commit()
         return not answers or self._answer(answers)
 
     def _answer(self, answers: Sequence[Answer | Filled]) -> bool:
