@@ -10,7 +10,8 @@ from typing import Final
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_responses import hold
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import (
     AclBinding,
     InvalidAclError,

@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

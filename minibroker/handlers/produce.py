@@ -40,7 +40,8 @@ from minibroker.requests.produce.partition_append import RefusedError, append, a
 from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional
 from minibroker.requests.produce.repeated import ACKS, RepeatedProduce
 from minibroker.requests.requirements import checked, on_each
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode

@@ -13,8 +13,9 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer

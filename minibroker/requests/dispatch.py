@@ -13,9 +13,10 @@ from minibroker.requests.endpoints import Endpoint, endpoint
 from minibroker.requests.produce.many_batches import has_many_batches
 from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.session import Session
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.interceptors import Line, Observer
 from minibroker.routing.outcomes import NO_ANSWER, Answer, AnyOutcome, Filled, Outcome, Waiting, outcome_of
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.services import Services
 from minibroker.support.letting_go import let_go, long_lists
 from minibroker.support.slices import Steps, Work, result_of

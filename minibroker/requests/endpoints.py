@@ -5,8 +5,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from minibroker.requests.call import Call
-from minibroker.routing.delayed import UnservedRequestError
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.schema import schema_of
 

@@ -17,7 +17,8 @@ from minibroker.requests.produce.many_batches import has_many_batches
 from minibroker.requests.refusals import error_answer, part_answer, refused
 from minibroker.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.requests.targets import has_list, names_of, only
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.support.slices import Steps, drain, result_of
 from minibroker_protocol.api_keys import ApiKey

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.requests.dispatch import accept_large, is_in_slices, noted, outcome_from, read, serve
 from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.same_request import SameRequest
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.errors import DecodeError
 
 if TYPE_CHECKING:

@@ -20,10 +20,3 @@ class DelayedResponse:
     def waits_for(self) -> str:
         """The thing that it waits for, for people: "appends to orders-0"."""
         return "work that goes on"
-
-
-class UnservedRequestError(Exception):
-    """A request that has no answer in the protocol.
-
-    An unknown API or version. The connection closes, as Kafka's does.
-    """

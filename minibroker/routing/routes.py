@@ -8,6 +8,13 @@ from typing import Final, NamedTuple
 from minibroker_protocol.api_keys import ApiKey
 
 
+class UnservedRequestError(Exception):
+    """A request that has no answer in the protocol.
+
+    An unknown API or version. The connection closes, as Kafka's does.
+    """
+
+
 class Route(NamedTuple):
     """One served API.
 

@@ -18,9 +18,10 @@ from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, 
 from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
-from minibroker.routing.delayed import DelayedResponse, UnservedRequestError
+from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.interceptors import Interceptor, Take, Tap
 from minibroker.routing.outcomes import NO_ANSWER, Answer, Filled, Outcome, Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
 from minibroker.services import Services

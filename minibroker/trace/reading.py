@@ -14,7 +14,7 @@ from minibroker.inspection.kept import holds_secrets
 from minibroker.inspection.message_json import detached
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import targets_by_name
-from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.trace.exchange import Exchange, Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode

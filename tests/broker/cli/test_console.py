@@ -19,7 +19,7 @@ from minibroker.faults.observer import faults_of, watch_requests
 from minibroker.inspection.journal import Entry
 from minibroker.inspection.request_lines import line_of
 from minibroker.requests.request_path import compose
-from minibroker.routing.delayed import UnservedRequestError
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.support.advice import (
     CONNECTIONS,
     LOST_GROUPS,

@@ -11,8 +11,7 @@ from minibroker.faults.observed import installed_faults
 from minibroker.inspection.journal import Entry, error_codes_of
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import named_by
-from minibroker.routing.delayed import UnservedRequestError
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

@@ -23,9 +23,8 @@ from minibroker.requests.endpoints import Endpoint, endpoint
 from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.targets import targets_by_name
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, Filled, Waiting
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer
+from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse
 from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in

@@ -17,9 +17,8 @@ from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept_whole, encode_answers
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, Waiting
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.alter_user_scram_credentials import (

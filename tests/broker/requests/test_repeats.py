@@ -9,8 +9,8 @@ from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.requests.dispatch import accept
 from minibroker.requests.repeats import UNKNOWN, Repeats, Template
 from minibroker.requests.request_path import compose
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Answer, Filled, Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -14,8 +14,8 @@ from minibroker.faults.observed import journal_of
 from minibroker.requests.dispatch import SlicedRequest
 from minibroker.requests.repeats import UNKNOWN, Repeats
 from minibroker.requests.request_path import compose
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import AnyOutcome, Outcome, Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

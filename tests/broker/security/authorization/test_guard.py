@@ -10,8 +10,8 @@ import pytest
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept
 from minibroker.requests.repeats import Repeats
-from minibroker.routing.delayed import UnservedRequestError
 from minibroker.routing.outcomes import Waiting
+from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
