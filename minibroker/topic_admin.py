@@ -1,4 +1,4 @@
-"""The rules for creating topics and partitions, shared by CreateTopics, CreatePartitions and auto-creation."""
+"""Rules for new topics and partitions, by request or by auto-creation (`ReplicationControlManager.createTopics`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple

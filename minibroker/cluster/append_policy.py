@@ -1,4 +1,4 @@
-"""The append policy of a topic: what its configuration demands of records beyond a valid batch.
+"""From a topic's configuration to its `AppendPolicy`, by which `minibroker_protocol.records` validates appends.
 
 Most topics ask nothing: their batches are appended as they came. For the others the policy gives the log validator
 which message format, codec and timestamps the log holds.

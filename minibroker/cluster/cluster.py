@@ -1,4 +1,4 @@
-"""The cluster: its nodes, which of them are up, its controller, and the leaders of partitions.
+"""The cluster: its nodes, its controller, the leaders of partitions (Kafka's `ReplicationControlManager`).
 
 All of them share the topics, the groups, the transactions and one copy of each log. What tells them apart is what a
 Kafka cluster shows its clients: where they listen, and which node answers for a partition or a coordinator.

@@ -1,4 +1,4 @@
-"""The part of a topic's configuration that its logs act on."""
+"""From a topic's configuration to the `LogConfig` of its logs (`minibroker_storage.config`)."""
 
 from minibroker.config import TopicConfig
 from minibroker_storage.config import LogConfig

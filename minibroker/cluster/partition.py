@@ -1,4 +1,4 @@
-"""Partition: its log, its replicas and its leader.
+"""Partition: its log, its replicas and its leader (Kafka's `kafka.cluster.Partition`).
 
 There is one copy of each log, which all replicas share. So a replica that is up is in sync, and records that a leader
 has taken are those of its followers.

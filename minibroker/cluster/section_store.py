@@ -1,4 +1,4 @@
-"""Metadata that changes at run time (ACLs, credentials, quotas, configurations), by section.
+"""ACLs, credentials, quotas and configurations in `minibroker-cluster.json`, where Kafka has `__cluster_metadata`.
 
 ACLs, credentials, quotas, dynamic configurations and the like each have a section of `minibroker-cluster.json` in the
 data directory, replaced atomically at every change:

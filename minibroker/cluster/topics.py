@@ -1,4 +1,4 @@
-"""The topics of a broker: their ids, partitions and configuration, and the file that keeps them.
+"""The topics of a broker: ids, partitions, configuration, and the file that keeps them (Kafka's `TopicsImage`).
 
 A partition that has held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout;
 the others get theirs at a clean stop. What no partition directory can tell, which topics there are, with which id, how

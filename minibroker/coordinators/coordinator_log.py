@@ -1,4 +1,4 @@
-"""The coordinators' topics: compacted, created on first use, replayed after a start.
+"""The coordinators' topics: compacted, created on first use, replayed after a start or a move of their leader.
 
 What belongs to a group or a transactional id is all in one partition, which Java's `String.hashCode` of the name
 chooses (Kafka's `GroupMetadataManager.partitionFor`, `TransactionStateManager.partitionFor`).

@@ -1,6 +1,7 @@
-"""Error responses to requests: to the whole, or, where a fault is about some of what they name, to those parts.
+"""Error responses of injected faults: to a whole request, or to the parts that a fault is about.
 
-What the fault is about is not served, and its errors stand beside the answers to the rest.
+`minibroker.requests.refusals` gives them their form. What the fault is about is not served, and its errors stand beside
+the answers to the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""One module per API, each with `handle(request, call)`.
+"""One module per API, each with `handle(request, call)` and `NEEDS`. The recipe for a new API is here.
 
-The semantics, and a card that says what is served and what is not.
+The module has the semantics; its docstring says which versions are served, and what is ignored. A new API takes four
+steps:
+
+1. `minibroker_protocol.api_keys` has its number, as that of all APIs of Kafka.
+2. `minibroker_protocol/messages/<api>.py` declares request and response.
+3. `handlers/<api>.py` has `handle` and `NEEDS` (`requests.requirements`). Where they are needed: `NAMES`, `REFUSAL`,
+   `IN_ORDER` (`requests.declarations`), and `REPEAT` for the short way (`requests.repeats`).
+4. `routing/routes.py` gets a `Route` with the served versions.
 """

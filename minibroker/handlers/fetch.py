@@ -1,4 +1,4 @@
-"""Fetch: ranges of the log, sent from file to socket without being looked at.
+"""Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
 
 Versions 0-18. Each version adds to the ones before:
 

@@ -1,4 +1,7 @@
-"""The checkpoint files of a broker: up to where each log is on disk, where it begins, and what compaction has done."""
+"""The chore that writes a broker's checkpoint files (Kafka's `LogManager.checkpointLogRecoveryOffsets`).
+
+Up to where each log is on disk, where it begins, and what compaction has done.
+"""
 
 from __future__ import annotations
 

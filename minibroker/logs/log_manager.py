@@ -1,4 +1,4 @@
-"""The logs of a broker beside requests: how they are opened and closed, and what is done to them meanwhile.
+"""The logs of a broker beside requests (Kafka's `LogManager`): opened, closed, and cared for in between.
 
 No log is read at the start. A log is opened when it is first used, or by the first chore that looks after it. How much
 of it is then checked depends on how the last run ended (`LastStop`), and on the recovery point and the log start

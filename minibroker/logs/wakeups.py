@@ -1,4 +1,4 @@
-"""Wake-ups of delayed fetches: a few look again at once when appends are written, the others in the next turn.
+"""Wake-ups of delayed fetches by appends: a few look again at once, the others in the next turn.
 
 A producer's answer and the answers to fetches that wait for its records are due at the same moment. The fetches go
 first: their clients have waited longer, and the way to a consumer is what people measure. Only a few go first, so that

@@ -1,6 +1,10 @@
-"""Dispatch of a request from bytes to its answer: decode, then commit, authorize, handle (`serve`).
+"""Dispatch of a request: the short way if its bytes are known, else decode, authorize, handle (`KafkaApis.handle`).
 
-No sockets here: a test can drive it with bytes alone. Interceptors stand before it (`minibroker.routing.interceptors`).
+`accept` tries the short way (`requests.repeats`). The long way is `accept_whole`, whose last step is `serve`: commit,
+authorize, handle.
+
+There are no sockets here: a test can drive it with bytes alone. Interceptors stand before it
+(`minibroker.routing.interceptors`).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The authorization of requests: handles the part that a client may ask for, and refuses the rest.
+"""The authorization of requests (Kafka's `AuthHelper`): serves the part that a client may ask for, refuses the rest.
 
 What may not be done to some of the topics, groups or transactional ids that a request names is refused for those
 alone; the rest is served as if nothing else had been named, and the errors stand beside it.

@@ -1,4 +1,4 @@
-"""The quota interceptor: measures the cost of requests, and throttles clients over their quota."""
+"""The quota interceptor: measures requests, and throttles clients over their quota (Kafka's `ClientQuotaManager`)."""
 
 from __future__ import annotations
 

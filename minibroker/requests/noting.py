@@ -1,4 +1,6 @@
-"""Both ways of a broker that keeps a journal and has no faults.
+"""Requests noted for the journal, on the short way and on the long way.
+
+It stands in front of `dispatch` where a broker keeps a journal and has no faults.
 
 A request of the short way is noted as cheaply as it is served. A note is the answer itself (`routing.outcomes.Noted`),
 or stands beside an answer that is to be encoded (`NotedAnswer`), with a copy of the bytes that tell the request. The

@@ -1,4 +1,4 @@
-"""Error responses, for a whole request or for some of its elements.
+"""Error responses in Kafka's form, for a whole request or some of its elements (`AbstractRequest.getErrorResponse`).
 
 `error_answer` is what `AbstractRequest.getErrorResponse` makes of the same request in the newest Kafka that has its
 version (4.4, or 3.9 for what 4 has dropped). `part_answer` has the error at the innermost elements, for errors of some

@@ -1,4 +1,4 @@
-"""The interceptors of a connection, composed in front of `dispatch.accept`."""
+"""The path of a connection's requests: interceptors before `dispatch`, and whether the short way is tried."""
 
 from functools import partial
 

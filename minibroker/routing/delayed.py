@@ -1,4 +1,8 @@
-"""Delayed responses: they follow later, as those in Kafka's purgatories."""
+"""The base of delayed responses, which follow later, as those of Kafka's `DelayedOperation`.
+
+`DelayedFetch` is in `requests.fetch.delayed`, `DelayedProduce` in `requests.produce.delayed`. `server.connection` parks
+a delayed response, and the requests behind it wait.
+"""
 
 from collections.abc import Callable
 from typing import Any

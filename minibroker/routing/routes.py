@@ -1,4 +1,4 @@
-"""The dispatch table: all served APIs and their versions; ApiVersions answers from it.
+"""The dispatch table: all served APIs and their versions. A new API gets a `Route` here: see `minibroker.handlers`.
 
 `releases` reads the versions that releases of Kafka serve.
 """

@@ -1,4 +1,6 @@
-"""The connection of one client: bytes in, answers out, in the order of the requests.
+"""The connection of one client: bytes in, answers out in order; a delayed answer is parked here, the next ones wait.
+
+Kafka's `Processor` and `KafkaChannel`.
 
 Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
 appends are written, and their answers leave in one piece. A delayed request (a fetch that waits) holds back the

@@ -1,4 +1,6 @@
-"""Connection limits: their number and rate for the broker, a listener and an address, as configured.
+"""The configured limits of connections: number and rate, by broker, listener and address.
+
+`connection_quotas` counts connections and applies them.
 
 A listener has limits of its own with `listener.name.<listener>.` before the key; without, those of the broker count for
 it, too (`AbstractConfig.valuesWithPrefixOverride`).

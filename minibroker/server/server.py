@@ -1,4 +1,4 @@
-"""The server: all brokers of one process on an event loop, from their start to an orderly stop."""
+"""The server: all brokers of one process, from their start to an orderly stop (Kafka's `BrokerServer`)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The topic configuration that a log acts on."""
+"""`LogConfig`: the configuration that one log acts on. `minibroker.cluster.log_settings` makes it for a topic."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The base of the two index files of a segment: fixed-size entries in ascending order, found by binary search."""
+"""The base of both indexes of a segment (Kafka's `AbstractIndex`): entries of fixed size in order, binary search."""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""The one rule by which the indexes of a segment get their entries, for all writers of segments."""
+"""Which batches get an index entry: one in each `index.interval.bytes` (Kafka's `LogSegment.append`).
+
+Whether an entry is true after a crash is another matter: see the crash rule of `segment.LogSegment`.
+"""
 
 from typing import Generic, Protocol, TypeVar
 

@@ -1,4 +1,7 @@
-"""From an offset to a position in the log file."""
+"""From an offset to a position in the log file (Kafka's `OffsetIndex`).
+
+Whether an entry is true after a crash: see the crash rule of `segment.LogSegment`, and `recovery`, which relies on it.
+"""
 
 import sys
 from array import array

@@ -1,4 +1,4 @@
-"""The state of the producers that wrote to a log: the ground of idempotence (KIP-98, KIP-360)."""
+"""The producers that wrote to a log: the ground of idempotence (Kafka's `ProducerStateManager`; KIP-98, KIP-360)."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""One segment of a log: the batches, and the two indexes that find them."""
+"""One segment: batches, indexes, and the order of their writes, by which an index entry proves its batch."""
 
 import contextlib
 import os

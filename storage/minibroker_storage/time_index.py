@@ -1,4 +1,4 @@
-"""From a timestamp to an offset."""
+"""From a timestamp to an offset (Kafka's `TimeIndex`)."""
 
 from bisect import bisect_right
 from itertools import pairwise

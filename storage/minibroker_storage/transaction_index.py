@@ -1,4 +1,4 @@
-"""The aborted transactions of a segment, for consumers that read committed records only (KIP-98)."""
+"""The aborted transactions of a segment, for consumers that read committed records (Kafka's `TransactionIndex`)."""
 
 import contextlib
 import os

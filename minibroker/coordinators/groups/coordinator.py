@@ -1,4 +1,4 @@
-"""The group coordinator: all groups of the broker (Kafka's `GroupCoordinator`).
+"""The group coordinator: all groups of the broker (Kafka's `GroupCoordinatorService`).
 
 What a request asks for is decided in its handler.
 """

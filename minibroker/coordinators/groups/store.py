@@ -1,4 +1,4 @@
-"""The store of all groups, kept in the topic `__consumer_offsets` (Kafka's `GroupMetadataManager`).
+"""The store of all groups and offsets in `__consumer_offsets` (`GroupMetadataManager`, `OffsetMetadataManager`).
 
 A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
 ones at once, larger ones in steps while clients get COORDINATOR_LOAD_IN_PROGRESS.

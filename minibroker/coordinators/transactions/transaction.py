@@ -1,4 +1,4 @@
-"""A transactional id and the steps from one state to the next, as the coordinator knows them.
+"""One transactional id: its states, and the steps from one to the next (Kafka's `TransactionMetadata`).
 
 The rules are those of Kafka's `TransactionMetadata`. A transaction is a value: a step returns another one, which
 counts once it is in the log. With the second version of transactions (KIP-890) its end raises the producer's epoch,

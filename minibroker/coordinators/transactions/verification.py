@@ -1,6 +1,6 @@
-"""Verification: a batch may open a transaction only if the coordinator knows its partition (KIP-890).
+"""Verification: a batch opens only a transaction that the coordinator knows (Kafka's `AddPartitionsToTxnManager`).
 
-Otherwise a late batch would open a transaction that never ends.
+Otherwise a late batch would open a transaction that never ends (KIP-890).
 """
 
 from collections.abc import Callable

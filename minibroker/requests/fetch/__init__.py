@@ -1,1 +1,1 @@
-"""Fetch requests: the log reads of a session or of a whole request."""
+"""Fetch requests: their reads and their waits (`DelayedFetch`). Sessions are in `minibroker.cluster.fetch_sessions`."""

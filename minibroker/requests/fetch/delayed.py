@@ -1,4 +1,4 @@
-"""The delayed response of a fetch that waits for records."""
+"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.logs.wakeups` wakes it."""
 
 import os
 from collections.abc import Callable, Iterable

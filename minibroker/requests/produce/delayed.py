@@ -1,4 +1,4 @@
-"""The delayed response of a produce request that waits until its records are on disk."""
+"""A produce request that waits until its records are on disk (Kafka's `DelayedProduce`)."""
 
 from collections.abc import Callable, Iterable
 

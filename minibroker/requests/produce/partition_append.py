@@ -1,7 +1,8 @@
-"""The append of a Produce request's records to one partition: checks, offsets, the staged write.
+"""The append of a Produce request's records to one partition (Kafka's `Partition.appendRecordsToLeader`).
 
-A topic whose configuration asks for nothing special takes batches of format v2 as they come. The log validator prepares
-all other records. An error stands in the partition's own response.
+It checks the records, gives them offsets and stages the write. A topic whose configuration asks for nothing special
+takes batches of format v2 as they come. The log validator prepares all other records. An error stands in the
+partition's own response.
 """
 
 from typing import Final

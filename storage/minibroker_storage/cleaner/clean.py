@@ -1,4 +1,4 @@
-"""Log compaction, on files alone: reads closed segments, writes `.cleaned` ones beside them."""
+"""Log compaction, on files alone: closed segments in, `.cleaned` ones out (Kafka's `Cleaner`)."""
 
 import os
 import time

@@ -1,4 +1,7 @@
-"""The ends of a cleaning that touch the log: finding what to clean, and putting the cleaned segments in place."""
+"""The ends of a cleaning that touch the log: the choice of its segments, and putting the cleaned ones in place.
+
+The choice of the log is made in `minibroker.logs.log_cleaner` (Kafka's `LogCleanerManager`).
+"""
 
 import contextlib
 import os

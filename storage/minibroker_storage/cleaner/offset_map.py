@@ -1,4 +1,4 @@
-"""From keys to the offsets of their newest records, in memory that is bounded before it begins to fill."""
+"""From keys to the offsets of their newest records, in bounded memory (Kafka's `SkimpyOffsetMap`)."""
 
 import os
 from array import array

@@ -1,4 +1,4 @@
-"""Rebalances of a classic group: from one generation to the next, and session timeouts (Kafka's `GroupCoordinator`).
+"""Rebalances of a classic group, and session timeouts (`GroupCoordinator` in Kafka 3, `GroupMetadataManager` in 4).
 
 A rebalance waits for JoinGroup of every member (`DelayedJoin`), no longer than the slowest member's rebalance timeout;
 the first one of an empty group waits for `group.initial.rebalance.delay.ms` instead (`InitialDelayedJoin`). Then the

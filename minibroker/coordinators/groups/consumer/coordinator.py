@@ -1,6 +1,6 @@
-"""The coordinator of consumer groups: heartbeats, departures, timeouts.
+"""The coordinator of consumer groups: heartbeats, departures, timeouts (Kafka's `GroupMetadataManager`).
 
-Kafka's `GroupMetadataManager`. How a group comes to this protocol and back is in `migration`, and what members of the
+How a group comes to this protocol and back is in `migration`, and what members of the
 classic protocol may do in it in `classic_members`.
 """
 

@@ -1,6 +1,6 @@
-"""The coordinator of share groups: heartbeats, departures, timeouts, and the states of their partitions.
+"""The coordinator of share groups: heartbeats, departures, timeouts (`GroupMetadataManager.shareGroupHeartbeat`).
 
-Kafka's `GroupMetadataManager.shareGroupHeartbeat` and what follows it. A partition is assigned once it has a state with
+A partition is assigned once it has a state with
 the share coordinator. That is begun after the heartbeat that brings its topic, so that a later heartbeat assigns it.
 """
 
