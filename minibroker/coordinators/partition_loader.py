@@ -144,16 +144,16 @@ class PartitionLoader(Generic[R]):
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
         self.look_at_topic()
-        if self._topic is not None and not self._unread:
-            self._unread = [
-                index
-                for index in range(len(self._topic.partitions))
-                if index not in self._loaded and not self._log.is_offline(index)
-            ]
-            self._core.chores.run(self._load_in_turn(self._unread), self._unread.clear)
+        if not self._unread:
+            self._unread = self._not_loaded()
+            self._read(self._unread)
 
     def reload(self, partition: int) -> None:
-        """Another node coordinates what is in a partition: forget that it was loaded, and load it if needed."""
+        """Another node coordinates what is in a partition: forget that it was loaded, and load it if needed.
+
+        That begins in the next turn of the event loop, with all partitions that have moved by then: each of the many
+        that move when a node goes down would begin with a slice of its own.
+        """
         self._loaded.discard(partition)
         self._loading.pop(partition, None)
         self._failed.pop(partition, None)
@@ -162,7 +162,9 @@ class PartitionLoader(Generic[R]):
         if self._unread:
             self._unread.append(partition)
         else:
-            self.load_all()
+            self.look_at_topic()
+            self._unread = self._not_loaded()
+            self._core.call_soon(partial(self._read, self._unread))
 
     def load_failed(self) -> None:
         """Try again to load what could not be read; nothing happens when there is no such partition."""
@@ -174,6 +176,13 @@ class PartitionLoader(Generic[R]):
     def close(self) -> None:
         """Load no further."""
         self._closed = True
+
+    def _not_loaded(self) -> list[int]:
+        count = 0 if self._topic is None else len(self._topic.partitions)
+        return [index for index in range(count) if index not in self._loaded and not self._log.is_offline(index)]
+
+    def _read(self, unread: list[int]) -> None:
+        self._core.chores.run(self._load_in_turn(unread), unread.clear)
 
     def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
         while unread and unread is self._unread and not self._closed:

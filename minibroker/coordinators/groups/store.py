@@ -18,6 +18,7 @@ from minibroker.coordinators.groups.expiry import expired_offsets
 from minibroker.coordinators.groups.forgetting import Choice, find, group_keys, prepare
 from minibroker.coordinators.groups.group_records import group_record, offset_record
 from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup, restored
+from minibroker.coordinators.groups.known import KnownGroups
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.replay import Replay
@@ -94,9 +95,9 @@ class GroupStore:
             codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
         )
         self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
-        self._groups: dict[str, AnyGroup] = {}
+        self._known = KnownGroups(self.log)
+        self._groups: Final = self._known.by_id
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
-        self._open_groups: dict[int, set[str]] = {}  # by the producers of open transactions
         self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
         interval_ms = core.config.integer("offsets.retention.check.interval.ms")
         core.chores.every("expire-offsets", interval_ms, self._expire)
@@ -115,7 +116,8 @@ class GroupStore:
         """The group; an unknown one is created as an empty classic group. Check `readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
-            group = self._groups[group_id] = self._make_group(group_id)
+            group = self._make_group(group_id)
+            self._known.add(group)
         return group
 
     def get(self, group_id: str) -> Group | None:
@@ -181,21 +183,13 @@ class GroupStore:
 
         It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
         """
-        for group in self.groups():
-            group_id = group.group_id
-            if self.log.partition_of(group_id) == partition:
-                del self._groups[group_id]
-                for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
-                    self._close_group(producer_id, group_id)
-                self._on_forgotten(group)
+        for group in self._known.take(partition):
+            self._on_forgotten(group)
         self._loader.reload(partition)
 
     def _on_topic_lost(self) -> None:
         self._owed.clear()
-        self._open_groups.clear()
-        groups = self.groups()
-        self._groups.clear()
-        for group in groups:
+        for group in self._known.take_all():
             self._on_forgotten(group)
 
     def _on_replayed(self, partition: int, loading: _Loading) -> None:
@@ -211,15 +205,15 @@ class GroupStore:
                     group.restore(value)
             else:
                 group = restored(group_id, changes, offsets, self._core.clock)
-            self._groups[group_id] = group
+            self._known.add(group)
             for producer_id in offsets.pending:
-                self._open_groups.setdefault(producer_id, set()).add(group_id)
+                self._known.open(producer_id, group_id)
             self._on_loaded(group)
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
         if owed:
-            drain(self._forget_topics(owed, partition))
+            drain(self._forget_topics(owed, self._known.in_partition(partition)))
 
     # Writing
 
@@ -250,7 +244,7 @@ class GroupStore:
         if not code:
             for change in listed:
                 group.apply(*change)
-            self._groups[group.group_id] = group
+            self._known.add(group)
         return code
 
     def save_target(
@@ -271,7 +265,7 @@ class GroupStore:
         """Write records, by which a classic group takes the place of one of the consumer protocol."""
         code = self._write(group.group_id, list(records))
         if not code:
-            self._groups[group.group_id] = group
+            self._known.add(group)
         return code
 
     def _write(self, group_id: str, records: list[NewRecord]) -> ErrorCode:
@@ -353,7 +347,7 @@ class GroupStore:
         except CoordinatorLogError as error:
             return commit_error(error.code)
         group.offsets.commit_pending(producer_id, {key: offset.at(first) for key, offset in offsets.items()})
-        self._open_groups.setdefault(producer_id, set()).add(group.group_id)
+        self._known.open(producer_id, group.group_id)
         return ErrorCode.NONE
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
@@ -381,18 +375,8 @@ class GroupStore:
         if loading is not None:
             loading.ended.append((producer_id, commit))
             return
-        open_groups = self._open_groups.get(producer_id, set())
-        for group_id in [each for each in open_groups if self.log.partition_of(each) == partition]:
-            self._close_group(producer_id, group_id)
-            group = self._groups.get(group_id)
-            if group is not None:
-                group.offsets.complete(producer_id, commit=commit)
-
-    def _close_group(self, producer_id: int, group_id: str) -> None:
-        open_groups = self._open_groups[producer_id]
-        open_groups.discard(group_id)
-        if not open_groups:
-            del self._open_groups[producer_id]
+        for group in self._known.close(producer_id, partition):
+            group.offsets.complete(producer_id, commit=commit)
 
     # Forgetting
 
@@ -419,14 +403,12 @@ class GroupStore:
         for partition in range(self.log.partition_count):
             if not self._loader.is_loaded(partition):
                 self._owed.setdefault(partition, set()).update(deleted)
-        yield from self._forget_topics(deleted)
+        yield from self._forget_topics(deleted, self.groups())
 
-    def _forget_topics(self, names: set[str], partition: int | None = None) -> Steps[None]:
-        for number, group in enumerate(self.groups(), 1):
+    def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> Steps[None]:
+        for number, group in enumerate(groups, 1):
             if not number % _GROUPS_BY_STEP:
                 yield
-            if partition is not None and self.log.partition_of(group.group_id) != partition:
-                continue
             if isinstance(group, ShareGroup):
                 self._forget_states(group)
             if self._groups.get(group.group_id) is group and group.offsets.of_topics(names):
@@ -477,12 +459,8 @@ class GroupStore:
             yield
 
     def _bury(self, group: AnyGroup) -> None:
-        group_id = group.group_id
         group.die()
-        if self._groups.get(group_id) is group:
-            del self._groups[group_id]
-        for producer_id in [each for each, open_groups in self._open_groups.items() if group_id in open_groups]:
-            self._close_group(producer_id, group_id)
+        self._known.discard(group)
         self._on_forgotten(group)
 
     def close(self) -> None:

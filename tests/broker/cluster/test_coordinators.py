@@ -252,6 +252,22 @@ def _describe_transaction(cluster: Harness) -> int:
     return code
 
 
+def test_groups_of_all_partitions_that_move_at_once_are_read_in_the_next_turn(cluster: Harness) -> None:
+    store = cluster.services.groups.store
+    store.log.ensure()
+    names = {f"g{number}" for number in range(30)}
+    for name in names:
+        assert not store.save_group(store.get_or_create(name))
+    gone = leader(cluster, group_place(cluster, "g0"), OFFSETS)
+    moving = {name for name in names if leader(cluster, group_place(cluster, name), OFFSETS) == gone}
+    cluster.core.cluster.stop_node(gone)
+    assert {group.group_id for group in store.groups()} == names - moving
+    assert store.is_loading
+    cluster.run_soon()
+    assert {group.group_id for group in store.groups()} == names
+    assert not store.is_loading
+
+
 @pytest.mark.parametrize("ask", [_init, _end, _add_offsets, _describe_transaction])
 def test_only_its_coordinator_serves_a_transactional_id(cluster: Harness, ask: Callable[[Harness], int]) -> None:
     home = coordinator(cluster, "mine", TRANSACTION).node_id

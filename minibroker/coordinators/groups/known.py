@@ -1,0 +1,87 @@
+"""The groups of a broker, by name and by the partition of `__consumer_offsets` that each is in."""
+
+from collections.abc import Collection
+from typing import Final
+
+from minibroker.coordinators.coordinator_log import CoordinatorLog
+from minibroker.coordinators.groups.kinds import AnyGroup
+
+_NO_GROUPS: Final[dict[str, AnyGroup]] = {}
+
+
+class KnownGroups:
+    """The groups whose partitions are loaded, and the transactions that are open in them.
+
+    Work for one partition is in proportion to its groups, however many others there are.
+
+    Attributes:
+        by_id: all groups, in the order in which they became known.
+    """
+
+    __slots__ = ("_by_partition", "_log", "_open_groups", "_partition_count", "by_id")
+
+    def __init__(self, log: CoordinatorLog) -> None:
+        self._log = log
+        self._partition_count = log.partition_count
+        self.by_id: dict[str, AnyGroup] = {}
+        self._by_partition: dict[int, dict[str, AnyGroup]] = {}
+        self._open_groups: dict[int, dict[int, set[str]]] = {}  # by partition, then by producer
+
+    def add(self, group: AnyGroup) -> None:
+        """The group is known, in the place of another of its name."""
+        group_id = group.group_id
+        if self.by_id.get(group_id) is not group:
+            self._sort_again()
+            self.by_id[group_id] = group
+            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
+
+    def discard(self, group: AnyGroup) -> None:
+        """The group is not known any more; nothing happens if another has taken its place."""
+        group_id = group.group_id
+        if self.by_id.get(group_id) is group:
+            self._sort_again()
+            del self.by_id[group_id]
+            del self._by_partition[self._log.partition_of(group_id)][group_id]
+
+    def in_partition(self, partition: int) -> Collection[AnyGroup]:
+        """The groups of one partition; they may come and go while you look."""
+        self._sort_again()
+        return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
+
+    def take(self, partition: int) -> Collection[AnyGroup]:
+        """The groups of one partition, which are not known any more, nor is any transaction that was open there."""
+        groups = self.in_partition(partition)
+        self._by_partition.pop(partition, None)
+        self._open_groups.pop(partition, None)
+        for group in groups:
+            del self.by_id[group.group_id]
+        return groups
+
+    def take_all(self) -> Collection[AnyGroup]:
+        """As `take`, the groups of all partitions."""
+        groups = tuple(self.by_id.values())
+        self.by_id.clear()
+        self._by_partition.clear()
+        self._open_groups.clear()
+        return groups
+
+    def open(self, producer_id: int, group_id: str) -> None:
+        """The producer's open transaction has offsets for the group."""
+        producers = self._open_groups.setdefault(self._log.partition_of(group_id), {})
+        producers.setdefault(producer_id, set()).add(group_id)
+
+    def close(self, producer_id: int, partition: int) -> list[AnyGroup]:
+        """The producer's transaction has ended in this partition; the groups that it had offsets for."""
+        producers = self._open_groups.get(partition)
+        closed = None if producers is None else producers.pop(producer_id, None)
+        return [self.by_id[group_id] for group_id in closed or () if group_id in self.by_id]
+
+    def _sort_again(self) -> None:
+        """The topic was made with another number of partitions than groups were sorted by before."""
+        count = self._log.partition_count
+        if count == self._partition_count:
+            return
+        self._partition_count = count
+        self._by_partition.clear()
+        for group_id, group in self.by_id.items():
+            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
