@@ -287,9 +287,10 @@ class Connection(asyncio.BufferedProtocol):
         if services.chain_version != self._chain_version:
             self._compose()
         take = self._take
-        until = perf_counter() + _TURN_S
+        until = 0.0
         try:
             while self._waiting is None and (frame := reader.next_frame()) is not None:
+                until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
                 if answers and comes_apart(frame):
                     if not self._send(answers):
                         return
@@ -302,6 +303,8 @@ class Connection(asyncio.BufferedProtocol):
                 if self._waiting is None:
                     if session.muted_ms:
                         self._mute()
+                    elif not reader.pending:
+                        break
                     elif perf_counter() > until:
                         self._serve_later()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker

@@ -39,6 +39,10 @@ class Outbox:
 
     `on_moved` is called when the client has taken more of what it did not take at once, `on_drained` when everything
     has left after `is_blocked` had been true.
+
+    Attributes:
+        is_blocked: something is left to send.
+        sendfile: ranges of files go from the file to the socket without a copy.
     """
 
     __slots__ = (
@@ -51,6 +55,7 @@ class Outbox:
         "_resuming",
         "_transport",
         "_waiting",
+        "is_blocked",
         "sendfile",
     )
 
@@ -61,6 +66,7 @@ class Outbox:
         self._on_moved = on_moved
         self._on_drained = on_drained
         self._queue: deque[memoryview | LogSlice] = deque()
+        self.is_blocked = False
         self._paused = False  # the transport still has bytes of its own
         self._resuming = False  # the transport has none left, and it is soon our turn
         self._waiting = False  # for the socket to take more of a file
@@ -70,11 +76,6 @@ class Outbox:
         if _NOTSENT_LOWAT is not None:
             with contextlib.suppress(OSError, AttributeError):  # a socket that is no TCP's, or none
                 transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Is anything left to send?"""
-        return self._paused or bool(self._queue)
 
     def send(self, data: bytearray, splices: Splices) -> None:
         """Send `data` with the splices at their places."""
@@ -130,7 +131,7 @@ class Outbox:
 
     def pause(self) -> None:
         """The transport's own buffer has filled."""
-        self._paused = True
+        self.is_blocked = self._paused = True
         self._resuming = False
 
     def resume(self) -> None:
@@ -179,6 +180,7 @@ class Outbox:
                 item.handle.unpin()
             else:
                 queue[0] = left
+        self.is_blocked = self._paused or bool(queue)
 
     def _send_ahead(self, item: memoryview) -> memoryview:
         """Send bytes that a file range follows, as one packet with it if may be.

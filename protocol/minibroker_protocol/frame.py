@@ -134,9 +134,12 @@ class FrameReader:
 
     `max_size` bounds a frame's length (Kafka's `socket.request.max.bytes`), and `grant` the memory that is given to a
     frame of which next to nothing has come.
+
+    Attributes:
+        pending: bytes received and not yet taken.
     """
 
-    __slots__ = ("_end", "_offer", "_own", "_pool", "_start", "_view", "grant", "max_size")
+    __slots__ = ("_end", "_offer", "_own", "_pool", "_start", "_view", "grant", "max_size", "pending")
 
     def __init__(self, pool: BufferPool, max_size: int) -> None:
         self._pool = pool
@@ -147,11 +150,7 @@ class FrameReader:
         self._view = pool.scratch  # what is being parsed: `_own` or the scratch buffer
         self._start = 0
         self._end = 0
-
-    @property
-    def pending(self) -> int:
-        """Bytes received and not yet taken."""
-        return self._end - self._start
+        self.pending = 0
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty. Within an incomplete frame it ends with that frame."""
@@ -167,10 +166,12 @@ class FrameReader:
         """`count` bytes were put into the last `buffer()`."""
         if self._own is None:
             self._view, self._start, self._end = self._pool.scratch, 0, count
+            self.pending = count
             if count == len(self._offer) < SCRATCH_SIZE:
                 self._offer = self._pool.scratch[: count * _READ_GROWTH]
         else:
             self._end += count
+            self.pending += count
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its length, or None. DecodeError when its length is negative or too large."""
@@ -184,6 +185,7 @@ class FrameReader:
         if stop > self._end:
             return None
         self._start = stop
+        self.pending = self._end - stop
         return self._view[start:stop]
 
     def settle(self, *, paused: bool = False) -> None:
@@ -194,7 +196,7 @@ class FrameReader:
         """
         if paused:
             self._offer = self._pool.small
-        left = self._end - self._start
+        left = self.pending
         own = self._own
         if left == 0:
             if own is not None:
@@ -234,6 +236,7 @@ class FrameReader:
     def close(self) -> None:
         """Give all memory back; what was not taken is lost."""
         self._start = self._end
+        self.pending = 0
         self.settle()
 
     def _frame_size(self) -> int:
