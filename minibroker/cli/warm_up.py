@@ -37,7 +37,7 @@ _SHARED: Final = (
     "minibroker.requests.authorized_operations",
     "minibroker_protocol.records.log_validator",
     "minibroker.coordinators.coordinator_log",
-    "minibroker.support.shares",
+    "minibroker.support.range_assignment",
     "minibroker.coordinators.groups.modern.partitions",
     "minibroker.coordinators.groups.assignors.uniform",
     "minibroker_protocol.coordinator_records.consumer_protocol",

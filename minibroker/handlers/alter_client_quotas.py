@@ -12,7 +12,7 @@ from typing import Final
 from minibroker.quotas.entities import IP, Entity, QuotaError, check_value, keys_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation

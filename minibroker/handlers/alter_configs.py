@@ -11,7 +11,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.configs.changes import Changes, Resource, answered, outcomes
 from minibroker.requests.configs.resources import Change
 from minibroker.requests.declarations import config_resources_at
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Steps

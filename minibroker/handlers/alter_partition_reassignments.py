@@ -13,7 +13,7 @@ from typing import Final
 from minibroker.cluster.cluster import Cluster
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.requests.delayed_responses import hold, refusal
+from minibroker.requests.held_for_metadata import hold, refusal
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation

@@ -9,7 +9,7 @@ whatever others have. Unlike in Kafka a salt or a salted password of more than 6
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation

@@ -8,7 +8,7 @@ spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError

@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, may_ask, named
 from minibroker.routing.delayed import DelayedResponse

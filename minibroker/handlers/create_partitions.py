@@ -13,7 +13,7 @@ from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import on_each
 from minibroker.routing.delayed import DelayedResponse

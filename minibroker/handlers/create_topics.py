@@ -14,7 +14,7 @@ from typing import Final
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse

@@ -13,7 +13,7 @@ from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.partition import Partition
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation

@@ -16,7 +16,7 @@ from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import DelayedResponse

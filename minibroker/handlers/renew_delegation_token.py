@@ -7,7 +7,7 @@ HMAC (DELEGATION_TOKEN_NOT_FOUND), and one that has ended cannot be renewed (DEL
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, find
 from minibroker.routing.delayed import DelayedResponse

@@ -27,7 +27,7 @@ from minibroker.coordinators.groups.streams.topology import to_record
 from minibroker.coordinators.groups.streams.update import preparing
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler, checked, missing_to_subscribe
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType

@@ -17,7 +17,7 @@ from minibroker.cluster.features import (
 )
 from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.requests.call import Call
-from minibroker.requests.delayed_responses import hold
+from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.partition import make_missing_directories
 from minibroker.config.keys import LONG_MAX
-from minibroker.logs.checkpoints import Checkpoints
+from minibroker.logs.checkpoint_chores import Checkpoints
 from minibroker.logs.log_files import holds_data, unlink_logged
 from minibroker.support.slices import Steps
 from minibroker_protocol.errors import DecodeError

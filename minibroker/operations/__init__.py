@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from minibroker.operations import (
         acls,
+        awaiting_requests,
         catching_up,
         configs,
         expecting,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         producing,
         quotas,
         records,
-        requests,
         reset,
         share_groups,
         snapshots,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "acls",
+    "awaiting_requests",
     "catching_up",
     "configs",
     "expecting",
@@ -36,7 +37,6 @@ __all__ = [
     "producing",
     "quotas",
     "records",
-    "requests",
     "reset",
     "share_groups",
     "snapshots",

@@ -314,7 +314,7 @@ class AsyncOperations:
         `WaitTimeoutError` lists the requests that the journal has.
         """
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await work.requests.wait_for_requests(
+        return await work.awaiting_requests.wait_for_requests(
             self.services, self.requests, count, filters, self._patience(timeout)
         )
 

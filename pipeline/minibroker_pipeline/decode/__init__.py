@@ -18,8 +18,8 @@ Three engines give the same rows. "auto" takes the first that works:
 """
 
 from minibroker_pipeline.decode.checksums import wrong_crcs
+from minibroker_pipeline.decode.decoder import coalesce, decode, prepare
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
-from minibroker_pipeline.decode.engine import coalesce, decode, prepare
 from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers
 from minibroker_pipeline.decode.request import (
     CHUNK_BYTES,

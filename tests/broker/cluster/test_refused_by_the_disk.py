@@ -12,7 +12,7 @@ import pytest
 from minibroker.handlers.create_delegation_token import handle as create_token
 from minibroker.handlers.expire_delegation_token import handle as expire_token
 from minibroker.handlers.renew_delegation_token import handle as renew_token
-from minibroker.requests.delayed_responses import DelayedMetadataResponse
+from minibroker.requests.held_for_metadata import DelayedMetadataResponse
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig

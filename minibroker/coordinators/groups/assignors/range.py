@@ -7,7 +7,7 @@ not count.
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
 from minibroker.coordinators.groups.modern.partitions import Partitions
-from minibroker.support.shares import Shares, rank
+from minibroker.support.range_assignment import Shares, rank
 from minibroker.support.slices import Steps
 
 

@@ -1,6 +1,6 @@
 """Pieces of a topic and the order of members, as Kafka's RangeAssignor has them."""
 
-from minibroker.support.shares import Shares, rank
+from minibroker.support.range_assignment import Shares, rank
 
 
 def test_the_first_members_have_one_partition_more() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from minibroker.cluster.partition import Partition
-from minibroker.logs import checkpoints
-from minibroker.logs.checkpoints import Checkpoints
+from minibroker.logs import checkpoint_chores
+from minibroker.logs.checkpoint_chores import Checkpoints
 from minibroker.support.slices import Steps, drain
 from minibroker_storage.data_directory import offset_checkpoints
 from minibroker_storage.log import Log
@@ -19,7 +19,7 @@ PARTITIONS = 6
 @pytest.fixture
 def noted(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Checkpoints:
     """The checkpoints of six partitions with ten records each, one partition a step."""
-    monkeypatch.setattr(checkpoints, "_OF_A_STEP", 1)
+    monkeypatch.setattr(checkpoint_chores, "_OF_A_STEP", 1)
     monkeypatch.setattr(offset_checkpoints, "_OF_A_STEP", 1)
     harness.create("many", PARTITIONS)
     for index in range(PARTITIONS):
