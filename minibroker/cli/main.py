@@ -190,7 +190,7 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
     if not path:
         yield lambda _: None
         return
-    from minibroker_storage.checkpoints import write_atomically  # noqa: PLC0415 - most runs have none
+    from minibroker_storage.atomic_files import write_atomically  # noqa: PLC0415 - most runs have none
 
     _remove(path)  # an old one would say "ready" while the broker starts
     try:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from minibroker.cluster.deletion import is_leftover, purge_logged
-from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid, read_partition_metadata
+from minibroker_protocol.uuids import new_uuid
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import PARTITION_DIRECTORY, parse_partition_directory
 from minibroker_storage.errors import CorruptCheckpointError
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, LOG_SUFFIX, PARTITION_METADATA, offset_of

@@ -17,8 +17,8 @@ from typing import Final
 
 from minibroker.support.properties import parse_properties
 from minibroker.support.temporary import is_temporary
-from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import new_uuid, read_file, write_atomically
+from minibroker_protocol.uuids import new_uuid, uuid_text
+from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError

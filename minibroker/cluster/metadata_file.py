@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from minibroker_storage.checkpoints import fsync_directory, read_file, replace_file, write_atomically
+from minibroker_storage.atomic_files import fsync_directory, read_file, replace_file, write_atomically
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX
 
 _T = TypeVar("_T")

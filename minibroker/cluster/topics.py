@@ -30,8 +30,7 @@ from minibroker.support.slices import Steps, drain
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
-from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import new_uuid, parse_uuid
+from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line

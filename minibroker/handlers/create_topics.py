@@ -42,7 +42,7 @@ from minibroker_protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid
 
 _FIRST_STRICT: Final = 6
 """From here on a client that is over its quota is refused, THROTTLING_QUOTA_EXCEEDED; before it has to wait."""

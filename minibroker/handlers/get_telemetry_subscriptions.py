@@ -17,7 +17,7 @@ from minibroker_protocol.messages.get_telemetry_subscriptions import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid
 
 _ACCEPTED: Final = [CompressionCodec.ZSTD, CompressionCodec.LZ4, CompressionCodec.GZIP, CompressionCodec.SNAPPY]
 _ASK_AGAIN: Final = {ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE}

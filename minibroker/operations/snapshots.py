@@ -12,7 +12,7 @@ from minibroker.errors import ConflictError, NotFoundError, is_the_callers
 from minibroker.operations.reset import forget_topics, forget_visitors
 from minibroker.services import Services
 from minibroker.support import temporary
-from minibroker_storage.checkpoints import TMP_SUFFIX
+from minibroker_storage.atomic_files import TMP_SUFFIX
 from minibroker_storage.data_directory.names import (
     BACKUP_SUFFIX,
     CLEAN_SHUTDOWN,

@@ -1,84 +1,15 @@
-"""Small text files that are replaced as a whole: leader epochs and metadata of a partition."""
+"""Leader epochs and metadata of a partition, as text files (`LeaderEpochFileCache`, `PartitionMetadataFile`)."""
 
-import binascii
-import contextlib
-import os
 from bisect import bisect_right
 from typing import Final, NamedTuple, Self
 
-from minibroker_protocol.uuids import uuid_text
+from minibroker_protocol.uuids import parse_uuid, uuid_text
+from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.errors import CorruptCheckpointError
-from minibroker_storage.files import pwrite_all
 
-TMP_SUFFIX: Final = ".tmp"
 CHECKPOINT_VERSION: Final = 0
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
-_UUID_BYTES: Final = 16
-
-
-def write_atomically(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """Put `data` in the place of the file at `path`: readers, and a restart, find the old bytes or the new.
-
-    With `sync` the bytes and the directory are on disk on return; without it the order holds against a crash of the
-    process, not of the machine. `mode` says who may read it. `OSError` leaves the old file, unless `fsync_directory`
-    has raised it.
-    """
-    replace_file(path, data, sync=sync, mode=mode)
-    if sync:
-        fsync_directory(os.path.dirname(path))
-
-
-def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o644) -> None:
-    """`write_atomically` without its last step: `sync` is about the bytes alone. `OSError` leaves the old file."""
-    temporary = path + TMP_SUFFIX
-    try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        try:
-            pwrite_all(fd, data, 0)
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(temporary, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def fsync_directory(directory: str) -> None:
-    """Make the names in `directory` durable: new, renamed and removed files. `OSError`."""
-    fd = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def read_file(path: str) -> bytes:
-    """The whole file. `OSError`."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read()
-
-
-def new_uuid() -> bytes:
-    """A random uuid that Kafka accepts: none of its reserved values, and its text does not start with a dash."""
-    while True:
-        uuid = os.urandom(_UUID_BYTES)
-        if any(uuid[:-1]) and not uuid_text(uuid).startswith("-"):
-            return uuid
-
-
-def parse_uuid(text: str) -> bytes:
-    """The 16 bytes of a uuid's text form. ValueError when it is none."""
-    uuid = binascii.a2b_base64(text.encode().translate(_FROM_URL_SAFE) + b"==", strict_mode=True)
-    if len(uuid) != _UUID_BYTES:
-        raise ValueError(f"{text!r} is not a UUID")
-    return uuid
-
-
-_FROM_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def partition_metadata(topic_id: bytes) -> bytes:

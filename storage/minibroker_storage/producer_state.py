@@ -12,7 +12,7 @@ from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import BatchHeader, RecordBatch
 from minibroker_protocol.records.header import CONTROL_FLAG, CONTROL_KEY, NO_OFFSET, TRANSACTIONAL_FLAG
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_storage.checkpoints import read_file
+from minibroker_storage.atomic_files import read_file
 from minibroker_storage.errors import (
     CorruptSnapshotError,
     InvalidProducerEpochError,

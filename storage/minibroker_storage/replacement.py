@@ -17,7 +17,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
-from minibroker_storage.checkpoints import TMP_SUFFIX
+from minibroker_storage.atomic_files import TMP_SUFFIX
 from minibroker_storage.entries import read_headers
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import (

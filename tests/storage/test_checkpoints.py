@@ -6,16 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_protocol.uuids import uuid_text
 from minibroker_storage import CorruptCheckpointError
-from minibroker_storage.checkpoints import (
-    LeaderEpochCheckpoint,
-    new_uuid,
-    parse_uuid,
-    partition_metadata,
-    read_partition_metadata,
-    write_atomically,
-)
+from minibroker_storage.atomic_files import write_atomically
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint, partition_metadata, read_partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from tests.storage.helpers import TOPIC_ID, Disk
 
@@ -209,24 +202,3 @@ def test_a_damaged_offset_checkpoint_is_refused(tmp_path: Path, content: bytes) 
     path.write_bytes(content)
     with pytest.raises(CorruptCheckpointError, match="checkpoint"):
         read_offset_checkpoint(str(path))
-
-
-# Ids.
-
-
-def test_ids_are_written_as_kafka_writes_them() -> None:
-    assert uuid_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
-    assert uuid_text(b"\xff" * 16) == "_" * 21 + "w"
-    for _ in range(300):
-        uuid = new_uuid()
-        text = uuid_text(uuid)
-        assert (len(text), parse_uuid(text)) == (22, uuid)
-        assert not text.startswith("-")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "short", "A" * 21, "A" * 23, "A" * 24, "!" * 22, "AAAAAAAAAAAAAAAAAAAAAQ==", "ä" * 22]
-)
-def test_text_that_is_no_id_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        parse_uuid(text)

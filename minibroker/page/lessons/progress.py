@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from minibroker.page.lessons.look import Behind, Facts, LogMark, Look, Seen
-from minibroker_storage.checkpoints import write_atomically
+from minibroker_storage.atomic_files import write_atomically
 from minibroker_storage.data_directory.names import LESSONS_FILE
 
 if TYPE_CHECKING:

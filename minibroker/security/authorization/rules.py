@@ -17,8 +17,7 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker.support.slices import Steps
-from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid, uuid_text
 
 _BY_STEP: Final = 50
 Entry = dict[str, str]

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Self
 
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, filesystem_of
 from minibroker_pipeline.log_directories.staging import is_staging, new_staging, remove_staging, staged_partition
-from minibroker_storage.checkpoints import fsync_directory, write_atomically
+from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory import staged_write
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError

@@ -31,7 +31,8 @@ from minibroker_pipeline.log_directories.segment_writer import (
 from minibroker_pipeline.log_directories.staging import staged_partition
 from minibroker_pipeline.sink.options import WriteOptions
 from minibroker_pipeline.sink.task_writer import Piece
-from minibroker_storage.checkpoints import LeaderEpochCheckpoint, new_uuid
+from minibroker_protocol.uuids import new_uuid
+from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.data_directory.names import TopicPartition
 
 SMALL_BYTES: Final = 64 * 1024 * 1024

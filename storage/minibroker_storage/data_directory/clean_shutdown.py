@@ -7,7 +7,7 @@ machine could bring it back over a torn log.
 import os
 from typing import Final
 
-from minibroker_storage.checkpoints import fsync_directory, write_atomically
+from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN
 
 _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'

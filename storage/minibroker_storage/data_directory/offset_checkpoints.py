@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker_protocol.steps import Steps
-from minibroker_storage.checkpoints import CHECKPOINT_VERSION, read_file, write_atomically
+from minibroker_storage.atomic_files import read_file, write_atomically
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
 

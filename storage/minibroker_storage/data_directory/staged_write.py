@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from minibroker_storage.checkpoints import fsync_directory, read_file, write_atomically
+from minibroker_storage.atomic_files import fsync_directory, read_file, write_atomically
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import delete_directory_name, purge
 

@@ -3,12 +3,8 @@
 from collections.abc import Iterator
 
 from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import (
-    CHECKPOINT_VERSION,
-    LeaderEpochCheckpoint,
-    read_file,
-    read_partition_metadata,
-)
+from minibroker_storage.atomic_files import read_file
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.dump.events import (
     CheckpointFound,

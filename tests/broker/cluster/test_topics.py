@@ -14,8 +14,7 @@ from minibroker.cluster.topics import Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.support.slices import Steps
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
-from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.files import FilePool

@@ -17,7 +17,7 @@ from minibroker_protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid
 from tests.broker.harness import Harness, Pending
 
 VERSIONS = range(14)

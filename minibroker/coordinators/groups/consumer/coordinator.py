@@ -32,8 +32,7 @@ from minibroker.core import Core
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
-from minibroker_protocol.uuids import uuid_text
-from minibroker_storage.checkpoints import new_uuid
+from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer

@@ -22,7 +22,8 @@ from minibroker_pipeline.log_directories.segment_writer import PartitionSummary,
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
 from minibroker_protocol.records import MAGIC_V2
-from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata, write_atomically
+from minibroker_storage.atomic_files import write_atomically
+from minibroker_storage.checkpoints import EpochEntry, LeaderEpochCheckpoint, read_partition_metadata
 from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
 from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
 from minibroker_storage.errors import CorruptCheckpointError

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from minibroker_pipeline.filesystems.filesystem import Entry, FileSystem, filesystem_of
 from minibroker_pipeline.jobs.verify.findings import REBUILD, RENAME, Findings, What
 from minibroker_pipeline.log_directories.partition_logs import partitions_without_directories
-from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry, parse_uuid
+from minibroker_protocol.uuids import parse_uuid
+from minibroker_storage.checkpoints import CHECKPOINT_VERSION, EpochEntry
 from minibroker_storage.data_directory.names import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
