@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock, Timer
     from minibroker.faults.fault import Fault
     from minibroker.faults.registry import MatchedFault
-    from minibroker.routing.interceptors import Line
+    from minibroker.routing.interceptors import Channel
 
 _BODY_AT: Final = 8
 _CORRELATION_ID_AT: Final = 4
@@ -41,7 +41,7 @@ class DelayedByFault(DelayedResponse):
 
     def __init__(
         self,
-        line: Line,
+        channel: Channel,
         clock: Clock,
         matched: MatchedFault,
         answer: Answer,
@@ -49,7 +49,7 @@ class DelayedByFault(DelayedResponse):
         *,
         has_answer: bool,
     ) -> None:
-        self._line = line
+        self._channel = channel
         self._clock = clock
         self._matched = matched
         self._answer = answer
@@ -101,34 +101,34 @@ class DelayedByFault(DelayedResponse):
         except UnencodableAnswerError as error:
             self._answer.entry.failure = str(error)
             self._answer.entry.end()
-            self._line.fail(error)
+            self._channel.fail(error)
 
     def _act(self, response: Any) -> None:
-        fault, line = self._matched.fault, self._line
+        fault, channel = self._matched.fault, self._channel
         action = None if fault is None else fault.action
         if response is None or action in _WITHOUT_ANSWER:
             self._answer.entry.end()
         if action == "disconnect":
-            line.end()
+            channel.end()
         elif action == "black_hole":
-            line.swallow()
+            channel.swallow()
         elif response is None:
             # Not applied and dropped; or acks=0, where no client waits for an answer or gives up.
             if not self._has_answer:
-                line.release()
+                channel.release()
         elif action == "drop":
             pass
         elif action == "truncate":
             assert fault is not None
             self._send(self._frame(response)[: fault.truncate])
-            line.end()
+            channel.end()
         elif action == "corrupt":
             assert fault is not None
             self._send_corrupt(fault, response)
-            line.release()
+            channel.release()
         else:
             self._send(self._frame(response))
-            self._after(self._matched.throttle_ms, line.release)
+            self._after(self._matched.throttle_ms, channel.release)
 
     def _frame(self, response: Any) -> bytearray:
         """The whole answer, with what is read from files in it."""
@@ -141,7 +141,7 @@ class DelayedByFault(DelayedResponse):
         entry.bytes_out = len(data)
         entry.duration_ms = self._clock.monotonic_ms() - entry.began_ms
         entry.end()
-        self._line.send(data, [])
+        self._channel.send(data, [])
 
     def _send_corrupt(self, fault: Fault, response: Any) -> None:
         if fault.corrupt == "records" and not _corrupt_records(fault, response):

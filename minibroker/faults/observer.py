@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from minibroker.requests.declarations import Target
     from minibroker.requests.repeats import ShortWay
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Line
+    from minibroker.routing.interceptors import Channel
     from minibroker.services import Services
     from minibroker_storage.log_slice import LogSlice
 
@@ -146,19 +146,19 @@ class RequestObserver:
         idle = self.journal is None and self.faults is None and self.watcher is None
         self._services.observe(None if idle else self)
 
-    def serve(self, line: Line, decoded: Decoded, frame: memoryview) -> Steps[Outcome]:
+    def serve(self, channel: Channel, decoded: Decoded, frame: memoryview) -> Steps[Outcome]:
         """See `Observer`."""
         request = _Request(decoded, has_faults=self.faults is not None)
         if self.history is not None:
             self.history.note()
         matched = None if self.faults is None else self._match(self.faults, request)
         if self.journal is not None or self.watcher is not None or matched is not None:
-            request.entry = self._begun(line, decoded, frame, request.targets)
+            request.entry = self._begun(channel, decoded, frame, request.targets)
         try:
             if matched is None:
                 outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
             else:
-                outcome = yield from self._act_on(matched, request, line)
+                outcome = yield from self._act_on(matched, request, channel)
         except Exception as error:
             if request.entry is not None:
                 request.entry.fail(error)
@@ -169,30 +169,32 @@ class RequestObserver:
 
     # The journal
 
-    def begin(self, line: Line, decoded: Decoded, frame: memoryview) -> Entry:
+    def begin(self, channel: Channel, decoded: Decoded, frame: memoryview) -> Entry:
         """See `Observer`."""
-        return self._begun(line, decoded, frame, early_targets(decoded[0], decoded[2], decoded[3]))
+        return self._begun(channel, decoded, frame, early_targets(decoded[0], decoded[2], decoded[3]))
 
-    def _begun(self, line: Line, decoded: Decoded, frame: memoryview, targets: tuple[Target, ...] | None) -> Entry:
+    def _begun(
+        self, channel: Channel, decoded: Decoded, frame: memoryview, targets: tuple[Target, ...] | None
+    ) -> Entry:
         endpoint, header, request, call = decoded
-        entry = self._entry(line, call.session, len(frame), self._now())
+        entry = self._entry(channel, call.session, len(frame), self._now())
         entry.client_id = header.client_id
         entry.version = header.api_version
         entry.correlation_id = header.correlation_id
         entry.keep(endpoint, call.api_version, request_of(endpoint, frame, request), targets)
         return entry
 
-    def _entry(self, line: Line, session: Session, size: int, came: Moment) -> Entry:
-        origin: Origin = session.origin or self.meet(line, session)
+    def _entry(self, channel: Channel, session: Session, size: int, came: Moment) -> Entry:
+        origin: Origin = session.origin or self.meet(channel, session)
         entry = Entry(0, came, origin, size + LENGTH_SIZE)
         entry.watcher = self.watcher
         if self.journal is not None:
             self.journal.add(entry)
         return entry
 
-    def meet(self, line: Line, session: Session) -> Origin:
+    def meet(self, channel: Channel, session: Session) -> Origin:
         """See `Observer`."""
-        connection = "-".join(map(_address, line.ends))
+        connection = "-".join(map(_address, channel.ends))
         count = 0 if self.journal is None else self.journal.count
         origin = Origin(connection, session.node.id, session.client_host, self._services.core, count)
         session.origin = origin
@@ -213,11 +215,11 @@ class RequestObserver:
         return clock.now_ms(), clock.monotonic_ms()
 
     def note_repeated(
-        self, line: Line, frame: memoryview, session: Session, came: Moment, correlation_id: int, way: ShortWay
+        self, channel: Channel, frame: memoryview, session: Session, came: Moment, correlation_id: int, way: ShortWay
     ) -> Entry:
         """See `Observer`."""
         endpoint, call = way.endpoint, way.call
-        entry = self._entry(line, session, len(frame), came)
+        entry = self._entry(channel, session, len(frame), came)
         entry.client_id = call.client_id
         version = entry.version = call.api_version
         entry.correlation_id = correlation_id
@@ -225,11 +227,11 @@ class RequestObserver:
         entry.keep(endpoint, version, kept, targets)
         return entry
 
-    def note_refused(self, line: Line, frame: memoryview, session: Session, error: Exception) -> None:
+    def note_refused(self, channel: Channel, frame: memoryview, session: Session, error: Exception) -> None:
         """See `Observer`."""
         if self.journal is None and self.watcher is None:
             return
-        entry = self._entry(line, session, len(frame), self._now())
+        entry = self._entry(channel, session, len(frame), self._now())
         entry.failure = str(error)
         try:
             header = read_request_header(frame)
@@ -247,14 +249,14 @@ class RequestObserver:
         targets = request.targets or ()
         return faults.match(RequestContext(request.api, header.api_version, header.client_id, node.id, targets))
 
-    def _act_on(self, matched: MatchedFault, request: _Request, line: Line) -> Steps[Outcome]:
+    def _act_on(self, matched: MatchedFault, request: _Request, channel: Channel) -> Steps[Outcome]:
         entry = request.entry
         assert entry is not None
         entry.fault = matched.fault or matched.all[0]
         for each in matched.all:
             each.fire(entry)
         client_id, correlation_id = request.header.client_id, request.header.correlation_id
-        client, fields = _address(line.ends[1]), entry.fault.to_json
+        client, fields = _address(channel.ends[1]), entry.fault.to_json
         self._services.core.hooks.fault_hit(FaultHit(request.api, client_id, client, correlation_id, fields))
         fault = matched.fault
         action = None if fault is None else fault.action
@@ -269,7 +271,7 @@ class RequestObserver:
         version = request.call.api_version
         flexible = request.endpoint.has_flexible_response_header(version)
         answer = Answer(None, version, request.header.correlation_id, flexible, entry)
-        held = DelayedByFault(line, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
+        held = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
             self._services.core.call_soon(partial(held.go_on, response))  # once what it appends is written
         return Waiting(held, answer)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from minibroker.clock import Timer
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Line, Take
+    from minibroker.routing.interceptors import Channel, Take
     from minibroker.routing.outcomes import AnyOutcome
     from minibroker.security.listener_security import ListenerSecurity
     from minibroker_protocol.codec import Splices
@@ -89,7 +89,7 @@ class Authentication:
     """Of one connection; an interceptor, and `Session.authentication`.
 
     Args:
-        line: the connection.
+        channel: the connection.
         on_done: is called when the client may send requests of any size.
 
     Attributes:
@@ -97,11 +97,11 @@ class Authentication:
     """
 
     def __init__(
-        self, security: ListenerSecurity, session: Session, line: Connection, on_done: Callable[[], None]
+        self, security: ListenerSecurity, session: Session, channel: Connection, on_done: Callable[[], None]
     ) -> None:
         self._security = security
         self._session = session
-        self._line = line
+        self._channel = channel
         self._on_done = on_done
         self._clock = session.services.core.clock
         self._state = _State.START
@@ -124,7 +124,7 @@ class Authentication:
             self._timer.cancel()
             self._timer = None
 
-    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - it has its connection
+    def before(self, take: Take, channel: Channel) -> Take:  # noqa: ARG002 - it has its connection
         """See `Interceptor`."""
         return partial(self._accept, take)
 
@@ -248,7 +248,7 @@ class Authentication:
         except SaslError as error:
             delayed = self._fail(str(error), None)
         else:
-            delayed = _BareAnswer(self._line, answer)
+            delayed = _BareAnswer(self._channel, answer)
             self._session.services.core.call_soon(delayed.go)
         return Waiting(delayed, Answer(None, 0, 0, flexible_header=False))
 
@@ -260,14 +260,14 @@ class Authentication:
         self._state = _State.FAILED
         self._exchange = None
         self.close()
-        refusal = _Refusal(self._line, response)
+        refusal = _Refusal(self._channel, response)
         refusal.timer = self._clock.call_later(self._security.failure_delay_ms, refusal.go)
         return refusal
 
     def _give_up(self) -> None:
         self._timer = None
         _logger.info("%s did not authenticate within %d ms", self._session.client_host, _LONGEST_MS)
-        self._line.abort()  # it may have left answers unread, which would be waited for
+        self._channel.abort()  # it may have left answers unread, which would be waited for
 
 
 class _Refusal(DelayedResponse):
@@ -275,14 +275,14 @@ class _Refusal(DelayedResponse):
 
     timer: Timer
 
-    def __init__(self, line: Connection, response: Any) -> None:
-        self._line = line
+    def __init__(self, channel: Connection, response: Any) -> None:
+        self._channel = channel
         self._response = response
 
     def go(self) -> None:
         if self._response is not None:
             self.deliver(self._response)
-        self._line.end()
+        self._channel.end()
 
     def cancel(self) -> None:
         self.timer.cancel()
@@ -294,18 +294,18 @@ class _Refusal(DelayedResponse):
 class _BareAnswer(DelayedResponse):
     """A token that leaves without a header, once what was answered before has left."""
 
-    def __init__(self, line: Connection, token: bytes) -> None:
-        self._line: Connection | None = line
+    def __init__(self, channel: Connection, token: bytes) -> None:
+        self._channel: Connection | None = channel
         self._token = token
 
     def go(self) -> None:
-        line = self._line
-        if line is not None:
-            line.send(bytearray(len(self._token).to_bytes(4, "big") + self._token), [])
-            line.release()
+        channel = self._channel
+        if channel is not None:
+            channel.send(bytearray(len(self._token).to_bytes(4, "big") + self._token), [])
+            channel.release()
 
     def cancel(self) -> None:
-        self._line = None
+        self._channel = None
 
     def waits_for(self) -> str:
         return "the answers before it to leave"

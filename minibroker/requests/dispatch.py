@@ -18,7 +18,7 @@ from minibroker.requests.produce.many_batches import has_many_batches
 from minibroker.requests.repeats import UNKNOWN
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.interceptors import Line, Observer
+from minibroker.routing.interceptors import Channel, Observer
 from minibroker.routing.outcomes import NO_ANSWER, Answer, AnyOutcome, Filled, Outcome, Waiting, outcome_of
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.services import Services
@@ -202,22 +202,22 @@ def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> O
     return outcome
 
 
-def accept_observed(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
+def accept_observed(observer: Observer, channel: Channel, frame: memoryview, session: Session) -> Outcome:
     """`accept_whole` for a broker with an observer, which serves the request."""
     try:
         decoded = read(frame, session)
     except (DecodeError, UnservedRequestError) as error:
-        observer.note_refused(line, frame, session, error)
+        observer.note_refused(channel, frame, session, error)
         raise
     if decoded is None:
-        return accept_large(observer, line, frame, session)
-    return in_slices(observer.serve(line, decoded, frame), session.services, in_order=decoded[0].in_order)
+        return accept_large(observer, channel, frame, session)
+    return in_slices(observer.serve(channel, decoded, frame), session.services, in_order=decoded[0].in_order)
 
 
-def accept_large(observer: Observer, line: Line, frame: memoryview, session: Session) -> Outcome:
+def accept_large(observer: Observer, channel: Channel, frame: memoryview, session: Session) -> Outcome:
     """`accept_observed` of a request that `read` leaves to be read in slices."""
     frame = session.keep(frame)
-    return in_slices(_observe_large(observer, line, frame, session), session.services, in_order=_is_in_order(frame))
+    return in_slices(_observe_large(observer, channel, frame, session), session.services, in_order=_is_in_order(frame))
 
 
 def noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
@@ -235,13 +235,13 @@ def noted(outcome: AnyOutcome, entry: Any) -> AnyOutcome:
     return outcome
 
 
-def _observe_large(observer: Observer, line: Line, frame: memoryview, session: Session) -> Steps[Outcome]:
+def _observe_large(observer: Observer, channel: Channel, frame: memoryview, session: Session) -> Steps[Outcome]:
     try:
         decoded = yield from _read_large(frame, session)
     except (DecodeError, UnservedRequestError) as error:
-        observer.note_refused(line, frame, session, error)
+        observer.note_refused(channel, frame, session, error)
         raise
-    return (yield from observer.serve(line, decoded, frame))
+    return (yield from observer.serve(channel, decoded, frame))
 
 
 def _serve_large(frame: memoryview, session: Session) -> Steps[Outcome]:

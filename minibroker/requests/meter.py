@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock, Timer
     from minibroker.quotas.manager import Quotas
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Line, Take
+    from minibroker.routing.interceptors import Channel, Take
 
 _NEVER_THROTTLED: Final = frozenset(
     {
@@ -39,7 +39,7 @@ class Meter:
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
 
-    def before(self, take: Take, line: Line) -> Take:  # noqa: ARG002 - any connection
+    def before(self, take: Take, channel: Channel) -> Take:  # noqa: ARG002 - any connection
         """See `Interceptor`."""
         return partial(self._meter, take)
 

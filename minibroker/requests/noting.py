@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock
     from minibroker.requests.same_request import KnownRequest
     from minibroker.requests.session import RepeatedRequests, Session
-    from minibroker.routing.interceptors import Line, Observer
+    from minibroker.routing.interceptors import Channel, Observer
     from minibroker.routing.outcomes import Notable, Noted
 
 _ARE_ENTRIES: Final = frozenset({Waiting, type(None)})
@@ -93,11 +93,11 @@ class NotedAnswer:
 class Noting:
     """Notes the requests of one connection."""
 
-    __slots__ = ("_add", "_clock", "_line", "_observer", "_turn")
+    __slots__ = ("_add", "_channel", "_clock", "_observer", "_turn")
 
-    def __init__(self, observer: Observer, line: Line, clock: Clock) -> None:
+    def __init__(self, observer: Observer, channel: Channel, clock: Clock) -> None:
         self._observer = observer
-        self._line = line
+        self._channel = channel
         self._clock = clock
         self._turn: Turn | None = None
         #: None where a watcher gets entries.
@@ -112,7 +112,7 @@ class Noting:
         if turn is None or turn.ended_ms is not None:
             turn = self._turn = Turn(self._clock)
             if session.origin is None:
-                self._observer.meet(self._line, session)
+                self._observer.meet(self._channel, session)
         try:
             outcome = repeats.take(frame)
         except Exception as error:
@@ -157,12 +157,12 @@ class Noting:
         try:
             decoded = read(frame, session)
         except (DecodeError, UnservedRequestError) as error:
-            observer.note_refused(self._line, frame, session, error)
+            observer.note_refused(self._channel, frame, session, error)
             raise
         if decoded is None:
-            return accept_large(observer, self._line, frame, session)
+            return accept_large(observer, self._channel, frame, session)
         served, header, request, call = decoded
-        entry = observer.begin(self._line, decoded, frame)
+        entry = observer.begin(self._channel, decoded, frame)
         version = call.api_version
         outcome: AnyOutcome
         try:
@@ -185,4 +185,4 @@ class Noting:
         way, correlation_id = repeats.way(frame)
         session = way.call.session
         came = turn.time_ms, turn.began_ms
-        return self._observer.note_repeated(self._line, frame, session, came, correlation_id, way)
+        return self._observer.note_repeated(self._channel, frame, session, came, correlation_id, way)

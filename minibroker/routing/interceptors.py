@@ -22,8 +22,8 @@ Take = Callable[..., AnyOutcome]
 """Serves a frame of a session: `take(frame, session)`."""
 
 
-class Line(Protocol):
-    """The connection as interceptors see it (`minibroker.server.connection.Connection`)."""
+class Channel(Protocol):
+    """The connection as interceptors see it (`minibroker.server.connection.Connection`, Kafka's `KafkaChannel`)."""
 
     @property
     def ends(self) -> tuple[Any, Any]:
@@ -54,7 +54,7 @@ class Line(Protocol):
 class Interceptor(Protocol):
     """Stands before the handlers of a broker."""
 
-    def before(self, take: Take, line: Line) -> Take:
+    def before(self, take: Take, channel: Channel) -> Take:
         """`take` with this interceptor before it, for one connection."""
         ...
 
@@ -71,15 +71,17 @@ class Observer(Protocol):
     faults: Any
     watcher: Any
 
-    def serve(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Steps[Outcome]:
+    def serve(
+        self, channel: Channel, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview
+    ) -> Steps[Outcome]:
         """Write down and serve a request, `dispatch.Decoded`, that has come in `frame`."""
         ...
 
-    def begin(self, line: Line, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Any:
+    def begin(self, channel: Channel, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Any:
         """Write down a request, `dispatch.Decoded`, that has come in `frame`; returns its entry in the journal."""
         ...
 
-    def meet(self, line: Line, session: Any) -> Any:
+    def meet(self, channel: Channel, session: Any) -> Any:
         """Give a session its `origin`, and return it."""
         ...
 
@@ -94,12 +96,12 @@ class Observer(Protocol):
         ...
 
     def note_repeated(
-        self, line: Line, frame: memoryview, session: Any, came: tuple[int, float], correlation_id: int, way: Any
+        self, channel: Channel, frame: memoryview, session: Any, came: tuple[int, float], correlation_id: int, way: Any
     ) -> Any:
         """Write down a request that has taken the short way; returns its entry in the journal."""
         ...
 
-    def note_refused(self, line: Line, frame: memoryview, session: Any, error: Exception) -> None:
+    def note_refused(self, channel: Channel, frame: memoryview, session: Any, error: Exception) -> None:
         """Write down a frame that cannot be decoded."""
         ...
 

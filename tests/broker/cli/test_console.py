@@ -33,7 +33,7 @@ from minibroker.support.advice import (
 )
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.faults.tapped import Line, Tapped
+from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import Harness, batch, fetch_request, frame_of, produce_request
 
 
@@ -87,7 +87,7 @@ def test_requests_without_an_answer_are_told_too(tapped: Tapped, over: list[Entr
 def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[Entry]) -> None:
     frame = bytearray(frame_of(MetadataRequest(topics=None), 9))
     frame[2:4] = b"\0\x63"
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
     with pytest.raises(UnservedRequestError):
         take(memoryview(frame), tapped.session())
     (entry,) = over

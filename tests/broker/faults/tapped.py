@@ -12,7 +12,7 @@ from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
 
-class Line:
+class Channel:
     """One connection; `events` holds what was done to it, bytes or the verb."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Asking:
     """A request on its way: its response once there is one, and what became of its connection."""
 
     def __init__(self, request: Any, version: int) -> None:
-        self.line = Line()
+        self.channel = Channel()
         self.waiting: Waiting | None = None
         self._request = request
         self._version = version
@@ -51,7 +51,7 @@ class Asking:
 
     @property
     def events(self) -> list[bytes | str]:
-        return self.line.events
+        return self.channel.events
 
     @property
     def response(self) -> Any:
@@ -105,7 +105,7 @@ class Tapped(Harness):
         """One request in a wake-up of its own."""
         asking = Asking(request, version)
         frame = memoryview(bytearray(frame_of(request, version, client_id=client_id)))
-        take = compose(self.services, None, asking.line)
+        take = compose(self.services, None, asking.channel)
         outcome = take(frame, self.session())
         self.core.writes.commit()
         asking.take(outcome)

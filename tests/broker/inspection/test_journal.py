@@ -41,7 +41,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from minibroker_storage.files import FileHandle, FilePool
 from minibroker_storage.log_slice import LogSlice
-from tests.broker.faults.tapped import Line, Tapped
+from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages
 from tests.samples import examples
@@ -113,7 +113,7 @@ def test_a_request_without_acks_has_no_response(tapped: Tapped, journal: Journal
 def test_a_failure_tells_why_the_connection_was_closed(tapped: Tapped, journal: Journal) -> None:
     with pytest.raises(UnservedRequestError):
         tapped.start_asking(produce_request(batch(b"a"), "none", acks=0), 9)
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
     for frame, error in ((b"\0\x03\x7f\xff\0\0\0\x07\0\1c", UnservedRequestError), (b"\0\x01", DecodeError)):
         with pytest.raises(error):
             take(memoryview(frame), tapped.session(client_host="/::1"))
@@ -256,7 +256,7 @@ def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, jour
 
 def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, journal: Journal) -> None:
     session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
     beat: Any = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     for _ in range(4):  # the last ones take the short way
         for request, version in ((produce_request(batch(b"S3CRET")), 9), (beat, 4)):
@@ -279,7 +279,7 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
 
 def test_a_repeated_request_has_its_entry_before_it_is_answered(tapped: Tapped, journal: Journal) -> None:
     session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
     frame = frame_of(produce_request(batch(b"a", b"b")), 9)
 
     def wake_up(*frames: bytes) -> list[Answer | Filled]:
@@ -318,7 +318,7 @@ def test_a_repeated_request_has_its_entry_before_it_is_answered(tapped: Tapped, 
 def test_a_repeated_fetch_is_noted_beside_its_answer(tapped: Tapped, journal: Journal) -> None:
     tapped.produce(batch(b"a", b"b"))
     session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
     frame = frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
 
     def fetched() -> Answer:
@@ -346,7 +346,7 @@ def test_a_repeated_fetch_is_noted_beside_its_answer(tapped: Tapped, journal: Jo
 def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tapped, journal: Journal) -> None:
     tapped.create("u")
     session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Line())
+    take = compose(tapped.services, None, Channel())
 
     def fetched(epoch: int, session_id: int, topic: str) -> Any:
         request = fetch_request((topic, 0, 0), max_wait_ms=0, session_id=session_id, session_epoch=epoch)
@@ -363,7 +363,7 @@ def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tappe
 
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
     frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MOST_BYTES
-    compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
+    compose(tapped.services, None, Channel())(memoryview(bytearray(frame)), tapped.session())
     (entry,) = journal
     assert "junk" not in held_by(entry)
     assert entry.request.group_id == "g"
@@ -402,7 +402,7 @@ def test_many_batches_of_a_file_are_counted_when_somebody_asks(tapped: Tapped, j
         tapped.produce(batch(b"a", b"b"))
     journal.clear()
     frame = frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
-    answer = compose(tapped.services, None, Line())(memoryview(bytearray(frame)), tapped.session())
+    answer = compose(tapped.services, None, Channel())(memoryview(bytearray(frame)), tapped.session())
     assert isinstance(answer, Answer)
     with patch.object(LogSlice, "read", side_effect=AssertionError), patch("os.pread", side_effect=AssertionError):
         encode_answers([answer])

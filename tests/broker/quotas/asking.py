@@ -14,7 +14,7 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
     OpData,
 )
-from tests.broker.faults.tapped import Line
+from tests.broker.faults.tapped import Channel
 from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]
@@ -53,7 +53,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept_whole if services.quotas is None else Meter(services.quotas).before(accept_whole, Line())
+        take = accept_whole if services.quotas is None else Meter(services.quotas).before(accept_whole, Channel())
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):

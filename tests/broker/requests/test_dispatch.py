@@ -29,7 +29,7 @@ from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
-from tests.broker.faults.tapped import Line
+from tests.broker.faults.tapped import Channel
 from tests.broker.harness import (
     Harness,
     batch,
@@ -235,7 +235,7 @@ def test_a_request_that_waits_for_its_turn_keeps_its_bytes(harness: Harness, *, 
     if is_observed:
         keep_journal(harness.services)
     harness.core.slices.slice_s = 0.0
-    take, session = compose(harness.services, None, Line()), harness.session()
+    take, session = compose(harness.services, None, Channel()), harness.session()
     topics = [CreatableTopic(name=f"made-{number}", num_partitions=1, replication_factor=1) for number in range(5)]
     first = take(memoryview(bytearray(frame_of(CreateTopicsRequest(topics=topics), 7))), session)
     change = ScramCredentialUpsertion(

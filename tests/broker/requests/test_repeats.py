@@ -27,7 +27,7 @@ from minibroker_protocol.messages.offset_commit import (
 )
 from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.faults.tapped import Line
+from tests.broker.faults.tapped import Channel
 from tests.broker.harness import (
     Harness,
     Pending,
@@ -289,13 +289,13 @@ def test_a_commit_that_differs_in_its_offset_takes_the_short_way(harness: Harnes
 
 
 def test_the_journal_sees_repeated_requests_and_quotas_see_every_request(harness: Harness) -> None:
-    line, session = Line(), harness.session(repeats=Repeats())
+    channel, session = Channel(), harness.session(repeats=Repeats())
     frame = frame_of(produce_request(batch(b"a")), 9)
 
     def ways() -> list[bool]:
         taken: list[bool] = []
         for _ in range(3):
-            taken.append(isinstance(compose(harness.services, None, line)(view(frame), session), Filled))
+            taken.append(isinstance(compose(harness.services, None, channel)(view(frame), session), Filled))
             harness.core.writes.commit()
         return taken
 

@@ -25,7 +25,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_protocol.records.header import compute_crc
 from minibroker_protocol.records.legacy import build_message_set
-from tests.broker.faults.tapped import Line
+from tests.broker.faults.tapped import Channel
 from tests.broker.harness import Harness, batch, bytes_of
 
 NOW: Final = 1_700_000_000_000
@@ -146,7 +146,7 @@ class Side:
         self._ids = count(1)
         self._repeats = repeats
         self.directory = directory
-        self.line = Line()
+        self.channel = Channel()
         with self.named():
             self.harness = Harness(directory, config, brokers=2)
         self.harness.core.cluster.cluster_id = "c"
@@ -182,7 +182,7 @@ class Side:
         with self.named():
             for frame in frames:
                 try:
-                    outcome = compose(self.harness.services, None, self.line)(
+                    outcome = compose(self.harness.services, None, self.channel)(
                         memoryview(bytearray(frame)), self.session
                     )
                 except (DecodeError, UnservedRequestError) as error:
@@ -197,8 +197,8 @@ class Side:
                     answers.append(outcome)
             self._end(answers, received)
             self.harness.run_soon()
-        received += self.line.events
-        self.line.events.clear()
+        received += self.channel.events
+        self.channel.events.clear()
         return [self._plain(each) for each in received]
 
     def send_waiting(self, frame: bytes, change: Callable[[Harness], object]) -> list[bytes | str]:
@@ -206,7 +206,7 @@ class Side:
         received: list[bytes | str] = []
         outcome: Any
         with self.named():
-            outcome = compose(self.harness.services, None, self.line)(memoryview(bytearray(frame)), self.session)
+            outcome = compose(self.harness.services, None, self.channel)(memoryview(bytearray(frame)), self.session)
             if isinstance(outcome, Waiting):
                 self._expect(outcome, received)
             elif outcome is not None:
@@ -216,8 +216,8 @@ class Side:
         if isinstance(outcome, Waiting):
             self.harness.clock.advance(1000)
             self.harness.run_soon()
-        received += self.line.events
-        self.line.events.clear()
+        received += self.channel.events
+        self.channel.events.clear()
         return [self._plain(each) for each in received]
 
     def _end(self, answers: list[Any], received: list[bytes | str]) -> None:
@@ -228,11 +228,11 @@ class Side:
     def _wait(self, waiting: Waiting, received: list[bytes | str]) -> None:
         """Wait for a delayed answer."""
         self._expect(waiting, received)
-        before = len(received) + len(self.line.events)
+        before = len(received) + len(self.channel.events)
         self.harness.run_soon()
         self.harness.clock.advance(10)
         self.harness.run_soon()
-        assert len(received) + len(self.line.events) > before
+        assert len(received) + len(self.channel.events) > before
 
     def _expect(self, waiting: Waiting, received: list[bytes | str]) -> None:
         """Have a delayed answer come among the received ones."""
