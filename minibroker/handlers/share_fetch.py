@@ -12,11 +12,10 @@ end, where Kafka answers OFFSET_NOT_AVAILABLE until there is one. While the coor
 no records.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from minibroker.clock import Timer
 from minibroker.coordinators.share_partitions.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -30,9 +29,10 @@ from minibroker.requests.declarations import Target, topics_at
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share.acknowledging import acknowledge, member_of, right_error
+from minibroker.requests.share.delayed import DelayedShareFetch
 from minibroker.requests.share.reader import ShareReader, failed
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps, Work, drain
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_fetch import (
@@ -41,7 +41,6 @@ from minibroker_protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from minibroker_storage.log import Log
 
 _FIRST_WITH_RENEWAL: Final = 2
 _STEP: Final = 500
@@ -97,7 +96,7 @@ def handle(request: ShareFetchRequest, call: Call) -> Steps[ShareFetchResponse |
     is_last = request.max_wait_ms <= 0 or reader.has_nothing_to_wait_for
     results = yield from reader.attempt(is_last=is_last)
     if results is None:
-        return _DelayedShareFetch(request, call, reader, answer)
+        return DelayedShareFetch(request, call, reader, answer)
     return (yield from answer(results))
 
 
@@ -224,86 +223,3 @@ class _IdleShareFetch(DelayedResponse):
     def cancel(self) -> None:
         """The client has gone."""
         self._timer.cancel()
-
-
-class _DelayedShareFetch(DelayedResponse):
-    """A fetch that waits for appends, for records that are given back, or for its time to be up."""
-
-    deliver: Callable[[ShareFetchResponse], None]
-
-    def __init__(self, request: ShareFetchRequest, call: Call, reader: ShareReader, answer: _Answer) -> None:
-        self._call = call
-        self._reader = reader
-        self._answer = answer
-        self._woken = False
-        self._is_over = False
-        self._is_reading = False
-        self._logs = tuple(reader.logs)
-        for log in self._logs:
-            log.add_append_listener(self._on_append)
-        call.services.share_partitions.watch(reader.keys, self._wake)
-        self._timer: Timer | None = call.core.clock.call_later(request.max_wait_ms, self._on_timeout)
-
-    def cancel(self) -> None:
-        """The client has gone."""
-        self._stop_waiting()
-
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            for log in self._logs:
-                log.remove_append_listener(self._on_append)
-            self._call.services.share_partitions.unwatch(self._reader.keys, self._wake)
-
-    def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
-        self._wake()
-
-    def _wake(self) -> None:
-        # Not at once: the wake-up that appended or acknowledged has its own answer to send first.
-        if not self._woken:
-            self._woken = True
-            self._call.core.call_soon(self._look)
-
-    def _look(self) -> None:
-        if not self._is_reading:
-            self._woken = False
-            self._read()
-
-    def _on_timeout(self) -> None:
-        self._is_over = True
-        self._read()
-
-    def _read(self) -> None:
-        if self._timer is None or self._is_reading:
-            return
-        self._is_reading = True
-        core = self._call.core
-        core.writes.commit()  # as before any request but Produce: what is staged can be read
-        response = core.slices.begin(self._attempt())
-        if isinstance(response, Work):
-            response.then(self._on_read, self._fail)
-        else:
-            self._on_read(response)
-
-    def _attempt(self) -> Steps[ShareFetchResponse | None]:
-        results = yield from self._reader.attempt(is_last=self._is_over)
-        return None if results is None else (yield from self._answer(results))
-
-    def _on_read(self, response: ShareFetchResponse | None) -> None:
-        self._is_reading = False
-        if self._timer is None:
-            return
-        if response is not None:
-            self._stop_waiting()
-            self.deliver(response)
-        elif self._is_over or self._woken:
-            self._call.core.call_soon(self._look)
-
-    def _fail(self, error: Exception) -> None:
-        """Answer what a client takes for a reason to try again, and have the event loop log the error."""
-        if self._timer is not None:
-            self._stop_waiting()
-            results = {key[1:]: failed(key[2], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.keys}
-            self.deliver(drain(self._answer(results)))
-        raise error

@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from minibroker.clock import Timer
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
 from minibroker.requests.call import Call
+from minibroker.requests.delayed_read import DelayedRead
 from minibroker.requests.fetch.reader import FIRST_WITH_V2, READ_AT_ONCE, Reader, failed_partition
-from minibroker.routing.delayed import DelayedResponse
 from minibroker.support.slices import Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
@@ -17,26 +16,14 @@ from minibroker_storage.log import Log
 _MOST_NAMED: Final = 5
 
 
-class DelayedFetch(DelayedResponse):
+class DelayedFetch(DelayedRead):
     """A fetch that waits for appends to its partitions, or for its time to be up.
 
     `found` is what a pass of `reader` would have found: the number of partitions that can be read, and their logs; None
     where it has made one.
     """
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "_is_gone",
-        "_is_over",
-        "_is_reading",
-        "_logs",
-        "_readable",
-        "_reader",
-        "_timer",
-        "_woken",
-        "deliver",
-    )
+    __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
 
     deliver: Callable[[FetchResponse], None]
 
@@ -48,24 +35,18 @@ class DelayedFetch(DelayedResponse):
         context: FetchContext,
         found: tuple[int, Iterable[Log]] | None = None,
     ) -> None:
-        self._call = call
         self._reader = reader
         self._readable, logs = found or (reader.readable, reader.logs)
         self._context = context
         if context.quiet is not None:
             context.waiter = self
-        self._woken = False
         self._is_gone = False
-        self._is_over = False  # its time is up
-        self._is_reading = False
-        self._logs: dict[Log, None] = {}
-        self.listen(logs)
-        self._timer: Timer | None = call.core.clock.call_later(request.max_wait_ms, self._on_timeout)
+        super().__init__(call, request.max_wait_ms, logs)
 
     def cancel(self) -> None:
         """The client has gone."""
         self._is_gone = True
-        self._stop_waiting()
+        super().cancel()
 
     def waits_for(self) -> str:
         """See `DelayedResponse`."""
@@ -75,57 +56,21 @@ class DelayedFetch(DelayedResponse):
         more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
         return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
 
-    def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            self._context.end()
-            for log in self._logs:
-                log.remove_append_listener(self._on_append)
+    def _on_end(self) -> None:
+        self._context.end()
 
-    def listen(self, logs: Iterable[Log]) -> None:
-        """Wait for these logs, too."""
-        for log in logs:
-            self._logs[log] = None
-            log.add_append_listener(self._on_append)
-
-    def _on_append(self, log: Log) -> None:  # noqa: ARG002 - the listener's signature
-        # Not at once: the wake-up that appended may append more.
-        self.look_soon()
-
-    def look_soon(self) -> None:
-        """Read again when the appends of this wake-up are written; many partitions in the event loop's next turn."""
-        if not self._woken:
-            self._woken = True
-            core = self._call.core
-            if self._reader.count() <= READ_AT_ONCE:
-                core.writes.wakeups.add(self._look)
-            else:
-                core.call_soon(self._look)
-
-    def _look(self) -> None:
-        if not self._is_reading:
-            self._woken = False
-            self._read()
-
-    def _on_timeout(self) -> None:
-        self._is_over = True
-        self._read()
-
-    def _read(self) -> None:
-        if self._timer is None or self._is_reading:
-            return
-        self._is_reading = True
+    def _schedule(self) -> None:
+        """Look when the appends of this wake-up are written; at many partitions in the event loop's next turn."""
         core = self._call.core
-        core.writes.commit()  # as before any request but Produce: what is staged can be read
         if self._reader.count() <= READ_AT_ONCE:
-            self._on_read(self._reader.read())
-            return
-        results = core.slices.begin(self._reader.read_in_steps())
-        if isinstance(results, Work):
-            results.then(self._on_read, self._fail)
+            core.writes.wakeups.add(self._look)
         else:
-            self._on_read(results)
+            core.call_soon(self._look)
+
+    def _begin(self) -> dict[FetchKey, PartitionData] | Work[dict[FetchKey, PartitionData]]:
+        if self._reader.count() <= READ_AT_ONCE:
+            return self._reader.read()
+        return self._call.core.slices.begin(self._reader.read_in_steps())
 
     def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
         self._is_reading = False
