@@ -5,25 +5,29 @@ import shlex
 
 from minibroker import Broker
 from minibroker_tools.dispatch import TOOLS
-from tests.command_line_tools.runs import ours
+from tests.command_line_tools.runs import Printed, ours
 from tests.documented import ROOT, blocks
 
 PAGE = "docs/tools.md"
 
 
 def test_the_commands_of_the_page_succeed() -> None:
+    _, commands = [block.text for block in blocks(PAGE) if block.language == "sh"]  # the first installs them
+    printed: list[Printed] = []
     with Broker() as broker:
-        count = 0
-        for block in blocks(PAGE):
-            if block.language != "sh":
-                continue
-            for line in block.text.splitlines():
-                words = shlex.split(line.replace("localhost:9092", broker.bootstrap_servers))
-                assert words[0] == "minibroker-tools"
-                printed = ours(*words[1:])
-                assert printed.status == 0, f"{line}: {printed}"
-                count += 1
-        assert count > 0
+        for line in commands.splitlines():
+            piped, _, command = line.rpartition(" | ")
+            stdin = shlex.split(piped)[1].replace(r"\n", "\n").encode() if piped else b""
+            words = shlex.split(command.replace("localhost:9092", broker.bootstrap_servers))
+            assert words[0] == "minibroker-tools"
+            printed.append(ours(*words[1:], stdin=stdin))
+            assert printed[-1].status == 0, f"{line}: {printed[-1]}"
+        assert "one\ntwo\n" in [each.out for each in printed]
+        consumer = next(line for line in commands.splitlines() if "consumer" in line).replace(
+            "--max-messages 2", "--timeout-ms 1"
+        )
+        ended = ours(*shlex.split(consumer.replace("localhost:9092", broker.bootstrap_servers))[1:])
+    assert (ended.status, "TimeoutException" in ended.err) == (0, True)
 
 
 def test_the_page_names_every_tool() -> None:

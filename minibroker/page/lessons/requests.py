@@ -47,7 +47,7 @@ def _unsupported(look: Look) -> Finding:
     for each in look.all_readings("ApiVersions"):
         if "UNSUPPORTED_VERSION" in each.errors:
             link, version = request_link(each.exchange), each.exchange.version
-            return reached(f"{link} asked with version {version}. The response is in 0.")
+            return reached(f"{link} asked with version {version}. The response is in version 0.")
         versions.add(each.exchange.version)
     if not versions:
         return not_yet("No ApiVersions has come.")
@@ -70,7 +70,7 @@ A_REQUEST_IS_BYTES: Final = (
     Goal(
         "unsupported",
         "Ask with a version that the broker does not have, and read the error.",
-        "Put 99 into the version of your frame. The response is in version 0, which every client can read.",
+        "Put 99 into your frame as the version: `00 63` in bytes 7 and 8. The response is in version 0.",
         _unsupported,
     ),
 )

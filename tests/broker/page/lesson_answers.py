@@ -42,7 +42,7 @@ def clients_in(language: str) -> list[str]:
 @contextmanager
 def lab_for(lesson: Lesson) -> Generator[Broker]:
     """A lab that is started as the lesson says."""
-    (words,) = re.findall(r"^Start the lab[^`]*: `minibroker (lab .*?)`", text_of(lesson), re.MULTILINE)
+    (words,) = re.findall(r"^This lesson needs a lab[^`]* `minibroker (lab .*?)`", text_of(lesson), re.MULTILINE)
     options = make_parser(words.split()).parse_args(words.split())
     assert options.lesson == lesson.number
     with Broker(page=True, topics=options.topic, brokers=options.brokers or 1) as broker:
