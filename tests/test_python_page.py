@@ -16,7 +16,7 @@ from minibroker.operations.blocking import BrokerClock, BrokerNode, Brokers, Con
 from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"
-INTERNAL: Final = {"services", "twin", "wait", "add", "count", "find", "cleared_after"}
+INTERNAL: Final = {"services", "asynchronous", "wait", "add", "count", "find", "cleared_after"}
 """Members for the broker's own code; `add`, `count`, `find` and `cleared_after` are those of `Journal`."""
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from itertools import zip_longest
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -52,7 +53,7 @@ def check_partition(directory: Path, *, is_compacted: bool, was_killed: bool) ->
             "interrupted deletions": any(name.endswith(".deleted") for name in leftovers),
         }
     )
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+    for segment, following in zip_longest(segments, segments[1:]):
         is_last = following is None
         if segment.torn and (not is_last or not was_killed):
             raise TortureError(f"{segment.path}: {segment.torn} bytes at its end are no batch")
