@@ -221,7 +221,7 @@ def second_guess(target: Target) -> None:
         assert client.is_closed()
 
 
-@attack("the messages of a SCRAM login that somebody has overheard", "SASL_AUTHENTICATION_FAILED: nonces are new")
+@attack("the messages of an overheard SCRAM login", "SASL_AUTHENTICATION_FAILED: nonces are new")
 def replay(target: Target) -> None:
     user = ScramClient("SCRAM-SHA-512", "alice", "secret")
     with target.client() as client:
@@ -477,7 +477,7 @@ def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, ca
     target.broker.asynchronous.services.core.advised.clear()
     target.closes(request(ApiKey.METADATA, 9))
     target.held()
-    assert "give it security.protocol=SASL_PLAINTEXT" in caplog.text
+    assert "give the client security.protocol=SASL_PLAINTEXT" in caplog.text
     target.broker.asynchronous.services.core.advised.clear()
     caplog.clear()
     with target.client() as client:  # as clients of today begin
@@ -487,6 +487,6 @@ def test_a_client_that_does_not_log_in_is_told_how_in_the_log(target: Target, ca
         client.send(METADATA, 9)
         assert client.is_closed()
     target.held()
-    assert "give it security.protocol=SASL_PLAINTEXT" in caplog.text
+    assert "give the client security.protocol=SASL_PLAINTEXT" in caplog.text
     with socket.create_connection(target.address("PLAINTEXT")):
         pass

@@ -230,7 +230,7 @@ def test_plain_text_on_a_tls_port_ends_with_advice(start: Start, caplog: pytest.
             assert closes(client)
     settle(broker)
     (record,) = [each for each in caplog.records if each.name == ADVICE]
-    assert (record.levelname, "a client does not speak TLS" in record.message) == ("WARNING", True)
+    assert (record.levelname, "a client does not use TLS" in record.message) == ("WARNING", True)
 
 
 def test_tls_on_a_plaintext_port_ends_with_advice(
