@@ -8,7 +8,7 @@ and scenario. Of a file there the sample has each test with some values of its p
 import os
 import random
 import re
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -99,16 +99,23 @@ def left_out(tests: Sequence[pytest.Item], *, quick: bool = False) -> list[pytes
 
     If `quick`, those that `make check` leaves to the two: all rooms are sampled, and some of them more strictly.
     """
-    files: dict[str, dict[str, AbstractSet[Hashable]]] = {}
-    marks = [in_torture, not_in_check] if quick else [in_torture]
-    left = {test.nodeid for test in tests if any(test.get_closest_marker(mark.name) for mark in marks)}
-    for test in tests:
-        file = test.nodeid.partition("::")[0]
-        if (quick or file.startswith(ROOMS)) and test.nodeid not in left:
-            files.setdefault(file, {})[test.nodeid] = traits(test)
-    for file, cases in files.items():
-        left |= cases.keys() - covering(cases, most=TASTE if quick and file.startswith(COSTLY) else len(cases))
+    left = {test.nodeid for test in tests if test.get_closest_marker(in_torture.name)}
+    left |= _beyond_samples([test for test in tests if test.nodeid not in left and test.nodeid.startswith(ROOMS)])
+    if quick:  # a sample of that sample
+        left |= {test.nodeid for test in tests if test.get_closest_marker(not_in_check.name)}
+        left |= _beyond_samples([test for test in tests if test.nodeid not in left], COSTLY)
     return [test for test in tests if test.nodeid in left]
+
+
+def _beyond_samples(tests: Iterable[pytest.Item], costly: tuple[str, ...] = ()) -> set[str]:
+    """The tests that the samples of their files leave out; the samples of `costly` files are a taste."""
+    files: dict[str, dict[str, AbstractSet[Hashable]]] = {}
+    for test in tests:
+        files.setdefault(test.nodeid.partition("::")[0], {})[test.nodeid] = traits(test)
+    left: set[str] = set()
+    for file, cases in files.items():
+        left |= cases.keys() - covering(cases, most=TASTE if costly and file.startswith(costly) else len(cases))
+    return left
 
 
 def traits(test: pytest.Item) -> set[Hashable]:
