@@ -144,10 +144,20 @@ def test_the_environment_of_other_images_that_is_shown_serves_both_sides() -> No
     assert "--also-listen 0.0.0.0:9092=localhost:9092" in printed.stdout
 
 
-def test_the_broker_beside_a_console_has_the_address_that_the_console_takes() -> None:
+@pytest.mark.parametrize(
+    ("heading", "client", "variable", "topics"),
+    [
+        ("With your service in Compose", "shop", "KAFKA_BOOTSTRAP_SERVERS", "--topic orders:3 --topic invoices"),
+        ("A web console", "console", "KAFKA_BROKERCONNECT", "--topic orders:3 --topic payments:2"),
+    ],
+)
+def test_the_broker_of_a_compose_file_has_the_address_that_its_client_takes(
+    heading: str, client: str, variable: str, topics: str
+) -> None:
     yaml = pytest.importorskip("yaml")
-    (shown,) = code("docs/docker.md", "A web console", "yaml")
+    (shown,) = code("docs/docker.md", heading, "yaml")
     services = yaml.safe_load(shown)["services"]
+    assert services[client]["depends_on"] == {"broker": {"condition": "service_healthy"}}
     printed = run(
         [sys.executable, str(DOCKER / "entrypoint.py"), "--print-command"],
         env=services["broker"]["environment"],
@@ -156,8 +166,8 @@ def test_the_broker_beside_a_console_has_the_address_that_the_console_takes() ->
         timeout=PATIENCE_S,
         check=True,
     )
-    assert f"--advertise {services['console']['environment']['KAFKA_BROKERCONNECT']}" in printed.stdout
-    assert "--topic orders:3 --topic payments:2" in printed.stdout
+    assert f"--advertise {services[client]['environment'][variable]}" in printed.stdout
+    assert topics in printed.stdout
 
 
 def test_the_dockerfile_is_what_hadolint_wants() -> None:
