@@ -1,5 +1,6 @@
 """Records: written without a producer, read without a consumer, and waited for."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
@@ -7,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, Strict
 from starlette.responses import Response
 
-from minibroker.control.models import WITH_WARNINGS, About, Body, Count, Payload, Timeout, done
+from minibroker.control.models import WITH_WARNINGS, About, Body, Count, Payload, Timeout, done, list_answer
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.matching import ANY, RecordMatcher, record
@@ -109,11 +110,6 @@ class RecordList(About):
 
     records: list[Record]
 
-    @classmethod
-    def of(cls, records: Sequence[ConsumerRecord], form: Form) -> "RecordList":
-        """Records, their bytes in one of the forms."""
-        return cls(records=[Record.of(each, form) for each in records])
-
 
 class Expectation(Body):
     """The expected record; a field that is not given may be anything. Of a JSON object only the given members count."""
@@ -151,11 +147,6 @@ class RecordPart(RecordList):
         description="By partition, the `start` that goes on; empty once all was read to the end."
     )
 
-    @classmethod
-    def part_of(cls, records: Sequence[ConsumerRecord], form: Form, next_offsets: Mapping[int, int]) -> "RecordPart":
-        """Records, their bytes in one of the forms."""
-        return cls(records=[Record.of(each, form) for each in records], next_offsets=dict(next_offsets))
-
 
 class Absence(Body):
     """The record that must not be there; a field that is not given may be anything."""
@@ -172,6 +163,8 @@ router = APIRouter(tags=["Records"])
 _RECORDS: Final = 10_000
 _MOST_RECORDS: Final = 100_000
 _PAGE_BYTES: Final = 16 << 20
+_ENCODED_AT_ONCE: Final = 50
+"""Records that are encoded before other threads are let in: less than a millisecond."""
 
 Format = Annotated[
     Form,
@@ -204,7 +197,7 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> Places:
     return Places(records=[Place.model_validate(each) for each in places])
 
 
-@router.get("/topics/{topic}/records", openapi_extra=calls("records"))
+@router.get("/topics/{topic}/records", response_model=RecordPart, openapi_extra=calls("records"))
 async def read_records(
     topic: str,
     on_broker: OnBroker,
@@ -213,7 +206,7 @@ async def read_records(
     isolation: Isolation = "read_committed",
     limit: Annotated[int, Query(ge=1, le=_MOST_RECORDS, description="At most so many.")] = _RECORDS,
     form: Format = "text",
-) -> RecordPart:
+) -> Response:
     """Records of a topic as consumers read them: some of them, at most 16 MiB of keys and values.
 
     To go on, ask for each partition of `next_offsets` with its offset as `start`.
@@ -229,15 +222,15 @@ async def read_records(
             max_bytes=_PAGE_BYTES,
         )
     )
-    return RecordPart.part_of(found, form, next_offsets)
+    return await _answer(RecordPart(records=[], next_offsets=next_offsets), found, form)
 
 
-@router.post("/topics/{topic}/records/wait", openapi_extra=calls("wait_for"))
-async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> RecordList:
+@router.post("/topics/{topic}/records/wait", response_model=RecordList, openapi_extra=calls("wait_for"))
+async def wait_for_records(topic: str, wait: RecordWait, on_broker: OnBroker, form: Format = "text") -> Response:
     """Wait until a topic has so many committed records, and return all of them."""
     matching = None if wait.matching is None else _matcher(wait.matching)
     found = await on_broker(lambda broker: broker.wait_for(topic, wait.count, matching=matching, timeout=wait.timeout))
-    return RecordList.of(found, form)
+    return await _answer(RecordList(records=[]), found, form)
 
 
 @router.post("/topics/{topic}/records/expect", openapi_extra=calls("expect"))
@@ -280,6 +273,16 @@ async def expect_none(topic: str, on_broker: OnBroker, ruled_out: Absence | None
             )
         )
     return done(warnings)
+
+
+async def _answer(about: RecordList, records: Sequence[ConsumerRecord], form: Form) -> Response:
+    """A list of records, their bytes in one of the forms. Other threads are let in between."""
+    shown_records: list[bytes] = []
+    for number, each in enumerate(records, 1):
+        shown_records.append(Record.of(each, form).model_dump_json().encode())
+        if not number % _ENCODED_AT_ONCE:
+            await asyncio.sleep(0)
+    return list_answer(about, "records", shown_records)
 
 
 def _matcher(matching: Matching) -> RecordMatcher:

@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import Field
+from starlette.responses import Response
 
-from minibroker.control.models import About, Body, Count, Timeout
+from minibroker.control.models import About, Body, Count, Timeout, list_answer
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import ConflictError, OperationError
@@ -110,7 +111,7 @@ async def end_journal(on_broker: OnBroker) -> None:
     await on_broker(work)
 
 
-@router.get("/requests", openapi_extra=calls("requests"))
+@router.get("/requests", response_model=JournalEntries, openapi_extra=calls("requests"))
 async def list_requests(
     on_broker: OnBroker,
     api: Annotated[str | None, Query(description="`Produce`, `PRODUCE`, `*Group*`.")] = None,
@@ -120,16 +121,16 @@ async def list_requests(
     error: Annotated[str | None, Query(description="The name or number of an error in the answer.")] = None,
     after: Annotated[int, Query(description="Leaves out those up to this number.")] = 0,
     limit: Annotated[int, Query(ge=1, le=_MOST, description="The newest so many of those that fit.")] = _NEWEST,
-) -> JournalEntries:
+) -> Response:
     """Requests of clients and their responses that match all that is given. 409 unless a journal is kept."""
     filters: dict[str, Any] = {"api": api, "client_id": client_id, "topic": topic, "group": group}
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
+    async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
         steps = _fitting(journal, journal.find(**filters, error=_error(error), after=after), limit)
         return await in_slices(broker.services, steps)
 
-    return JournalEntries.model_validate(await on_broker(work))
+    return await on_broker(work)
 
 
 @router.delete("/requests", status_code=204, openapi_extra=calls("requests"))
@@ -142,11 +143,11 @@ async def forget_requests(on_broker: OnBroker) -> None:
     await on_broker(work)
 
 
-@router.post("/requests/wait", openapi_extra=calls("wait_for_requests"))
-async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> JournalEntries:
+@router.post("/requests/wait", response_model=JournalEntries, openapi_extra=calls("wait_for_requests"))
+async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> Response:
     """Wait for so many requests that fit all that is given, and return all there are."""
 
-    async def work(broker: AsyncOperations) -> dict[str, Any]:
+    async def work(broker: AsyncOperations) -> Response:
         journal = _journal(broker)
         found = await broker.wait_for_requests(
             wait.count,
@@ -159,21 +160,21 @@ async def wait_for_requests(wait: RequestWait, on_broker: OnBroker) -> JournalEn
         )
         return await in_slices(broker.services, _entries(journal, found))
 
-    return JournalEntries.model_validate(await on_broker(work))
+    return await on_broker(work)
 
 
-def _fitting(journal: Journal, found: Steps[list[Entry]], limit: int) -> Steps[dict[str, Any]]:
+def _fitting(journal: Journal, found: Steps[list[Entry]], limit: int) -> Steps[Response]:
     """The newest entries of those that are found."""
     return (yield from _entries(journal, (yield from found)[-limit:]))
 
 
-def _entries(journal: Journal, entries: list[Entry]) -> Steps[dict[str, Any]]:
-    """The fields of `JournalEntries`."""
-    requests: list[dict[str, Any]] = []
+def _entries(journal: Journal, entries: list[Entry]) -> Steps[Response]:
+    """`JournalEntries` as an answer. Each entry is encoded in its step, and its objects are gone after it."""
+    requests: list[bytes] = []
     for each in entries:
-        requests.append(entry_json(each))
+        requests.append(JournalEntry.model_validate(entry_json(each)).model_dump_json().encode())
         yield
-    return {"count": journal.count, "requests": requests}
+    return list_answer(JournalEntries(count=journal.count, requests=[]), "requests", requests)
 
 
 def _journal(broker: AsyncOperations) -> Journal:

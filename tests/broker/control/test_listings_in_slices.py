@@ -1,12 +1,16 @@
 """Listings of the control plane are made in slices: clients of the broker are served in between."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import cast
 from unittest.mock import Mock
 
 import pytest
+from starlette.responses import StreamingResponse
 
 from minibroker import AsyncBroker, Broker
+from minibroker.control.models import About, list_answer
 from minibroker.operations.records import record_slices
 from minibroker.support.slices import Slices, Work
 from minibroker_protocol.messages.offset_commit import (
@@ -93,3 +97,43 @@ async def test_a_large_batch_is_unpacked_in_steps() -> None:
         sizes = [len(each) async for each in record_slices(broker.services, partition, 0, 1, committed=True)]
     assert sum(sizes) == 1
     assert sizes.index(1) >= 8
+
+
+class Listing(About):
+    """A body with a list."""
+
+    count: int
+    elements: list[int]
+
+
+class Bare(About):
+    """A body of a list alone."""
+
+    elements: list[int]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 100, 101, 1000])
+@pytest.mark.parametrize(
+    "about", [Listing(count=7, elements=[]), Bare(elements=[])], ids=lambda about: type(about).__name__
+)
+async def test_a_list_is_sent_in_parts(about: About, count: int) -> None:
+    answer = list_answer(about, "elements", [b"%d" % number for number in range(count)])
+    assert isinstance(answer, StreamingResponse)
+    parts = [each async for each in cast("AsyncIterator[bytes]", answer.body_iterator)]
+    body = b"".join(parts)
+    assert json.loads(body) == {**about.model_dump(), "elements": list(range(count))}
+    assert answer.headers["Content-Length"] == str(len(body))
+    assert max(map(len, parts)) < 500
+
+
+def test_other_threads_are_let_in_while_records_are_encoded(large: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    large.produce("topic-0", *map(str, range(120)))
+    sleep = Mock(side_effect=asyncio.sleep)
+    monkeypatch.setattr("minibroker.control.routes.records.asyncio", Mock(sleep=sleep))
+    control = Control(large.control_url)
+    values = [str(number) for number in range(120)]
+    assert [each["value"] for each in control.get("/topics/topic-0/records")["records"]] == values
+    assert sleep.call_count == 2
+    waited = control.post("/topics/topic-0/records/wait", {"count": 120})
+    assert [each["value"] for each in waited["records"]] == values
+    assert sleep.call_count == 4
