@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks import children, kfake_program, loop_meter
+from benchmarks import children, interpreter, kfake_program, loop_meter
 from benchmarks.meter import Meter
 from benchmarks.wire import Connection, WireError
 from tests.kafka import jars
@@ -390,7 +390,7 @@ def available(names: list[str], kafka_libs: str | None) -> tuple[list[type[Peer]
 
 def versions() -> dict[str, str]:
     """The versions of the measured programs and of those that measure, for the record."""
-    found = {"python": sys.version.split()[0], "kafka": jars.VERSION, "kfake": kfake_program.version()}
+    found = {"python": interpreter.description(), "kafka": jars.VERSION, "kfake": kfake_program.version()}
     for package in ("minibroker", "confluent-kafka", "psutil"):
         try:
             found[package] = importlib.metadata.version(package)

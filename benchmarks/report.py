@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks import interpreter
 from benchmarks.model import Figure, Measure, Scale
 from benchmarks.peers import REFERENCE, REFERENCES, KfakePeer, MinibrokerPeer
 from benchmarks.runner import Results
@@ -103,6 +104,9 @@ def show(console: Console, measures: Sequence[Measure], peers: Sequence[str], re
         console.print("* the client's thread used a whole CPU: the broker may be faster than this")
     if any(measure.when == "round" for measure in measures):
         console.print(f"{scale.rounds} rounds; {_warmth(scale)}. CPU s/GB is the figure that survives a noisy machine.")
+    console.print(
+        f"Python {interpreter.description()}. It runs minibroker and the clients of all brokers.", highlight=False
+    )
     for note in results.notes:
         console.print(f"[yellow]{escape(note)}[/yellow]")
     for failure in results.failures:
@@ -120,7 +124,10 @@ def _warmth(scale: Scale) -> str:
 
 
 def targets(measures: Sequence[Measure], peers: Sequence[str], results: Results) -> str:
-    """The figures that have a target, as a Markdown table: medians, ratios as `median (min-max)`, and the verdict."""
+    """The figures that have a target, as a Markdown table: medians, ratios as `median (min-max)`, and the verdict.
+
+    The Python that ran them stands below.
+    """
     references = [peer for peer in REFERENCES if SUBJECT in peers and peer in peers]
     head = ["figure", "unit", *peers, *(f"to {peer}" for peer in references), "target", ""]
     lines = [head, ["---"] * len(head)]
@@ -129,7 +136,8 @@ def targets(measures: Sequence[Measure], peers: Sequence[str], results: Results)
         cells = [_number(results.median(figure.key, peer), figure) for peer in peers]
         cells += [_plain_ratio(results.ratios(figure.key, SUBJECT, peer)) for peer in references]
         lines.append([figure.label, figure.unit, *cells, figure.target, _WORDS[met]])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    written = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return f"{written}\nPython {interpreter.description()}.\n"
 
 
 _WORDS = {True: "met", False: "**missed**", None: "not judged"}
