@@ -82,6 +82,11 @@ class Services:
         """Does the broker emulate an earlier release than this one of `RELEASES`?"""
         return self.release is not None and not self.release.is_at_least(release)
 
+    @property
+    def is_loading_groups(self) -> bool:
+        """Whether there may be groups in `__consumer_offsets` that are not known yet."""
+        return self._has("groups") and self.groups.store.is_loading
+
     def forget_visits(self) -> None:
         """No client has sent anything of itself, or set the level of a logger."""
         if self._has("telemetry"):

@@ -1,7 +1,7 @@
 """Loading of a coordinator topic's partitions.
 
-A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps
-while clients get COORDINATOR_LOAD_IN_PROGRESS.
+A partition is replayed before anything is done with what belongs to it: a small one at once, a larger one in steps.
+Requests wait for these steps, or clients get COORDINATOR_LOAD_IN_PROGRESS where that would take long.
 """
 
 import logging
@@ -11,12 +11,16 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
-from minibroker.coordinators.coordinator_log import REPLAYED_AT_ONCE, CoordinatorLog
+from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import Batch
 
+_WAITED_FOR: Final = 4 << 20
+"""Requests wait for the replay of a partition with fewer bytes, about a second. Of a larger one they are refused."""
+_REPLAYED_AT_ONCE: Final = 1 << 16
+"""So much takes some 10 ms, and is replayed in one step even where requests could wait for several."""
 _RETRY_MS: Final = 5_000
 """A partition that could not be read is not tried again before so long."""
 _logger = logging.getLogger(__name__)
@@ -42,7 +46,7 @@ class _Loading(Generic[R]):
 
     def __init__(self, replay: R) -> None:
         self.replay = replay
-        self.is_small = True
+        self.size = 0
         self.steps: Iterator[None] = iter(())
         self.error: Exception | None = None
 
@@ -54,6 +58,10 @@ class PartitionLoader(Generic[R]):
         make_replay: begins the replay of a partition, which it is given the name of.
         on_loaded: called with each partition that was replayed, and the result.
         on_topic_lost: is called when the topic was deleted, and all that was loaded is void.
+        is_awaited: whether requests take the steps of `awaited` first. Else they wait in one step.
+
+    Attributes:
+        is_closed: whether nothing is loaded any more.
     """
 
     def __init__(
@@ -63,18 +71,21 @@ class PartitionLoader(Generic[R]):
         make_replay: Callable[[str], R],
         on_loaded: Callable[[int, R], None],
         on_topic_lost: Callable[[], None],
+        *,
+        is_awaited: bool = False,
     ) -> None:
         self._core = core
         self._log = log
         self._make_replay = make_replay
         self._on_loaded = on_loaded
         self._on_topic_lost = on_topic_lost
+        self._is_awaited = is_awaited
         self._topic: Topic | None = log.topic
         self._loaded: set[int] = set()
         self._loading: dict[int, _Loading[R]] = {}
         self._failed: dict[int, float] = {}  # when to try again, on the clock that cannot be set
         self._unread: list[int] = []
-        self._closed = False
+        self.is_closed = False
 
     def look_at_topic(self) -> None:
         """Notice that the topic was made, or was deleted."""
@@ -126,20 +137,43 @@ class PartitionLoader(Generic[R]):
     def _load(self, partition: int) -> ErrorCode:
         if self._topic is None or partition in self._loaded:
             return ErrorCode.NONE
-        loading = self._loading.get(partition)
+        limit = _REPLAYED_AT_ONCE if self._is_awaited else _WAITED_FOR
+        loading = self._begun(partition, limit)
         if loading is None:
-            if self._has_failed(partition):
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-            loading = self._begin(partition)
-            if not loading.is_small:
-                self._core.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
-        if loading.is_small:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if loading.size < limit:
             for _ in loading.steps:  # also where `load_all` has begun with them
                 pass
             self._on_replayed(partition, loading)
         if partition in self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE if partition in self._loaded else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def awaited(self, key: str, node: Node | None) -> Iterator[None]:
+        """Steps behind which all is known about a group or transactional id, for a request that can wait.
+
+        They are those of its partition's replay: all requests that wait for it take part. There are none for a
+        partition that is too large to be waited for, and where there is nothing to load; `readiness` tells.
+        """
+        if self._log.coordinator_error(key, node):
+            return
+        self.look_at_topic()
+        partition = self._log.partition_of(key)
+        if self._topic is None or partition in self._loaded:
+            return
+        loading = self._begun(partition, _WAITED_FOR)
+        if loading is not None and loading.size < _WAITED_FOR:
+            yield from loading.steps
+            self._on_replayed(partition, loading)
+
+    def _begun(self, partition: int, limit: int) -> _Loading[R] | None:
+        """The replay of a partition; one of so many bytes goes on beside the requests. None if it has just failed."""
+        loading = self._loading.get(partition)
+        if loading is None and not self._has_failed(partition):
+            loading = self._begin(partition)
+            if loading.size >= limit:
+                self._core.chores.run(loading.steps, partial(self._on_replayed, partition, loading))
+        return loading
 
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests; `is_loading` until that is done."""
@@ -175,7 +209,7 @@ class PartitionLoader(Generic[R]):
 
     def close(self) -> None:
         """Load no further."""
-        self._closed = True
+        self.is_closed = True
 
     def _not_loaded(self) -> list[int]:
         count = 0 if self._topic is None else len(self._topic.partitions)
@@ -185,7 +219,7 @@ class PartitionLoader(Generic[R]):
         self._core.chores.run(self._load_in_turn(unread), unread.clear)
 
     def _load_in_turn(self, unread: list[int]) -> Iterator[None]:
-        while unread and unread is self._unread and not self._closed:
+        while unread and unread is self._unread and not self.is_closed:
             partition = unread.pop(0)
             known = partition in self._loaded or partition in self._loading
             if not known and not self._has_failed(partition):
@@ -202,7 +236,7 @@ class PartitionLoader(Generic[R]):
     def _begin(self, partition: int) -> _Loading[R]:
         loading = self._loading[partition] = _Loading(self._make_replay(f"{self._log.name}-{partition}"))
         try:
-            loading.is_small = self._log.size(partition) < REPLAYED_AT_ONCE
+            loading.size = self._log.size(partition)
         except MAPPED as error:
             loading.error = error
         else:
@@ -212,7 +246,7 @@ class PartitionLoader(Generic[R]):
     def _replay(self, partition: int, loading: _Loading[R]) -> Iterator[None]:
         try:
             for batches in self._log.replay(partition):
-                if self._closed or self._loading.get(partition) is not loading:
+                if self.is_closed or self._loading.get(partition) is not loading:
                     return
                 loading.replay.read(batches)
                 yield
@@ -221,7 +255,7 @@ class PartitionLoader(Generic[R]):
             loading.error = error
 
     def _on_replayed(self, partition: int, loading: _Loading[R]) -> None:
-        if self._closed or self._loading.get(partition) is not loading:
+        if self.is_closed or self._loading.get(partition) is not loading:
             return  # it is through already, or the topic is gone
         del self._loading[partition]
         if loading.error is not None:

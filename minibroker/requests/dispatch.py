@@ -275,10 +275,12 @@ def read(frame: memoryview, session: Session) -> Decoded | None:
     """Decode a request; errors as those of `accept`.
 
     None for one to be read by `_read_large` from a copy of the frame: it has many elements, bytes or batches, or has to
-    wait for others of its kind.
+    wait for others of its kind, or for its group.
     """
     services = session.services
     served, header, version, body = _read_header(frame, services)
+    if services.is_loading_groups and _is_about_groups(served):
+        return None
     request: Any = None
     if body is not None:
         if len(frame) > _FEW_BYTES and served.route.key is not _PRODUCE:
@@ -296,14 +298,31 @@ def read(frame: memoryview, session: Session) -> Decoded | None:
 
 
 def _read_large(frame: memoryview, session: Session) -> Steps[Decoded]:
-    """Decode a request in slices; TooManyElementsError for one that has more elements than are allowed."""
+    """Decode a request in slices, and load its groups; TooManyElementsError for more elements than are allowed."""
     services = session.services
     served, header, version, body = _read_header(frame, services)
     request = None
     if body is not None:
         most = services.core.config.integer("minibroker.request.elements.max")
         request, _ = yield from decode_in_slices(served.request, frame, version, body, most)
+    if services.is_loading_groups and _is_about_groups(served):
+        yield from _groups_loaded(served, request, session)
     return served, header, request, Call(services.core, services, version, header.client_id, session)
+
+
+def _is_about_groups(served: Endpoint) -> bool:
+    from minibroker.requests.targets import is_about_groups  # noqa: PLC0415 - only after a start, or a leader's move
+
+    return is_about_groups(served)
+
+
+def _groups_loaded(served: Endpoint, request: Any, session: Session) -> Steps[None]:
+    """Wait for the groups that a request names; the handler refuses those that cannot be waited for."""
+    from minibroker.requests.targets import groups_of  # noqa: PLC0415 - see above
+
+    for group in groups_of(served.names, request):
+        yield from session.services.groups.store.awaited(group, session.node)
+        yield
 
 
 def _is_in_order(frame: memoryview) -> bool:

@@ -94,6 +94,26 @@ def names_of(names: Names, request: Any, core: Core) -> list[str | None]:
     return found
 
 
+def is_about_groups(endpoint: Endpoint) -> bool:
+    """Do requests of an API need what is known about the groups that they name?
+
+    Not for their configuration, nor to learn where their coordinator is.
+    """
+    names = endpoint.names
+    return "group" in named_by(endpoint) and not names.resources and (names.keys is None or bool(names.keys.kind))
+
+
+def groups_of(names: Names, request: Any) -> list[str]:
+    """The groups that a request names, if its API `is_about_groups`."""
+    if names.keys is not None:
+        return _keys(names.keys, request)
+    holders = [request]
+    for shape in names.topics:
+        if shape.within:
+            holders += getattr(request, shape.within)
+    return [group for holder in holders if (group := _field(holder, "group_id"))]
+
+
 def _keys(keys: KeyList, request: Any) -> list[str]:
     listed: list[str] = getattr(request, keys.field)
     return listed or ([getattr(request, keys.single)] if keys.single else [])

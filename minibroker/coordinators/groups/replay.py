@@ -45,8 +45,9 @@ _MAKING_GROUPS: Final = (
     StreamsGroupMetadataKey,
 )
 """Without a record of one of these there is no group, whatever else is left of it."""
-_STEP: Final = 1000
-"""Records that are decoded in one piece of work."""
+_STEP: Final = 100
+"""Records that are decoded, or groups that are looked at, in one piece of work."""
+_MOST_COMPLAINTS: Final = 1000
 _logger = logging.getLogger(__name__)
 
 
@@ -119,13 +120,13 @@ class Replay:
                 if written.value is not None and not self._is_deleted_since(key, written):
                     self._decode(key, written, producer_id)
             yield
-        self.modern_groups = {
-            group_id: changes
-            for group_id, changes in self.modern_groups.items()
-            if any(isinstance(each.key, _MAKING_GROUPS) for each in changes)
-        }
-        for group_id in self.modern_groups:
-            self.groups.setdefault(group_id, (None, GroupOffsets()))
+        for number, (group_id, changes) in enumerate(tuple(self.modern_groups.items())):
+            if any(isinstance(each.key, _MAKING_GROUPS) for each in changes):
+                self.groups.setdefault(group_id, (None, GroupOffsets()))
+            else:
+                del self.modern_groups[group_id]
+            if not number % _STEP:
+                yield
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
         """Has a tombstone come behind it? Then it is gone, whatever becomes of its transaction."""
@@ -172,7 +173,7 @@ class Replay:
     def _complain(self, complaint: str) -> None:
         """Say it once; a damaged file must not fill the disk with words."""
         if complaint not in self._complaints:
-            if len(self._complaints) < _STEP:
+            if len(self._complaints) < _MOST_COMPLAINTS:
                 _logger.warning("%s: %s; passed over", self._name, complaint)
             self._complaints.add(complaint)
 

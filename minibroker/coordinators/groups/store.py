@@ -1,7 +1,7 @@
 """The store of all groups and offsets in `__consumer_offsets` (`GroupMetadataManager`, `OffsetMetadataManager`).
 
-A group and its offsets are in one partition. A partition is replayed before anything is done with its groups: small
-ones at once, larger ones in steps while clients get COORDINATOR_LOAD_IN_PROGRESS.
+A group and its offsets are in one partition. A partition is replayed before anything is done with its groups
+(`PartitionLoader`).
 """
 
 import logging
@@ -17,11 +17,11 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.expiry import expired_offsets
 from minibroker.coordinators.groups.forgetting import Choice, find, group_keys, prepare
 from minibroker.coordinators.groups.group_records import group_record, offset_record
-from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup, restored
+from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup
 from minibroker.coordinators.groups.known import KnownGroups
+from minibroker.coordinators.groups.loading import Loading
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset
-from minibroker.coordinators.groups.replay import Replay
 from minibroker.coordinators.groups.share.changes import state_partitions
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
@@ -52,14 +52,6 @@ _logger = logging.getLogger(__name__)
 
 def _nothing(_: AnyGroup) -> None:
     pass
-
-
-class _Loading(Replay):
-    """The replay of a partition, and what happened to it meanwhile."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
 
 
 class GroupStore:
@@ -94,7 +86,14 @@ class GroupStore:
             },
             codec=CompressionCodec(core.config.integer("offsets.topic.compression.codec")),
         )
-        self._loader = PartitionLoader(core, self.log, _Loading, self._on_replayed, self._on_topic_lost)
+        self._loader = PartitionLoader(
+            core,
+            self.log,
+            partial(Loading, make_group, core.clock),
+            self._on_replayed,
+            self._on_topic_lost,
+            is_awaited=True,
+        )
         self._known = KnownGroups(self.log)
         self._groups: Final = self._known.by_id
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
@@ -174,6 +173,10 @@ class GroupStore:
         """May a request for this group be served? See `PartitionLoader.readiness`."""
         return self._loader.readiness(group_id, node, self._groups)  # groups are known when their partition is
 
+    def awaited(self, group_id: str, node: Node | None) -> Iterator[None]:
+        """Steps that load a group, for a request that can wait. See `PartitionLoader.awaited`."""
+        return self._loader.awaited(group_id, node)
+
     def load_all(self) -> None:
         """Load all partitions, one after the other, beside the requests."""
         self._loader.load_all()
@@ -192,28 +195,28 @@ class GroupStore:
         for group in self._known.take_all():
             self._on_forgotten(group)
 
-    def _on_replayed(self, partition: int, loading: _Loading) -> None:
-        for group_id, (value, offsets) in loading.groups.items():
-            if group_id in self._groups:
-                continue
-            changes = loading.modern_groups.get(group_id)
-            group: AnyGroup
-            if changes is None:
-                group = self._make_group(group_id)
-                group.offsets = offsets
-                if value is not None:
-                    group.restore(value)
-            else:
-                group = restored(group_id, changes, offsets, self._core.clock)
+    def _on_replayed(self, partition: int, loading: Loading) -> None:
+        made = [group for group in loading.made if group.group_id not in self._groups]
+        for group in made:
             self._known.add(group)
-            for producer_id in offsets.pending:
-                self._known.open(producer_id, group_id)
-            self._on_loaded(group)
+            for producer_id in group.offsets.pending:
+                self._known.open(producer_id, group.group_id)
+        self._core.chores.run(self._resume(made), lambda: None)
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
         if owed:
             drain(self._forget_topics(owed, self._known.in_partition(partition)))
+
+    def _resume(self, groups: Iterable[AnyGroup]) -> Iterator[None]:
+        """Tell of each group that it was loaded, unless it has gone meanwhile."""
+        for number, group in enumerate(groups, 1):
+            if self._loader.is_closed:
+                return
+            if self._groups.get(group.group_id) is group:
+                self._on_loaded(group)
+            if not number % _GROUPS_BY_STEP:
+                yield
 
     # Writing
 

@@ -412,7 +412,7 @@ class TestLoading:
         producer.commit_offset("g", 7)
         self.producer = producer
         harness.restart()
-        monkeypatch.setattr("minibroker.coordinators.partition_loader.REPLAYED_AT_ONCE", 1)
+        monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1)
         monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
         return harness
 

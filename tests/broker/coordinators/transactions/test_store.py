@@ -216,7 +216,7 @@ def asked(harness: Harness) -> dict[str, int]:
 def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
     Producer(small, "other")
-    monkeypatch.setattr("minibroker.coordinators.partition_loader.REPLAYED_AT_ONCE", 0)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
     monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1)
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
@@ -294,7 +294,7 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
 
 def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
-    monkeypatch.setattr("minibroker.coordinators.partition_loader.REPLAYED_AT_ONCE", 0)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     small.restart()
     small.services.transactions.load_all()

@@ -1,0 +1,169 @@
+"""Partitions of `__consumer_offsets` are loaded in steps, and requests wait for their groups."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker.coordinators.groups.classic.group import GroupState
+from minibroker.requests.dispatch import accept_whole
+from minibroker.requests.endpoints import endpoint
+from minibroker.requests.targets import is_about_groups
+from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.routing.routes import ROUTES
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.broker.coordinators.groups.member_requests import heartbeat_request
+from tests.broker.coordinators.groups.offset_requests import (
+    MEMBER,
+    commit,
+    commit_request,
+    offsets_of,
+    with_members,
+)
+from tests.broker.harness import Harness, Pending, frame_of
+
+GROUPS = 300
+T0 = ("t", 0)
+
+
+@pytest.fixture
+def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
+    """A broker whose only partition of many groups has to be read again; one step is done in a turn."""
+    harness = Harness(str(tmp_path / "data"), {"offsets.topic.num.partitions": "1"})
+    harness.create()
+    for number in range(GROUPS):
+        commit(harness, {T0: number}, f"group-{number}")
+    harness.services.groups.store.save_group(with_members(harness, "group-1"))
+    monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1 << 12)
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1 << 12)
+    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    harness.core.slices.slice_s = 0.0
+    harness.services.groups.leader_moved(0)
+    yield harness
+    harness.close()
+
+
+def begin(harness: Harness, request: Any, version: int) -> Pending:
+    """Send a request that has to wait; the memory that it came in is used again at once."""
+    frame = bytearray(frame_of(request, version))
+    outcome = accept_whole(memoryview(frame), harness.session())
+    frame[:] = bytes(len(frame))
+    assert isinstance(outcome, Waiting)
+    return Pending(request, version, outcome)
+
+
+def fetch_request(*groups: str) -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=each, topics=None) for each in groups])
+
+
+def turns(harness: Harness, until: Callable[[], bool]) -> int:
+    """The number of turns of the event loop until something is true."""
+    for number in range(100_000):
+        if until():
+            return number
+        harness._soon.pop(0)()
+    raise AssertionError("it never is")
+
+
+def test_requests_wait_for_the_replay_of_their_partition_and_others_do_not(moved: Harness) -> None:
+    pending = begin(moved, fetch_request("group-7", "group-299", "nobody"), 8)
+    described = begin(moved, DescribeGroupsRequest(groups=["group-1"]), 5)
+    found = moved.accept(FindCoordinatorRequest(key="group-7"), 3)
+    assert isinstance(found, Answer)
+    assert found.response.error_code == 0
+    assert turns(moved, lambda: pending.is_answered) > 20
+    assert [each.error_code for each in pending.response.groups] == [0, 0, 0]
+    found_offsets = [
+        {each.partition_index: each.committed_offset for topic in group.topics for each in topic.partitions}
+        for group in pending.response.groups
+    ]
+    assert found_offsets == [{0: 7}, {0: 299}, {}]
+    turns(moved, lambda: described.is_answered)
+    (group,) = described.response.groups
+    assert (group.error_code, group.group_state) == (0, "Stable")
+
+
+def test_what_a_waiting_request_has_brought_is_kept(moved: Harness) -> None:
+    pending = begin(moved, commit_request({T0: 5000}, "group-1", metadata="brought", **MEMBER), 8)
+    moved.run_soon()
+    assert pending.response.topics[0].partitions[0].error_code == 0
+    moved.core.slices.slice_s = float("inf")
+    assert offsets_of(moved, "group-1") == {T0: 5000}
+
+
+def test_a_partition_that_is_too_large_to_be_waited_for_is_refused(
+    moved: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 1 << 12)
+    pending = begin(moved, fetch_request("group-7"), 8)
+    assert turns(moved, lambda: pending.is_answered) < 5
+    assert [each.error_code for each in pending.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    moved.run_soon()
+    moved.core.slices.slice_s = float("inf")
+    assert offsets_of(moved, "group-7") == {T0: 7}
+
+
+def test_a_request_that_waits_learns_that_the_leader_has_gone_on(moved: Harness) -> None:
+    pending = begin(moved, fetch_request("group-7"), 8)
+    moved.services.groups.leader_moved(0)
+    moved.run_soon()
+    (group,) = pending.response.groups
+    assert group.error_code in {0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    moved.core.slices.slice_s = float("inf")
+    assert offsets_of(moved, "group-7") == {T0: 7}
+
+
+def test_no_step_of_a_replay_takes_in_many_records(moved: Harness) -> None:
+    store = moved.services.groups.store
+    assert turns(moved, lambda: not store.is_loading) >= GROUPS // 50 + GROUPS // 100
+    assert len(list(store.groups())) == GROUPS
+
+
+def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> None:
+    moved.run_soon()
+    group = moved.services.groups.store.get("group-1")
+    assert group is not None
+    assert group.is_in(GroupState.STABLE)
+    moved.clock.advance(10_000)
+    moved.run_soon()
+    assert not group.members
+
+
+def test_groups_are_resumed_in_steps_but_not_those_that_have_gone(
+    moved: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minibroker.coordinators.groups.store._GROUPS_BY_STEP", 1)
+    store = moved.services.groups.store
+    resumed: list[str] = []
+    monkeypatch.setattr(store, "_on_loaded", lambda group: resumed.append(group.group_id))
+    turns(moved, lambda: not store.is_loading)
+    assert len(resumed) < 3
+    gone = list(store.groups())[100]
+    store._known.discard(gone)
+    moved.run_soon()
+    assert len(resumed) == GROUPS - 1
+    assert gone.group_id not in resumed
+
+
+def test_a_heartbeat_that_comes_while_groups_are_resumed_counts(moved: Harness) -> None:
+    store = moved.services.groups.store
+    turns(moved, lambda: not store.is_loading)
+    moved.clock.advance(9_000)
+    answer = moved.accept(heartbeat_request("group-1", "m", 3), 4)
+    assert isinstance(answer, Answer)
+    assert answer.response.error_code == 0
+    moved.run_soon()
+    moved.clock.advance(9_000)
+    group = store.get("group-1")
+    assert group is not None
+    assert list(group.members) == ["m"]
+
+
+def test_requests_that_need_no_group_do_not_wait() -> None:
+    waiting = {route.message for route in ROUTES if is_about_groups(endpoint(route.key))}
+    assert {"OffsetCommit", "JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "DeleteGroups"} <= waiting
+    assert waiting.isdisjoint({"FindCoordinator", "DescribeConfigs", "IncrementalAlterConfigs", "ListGroups", "Fetch"})
