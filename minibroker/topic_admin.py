@@ -199,7 +199,7 @@ def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
 def creation(core: Core, plans: list[TopicPlan]) -> Steps[list[Topic]]:
     """Create planned topics together; raises TopicError when the disk refuses. See `Topics.creation`."""
     cluster = core.cluster
-    placements = [plan.replicas or cluster.place(plan.partitions, plan.replication_factor) for plan in plans]
+    placements = [plan.replicas or cluster.assign_replicas(plan.partitions, plan.replication_factor) for plan in plans]
     try:
         return (
             yield from core.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)

@@ -108,7 +108,7 @@ func TestRecords(t *testing.T) {
 		NewRecord{Key: []byte{0xfe}, Value: nil, Partition: Ptr(0)},
 		NewRecord{Value: JSON("quoted"), Partition: Ptr(0)},
 	))(t)
-	same(t, places[1], Place{Topic: "given", Partition: 0, Offset: 1})
+	same(t, places[1], RecordMetadata{Topic: "given", Partition: 0, Offset: 1})
 
 	all := must(broker.ReadRecords(ctx, "given", ReadOptions{
 		Partition: Ptr(0), Start: 1, Isolation: "read_uncommitted", Limit: 10, Format: FormatBase64,

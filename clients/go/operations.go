@@ -96,7 +96,7 @@ func (c *Client) DeleteTopic(ctx context.Context, topic string) error {
 // Produce appends records without a Kafka client. A topic that does not exist is created.
 func (c *Client) Produce(
 	ctx context.Context, topic string, options ProduceOptions, records ...NewRecord,
-) ([]Place, error) {
+) ([]RecordMetadata, error) {
 	sent := make([]object, len(records))
 	for i, record := range records {
 		sent[i] = object{"value": payload(record.Value), "key": payload(record.Key)}
@@ -113,7 +113,7 @@ func (c *Client) Produce(
 	body := object{"records": sent}
 	given(body, "message_format", options.MessageFormat, options.MessageFormat != "")
 	given(body, "codec", options.Codec, options.Codec != "")
-	return list[Place](ctx, c, http.MethodPost, path("topics", topic, "records"), "records", body)
+	return list[RecordMetadata](ctx, c, http.MethodPost, path("topics", topic, "records"), "records", body)
 }
 
 // ReadRecords returns records of a topic as consumers read them.

@@ -88,8 +88,8 @@ type ProduceOptions struct {
 	Codec         string
 }
 
-// Place is where a record is.
-type Place struct {
+// RecordMetadata is the partition and the offset that a record got.
+type RecordMetadata struct {
 	Topic     string `json:"topic"`
 	Partition int    `json:"partition"`
 	Offset    int64  `json:"offset"`

@@ -62,7 +62,7 @@ export interface ProduceOptions {
   codec?: "none" | "gzip" | "snappy" | "lz4" | "zstd";
 }
 
-export interface Place {
+export interface RecordMetadata {
   topic: string;
   partition: number;
   offset: number;
@@ -381,7 +381,7 @@ export class ControlClient {
   describeTopic(topic: string): Promise<Topic>;
   deleteTopic(topic: string): Promise<void>;
   /** Appends records without a Kafka client. */
-  produce(topic: string, records: NewRecord[], options?: ProduceOptions): Promise<Place[]>;
+  produce(topic: string, records: NewRecord[], options?: ProduceOptions): Promise<RecordMetadata[]>;
   readRecords(topic: string, options?: ReadOptions): Promise<RecordPart>;
   /** Waits for `count` committed records that match, and returns all that do. */
   waitForRecords<Value = any>(topic: string, wait?: RecordWait, options?: { format?: Format }): Promise<ConsumedRecord<Value>[]>;

@@ -108,7 +108,7 @@ class Cluster:
 
     # Where partitions are
 
-    def place(self, partitions: int, factor: int) -> list[Replicas]:
+    def assign_replicas(self, partitions: int, factor: int) -> list[Replicas]:
         """Replicas for a new topic, on nodes that are up if there are enough of them; each topic begins at another one.
 
         `factor` is at most the number of nodes.
@@ -117,7 +117,7 @@ class Cluster:
         start, self._start = self._start, self._start + 1
         return assign_replicas(up if factor <= len(up) else tuple(self.nodes), partitions, factor, start=start)
 
-    def place_more(self, topic: ClusterTopic, partitions: int) -> list[Replicas]:
+    def assign_more_replicas(self, topic: ClusterTopic, partitions: int) -> list[Replicas]:
         """Replicas for further partitions of a topic, as if they had been there from its beginning."""
         nodes = tuple(self.nodes)
         known = topic.partitions[0].replicas

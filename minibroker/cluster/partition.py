@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from minibroker_storage.log import Log
 
 
-class LogKeeper(Protocol):
-    """The interface of the log manager, as far as topics need it."""
+class LogManager(Protocol):
+    """The log manager as topics see it (`minibroker.logs.log_manager.LogManager`)."""
 
     def open_log(self, partition: Partition) -> Log:
         """Open a partition's log. StorageError or OSError when that fails."""
@@ -70,7 +70,7 @@ class Partition:
     """
 
     __slots__ = (
-        "_keeper",
+        "_log_manager",
         "directory",
         "index",
         "is_under_min_isr",
@@ -82,11 +82,11 @@ class Partition:
         "topic",
     )
 
-    def __init__(self, topic: Topic, index: int, directory: str, keeper: LogKeeper) -> None:
+    def __init__(self, topic: Topic, index: int, directory: str, log_manager: LogManager) -> None:
         self.topic = topic
         self.index = index
         self.directory = directory
-        self._keeper = keeper
+        self._log_manager = log_manager
         self.opened_log: Log | None = None
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Partition:
     def log(self) -> Log:
         """The partition's log, opened and recovered on first use. StorageError or OSError when that fails."""
         if self.opened_log is None:
-            self.opened_log = self._keeper.open_log(self)
+            self.opened_log = self._log_manager.open_log(self)
         return self.opened_log
 
     @property
@@ -138,13 +138,13 @@ class Partition:
     def reconfigure(self) -> None:
         """The topic has another configuration now."""
         if self.opened_log is not None:
-            self._keeper.reconfigure(self.opened_log, self.topic.log_config)
+            self._log_manager.reconfigure(self.opened_log, self.topic.log_config)
             self.opened_log.call_listeners()
         self._count_isr()
 
     def delete(self) -> str | None:
         """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError."""
-        self._keeper.forget_partition(self)
+        self._log_manager.forget_partition(self)
         if self.opened_log is not None:
             return self.opened_log.delete()
         renamed = delete_directory_name(self.directory)

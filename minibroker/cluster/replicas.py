@@ -25,11 +25,11 @@ def assign_replicas(
         if partition > 0 and partition % count == 0:
             shift += 1
         first = (partition + start) % count
-        others = (nodes[_place(first, shift, number, count)] for number in range(factor - 1))
+        others = (nodes[_replica_index(first, shift, number, count)] for number in range(factor - 1))
         assigned.append((nodes[first], *others))
     return assigned
 
 
-def _place(first: int, shift: int, number: int, count: int) -> int:
-    """Where among `count` nodes the replica `number` behind the first one is."""
+def _replica_index(first: int, shift: int, number: int, count: int) -> int:
+    """The index among `count` nodes of the replica `number` behind the first one."""
     return (first + 1 + (shift + number) % (count - 1)) % count

@@ -21,7 +21,7 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.deletion import mark, marked, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
-from minibroker.cluster.partition import LogKeeper, Partition, begin_partitions, end_partitions, prepare_partitions
+from minibroker.cluster.partition import LogManager, Partition, begin_partitions, end_partitions, prepare_partitions
 from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
@@ -165,13 +165,13 @@ class Topics:
         self,
         data_dir: str,
         config: BrokerConfig,
-        keeper: LogKeeper,
+        log_manager: LogManager,
         cluster: Cluster | None = None,
         durability: Durability | None = None,
     ) -> None:
         self.data_dir = data_dir
         self._config = config
-        self._keeper = keeper
+        self._log_manager = log_manager
         self._cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -247,7 +247,7 @@ class Topics:
                 yield
             for steps in begun:
                 yield from steps
-            yield from self._keeper.forget(topic.name for topic in created)
+            yield from self._log_manager.forget(topic.name for topic in created)
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
@@ -433,7 +433,7 @@ class Topics:
         del self._folded[_folded(topic.name)][topic.name]
 
     def _new_partition(self, topic: Topic, index: int) -> Partition:
-        return Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._keeper)
+        return Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._log_manager)
 
     def _append_partition(self, topic: Topic, index: int) -> Partition:
         partition = self._new_partition(topic, index)

@@ -121,7 +121,7 @@ def _plan(requested: CreatePartitionsTopic, call: Call) -> _Growth:
             "were specified.",
         )
     if requested.assignments is None:
-        replicas = tuple(call.core.cluster.place_more(topic, added))
+        replicas = tuple(call.core.cluster.assign_more_replicas(topic, added))
     else:
         replicas = check_replicas(call.core, [assignment.broker_ids for assignment in requested.assignments], current)
         if len(replicas[0]) != len(topic.partitions[0].replicas):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.views.past import past_groups
-from minibroker.page.follow.links import told_marks
+from minibroker.page.follow.links import response_offsets
 from minibroker.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
 from minibroker.trace.exchange import Kind
 from minibroker_protocol.api_keys import ApiKey
@@ -260,7 +260,7 @@ class TimeLine:
             if exchange is None:
                 break
             if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
-                for place, marks in told_marks(exchange, recorder.rows.topics):
+                for place, marks in response_offsets(exchange, recorder.rows.topics):
                     known = marked.setdefault(place, {})
                     marked[place] = {**marks, "request": current, **known}  # the later response counts
             if time.perf_counter() - began > _SLICE_S:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.outcomes import Answer, Waiting
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from minibroker.routing.interceptors import Channel, Take
     from minibroker.routing.outcomes import AnyOutcome
     from minibroker.security.listener_security import ListenerSecurity
-    from minibroker_protocol.codec import Splices
 
 
 _logger: Final = logging.getLogger(__name__)
@@ -65,26 +64,6 @@ class SessionExpiredError(UnservedRequestError):
     """The client should have authenticated again; the connection closes."""
 
 
-class Connection(Protocol):
-    """The connection as authentication sees it (`minibroker.server.connection.Connection`)."""
-
-    def send(self, data: bytearray, splices: Splices) -> None:
-        """Send bytes."""
-        ...
-
-    def release(self) -> None:
-        """Serve what waits behind a delayed request."""
-        ...
-
-    def end(self) -> None:
-        """Close it once all has left that was sent."""
-        ...
-
-    def abort(self) -> None:
-        """Close it at once."""
-        ...
-
-
 class Authentication:
     """Of one connection; an interceptor, and `Session.authentication`.
 
@@ -97,7 +76,7 @@ class Authentication:
     """
 
     def __init__(
-        self, security: ListenerSecurity, session: Session, channel: Connection, on_done: Callable[[], None]
+        self, security: ListenerSecurity, session: Session, channel: Channel, on_done: Callable[[], None]
     ) -> None:
         self._security = security
         self._session = session
@@ -146,7 +125,7 @@ class Authentication:
             raise IllegalSaslStateError(f"{_name(key)} came before SASL authentication")
         outcome = take(frame, session)
         if key == ApiKey.API_VERSIONS and self._state is _State.START:
-            if _was_told(outcome):
+            if _has_responded(outcome):
                 self._state = _State.HANDSHAKE
             else:
                 self._refused += 1
@@ -275,7 +254,7 @@ class _Refusal(DelayedResponse):
 
     timer: Timer
 
-    def __init__(self, channel: Connection, response: Any) -> None:
+    def __init__(self, channel: Channel, response: Any) -> None:
         self._channel = channel
         self._response = response
 
@@ -294,8 +273,8 @@ class _Refusal(DelayedResponse):
 class _BareAnswer(DelayedResponse):
     """A token that leaves without a header, once what was answered before has left."""
 
-    def __init__(self, channel: Connection, token: bytes) -> None:
-        self._channel: Connection | None = channel
+    def __init__(self, channel: Channel, token: bytes) -> None:
+        self._channel: Channel | None = channel
         self._token = token
 
     def go(self) -> None:
@@ -323,7 +302,7 @@ def _refusal(message: str) -> SaslAuthenticateResponse:
     )
 
 
-def _was_told(outcome: AnyOutcome) -> bool:
+def _has_responded(outcome: AnyOutcome) -> bool:
     """Has the client got the table, or will it? One that asked in an unknown version may ask again."""
     return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 

@@ -42,6 +42,10 @@ class Channel(Protocol):
         """Close the connection once all has left that was sent."""
         ...
 
+    def abort(self) -> None:
+        """Close the connection at once."""
+        ...
+
     def fail(self, error: Exception) -> None:
         """Log why a request could not be answered, and close the connection."""
         ...

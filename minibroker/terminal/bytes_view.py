@@ -20,7 +20,7 @@ _LONGEST: Final = 120
 _QUIET: Final = frozenset({"(length)", "(count)", "(content)"})
 
 
-class Place(NamedTuple):
+class TreeItem(NamedTuple):
     """A field, and the bytes that it lies in: those of the frame, or those that a batch decompresses to."""
 
     field: Field
@@ -46,18 +46,18 @@ class BytesView(Vertical):
         """The panes."""
         with Horizontal():
             yield HexPane()
-            tree: Tree[Place] = Tree(label_of(self._part["tree"]), Place(self._part["tree"], self._data))
+            tree: Tree[TreeItem] = Tree(label_of(self._part["tree"]), TreeItem(self._part["tree"], self._data))
             yield tree
         yield Static("", classes="about", markup=False)
 
     def on_mount(self) -> None:
         """Fill the tree."""
-        tree = cast("Tree[Place]", self.query_one("Tree"))
+        tree = cast("Tree[TreeItem]", self.query_one("Tree"))
         _add(tree.root, self._part["tree"], self._data)
         tree.root.expand()
         self.query_one(HexPane).show(self._data, range(0))
 
-    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Place]) -> None:
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[TreeItem]) -> None:
         """The cursor is on another field."""
         place = event.node.data
         if place is None:
@@ -67,26 +67,26 @@ class BytesView(Vertical):
         self.query_one(".about", Static).update(about(field, self._part.get("meanings", {})))
 
 
-def _add(node: TreeNode[Place], field: Field, data: bytes) -> None:
+def _add(node: TreeNode[TreeItem], field: Field, data: bytes) -> None:
     """Add the fields within a field, and those within what it decompresses to."""
     _add_children(node, field.get("children", ()), data)
     inside = field.get("inside")
     if inside is not None:
         content = base64.b64decode(inside["base64"])
         whole = {"name": "(decompressed)", "type": "BYTES", "start": 0, "end": len(content)}
-        branch = node.add(label_of(whole), Place(whole, content), expand=True)
+        branch = node.add(label_of(whole), TreeItem(whole, content), expand=True)
         _add_children(branch, inside.get("children", ()), content)
 
 
-def _add_children(node: TreeNode[Place], children: Any, data: bytes) -> None:
+def _add_children(node: TreeNode[TreeItem], children: Any, data: bytes) -> None:
     for child in children:
         if "children" in child or "inside" in child:
             within = child.get("children", ())
             opens = "inside" in child or any(each["name"] not in _QUIET for each in within[:_OPEN_AT_FIRST])
             opens = opens and len(within) <= _OPEN_AT_FIRST
-            _add(node.add(label_of(child), Place(child, data), expand=opens), child, data)
+            _add(node.add(label_of(child), TreeItem(child, data), expand=opens), child, data)
         else:
-            node.add_leaf(label_of(child), Place(child, data))
+            node.add_leaf(label_of(child), TreeItem(child, data))
 
 
 def label_of(field: Field) -> Text:

@@ -95,7 +95,12 @@ impl Client {
     }
 
     /// Append records without a Kafka client. A topic that does not exist is created.
-    pub fn produce(&self, topic: &str, records: &[NewRecord], options: &ProduceOptions) -> Result<Vec<Place>, Error> {
+    pub fn produce(
+        &self,
+        topic: &str,
+        records: &[NewRecord],
+        options: &ProduceOptions,
+    ) -> Result<Vec<RecordMetadata>, Error> {
         self.list("POST", &path(&["topics", topic, "records"]), Some(&Produced { records, options }))
     }
 

@@ -96,9 +96,9 @@ pub struct ProduceOptions {
     pub codec: Option<String>,
 }
 
-/// Where a record is.
+/// The partition and the offset that a record got.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Place {
+pub struct RecordMetadata {
     pub topic: String,
     pub partition: i32,
     pub offset: i64,

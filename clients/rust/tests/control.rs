@@ -93,7 +93,7 @@ fn records() {
     ];
     let options = ProduceOptions { message_format: some("v2"), codec: some("gzip") };
     let places = broker.produce("given", &sent, &options).unwrap();
-    assert_eq!(places[1], Place { topic: "given".into(), partition: 0, offset: 1 });
+    assert_eq!(places[1], RecordMetadata { topic: "given".into(), partition: 0, offset: 1 });
 
     let read = ReadOptions {
         partition: Some(0),

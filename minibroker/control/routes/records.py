@@ -51,18 +51,18 @@ class NewRecords(Body):
     codec: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
 
 
-class Place(About):
-    """Where a record is."""
+class RecordMetadata(About):
+    """The partition and the offset that a record got."""
 
     topic: str
     partition: int
     offset: int
 
 
-class Places(About):
-    """Where records are, in their order."""
+class ProducedRecords(About):
+    """Records that were appended, in their order."""
 
-    records: list[Place]
+    records: list[RecordMetadata]
 
 
 class Header(About):
@@ -179,7 +179,7 @@ Format = Annotated[
 
 
 @router.post("/topics/{topic}/records", openapi_extra=calls("produce"))
-async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> Places:
+async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedRecords:
     """Append records without a client. The topic is created if it does not exist, as for a client."""
     messages = [
         Message(
@@ -194,7 +194,7 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> Places:
     places = await on_broker(
         lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
     )
-    return Places(records=[Place.model_validate(each) for each in places])
+    return ProducedRecords(records=[RecordMetadata.model_validate(each) for each in places])
 
 
 @router.get("/topics/{topic}/records", response_model=RecordPart, openapi_extra=calls("records"))

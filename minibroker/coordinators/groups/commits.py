@@ -31,7 +31,7 @@ Outcomes = dict[str, list[tuple[int, ErrorCode]]]
 """By topic, its partitions and what has become of each."""
 
 
-class WantedPartition(Protocol):
+class OffsetCommitPartition(Protocol):
     """A partition of either request."""
 
     partition_index: int
@@ -40,14 +40,14 @@ class WantedPartition(Protocol):
     committed_metadata: str | None
 
 
-class WantedTopic(Protocol):
+class OffsetCommitTopic(Protocol):
     """A topic of either request."""
 
     name: str
     topic_id: bytes
 
     @property
-    def partitions(self) -> Sequence[WantedPartition]:
+    def partitions(self) -> Sequence[OffsetCommitPartition]:
         """Its partitions."""
         ...
 
@@ -82,7 +82,7 @@ class Commit(NamedTuple):
 
 
 def commit(
-    core: Core, topics: Sequence[WantedTopic], operation: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+    core: Core, topics: Sequence[OffsetCommitTopic], operation: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
 ) -> Steps[Outcomes]:
     """Commit what can be.
 
@@ -175,8 +175,8 @@ def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcome
 
 def answered(
     outcomes: Outcomes,
-    topics: Sequence[WantedTopic],
-    unknown: Sequence[WantedTopic],
+    topics: Sequence[OffsetCommitTopic],
+    unknown: Sequence[OffsetCommitTopic],
     topic_of: Callable[..., T],
     partition_of: Callable[..., Any],
 ) -> Steps[list[T]]:
@@ -204,7 +204,7 @@ def answered(
     return listed
 
 
-def _offset(partition: WantedPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
+def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
     """The offset that a client commits; version 1 of OffsetCommit carries the time of the commit itself."""
     timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(

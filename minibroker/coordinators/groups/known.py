@@ -33,7 +33,7 @@ class KnownGroups:
         if self.by_id.get(group_id) is not group:
             self._sort_again()
             self.by_id[group_id] = group
-            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
+            self._sort(group)
 
     def discard(self, group: AnyGroup) -> None:
         """The group is not known any more; nothing happens if another has taken its place."""
@@ -83,5 +83,8 @@ class KnownGroups:
             return
         self._partition_count = count
         self._by_partition.clear()
-        for group_id, group in self.by_id.items():
-            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
+        for group in self.by_id.values():
+            self._sort(group)
+
+    def _sort(self, group: AnyGroup) -> None:
+        self._by_partition.setdefault(self._log.partition_of(group.group_id), {})[group.group_id] = group

@@ -31,7 +31,7 @@ MOST: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionPlace:
+class TopicPartition:
     """A partition."""
 
     topic: str
@@ -84,9 +84,9 @@ class MemberView:
     protocols: tuple[str, ...]
     subscribed_topics: tuple[str, ...]
     subscribed_regex: str | None
-    assigned: tuple[PartitionPlace, ...] | None
-    target: tuple[PartitionPlace, ...] | None
-    revoking: tuple[PartitionPlace, ...]
+    assigned: tuple[TopicPartition, ...] | None
+    target: tuple[TopicPartition, ...] | None
+    revoking: tuple[TopicPartition, ...]
     waits_in: str | None
 
 
@@ -226,7 +226,7 @@ def _classic(group: Group, member: Member, assigned: Iterable[tuple[str, int]] |
         protocols=tuple(each.name for each in member.protocols),
         subscribed_topics=_subscribed(member) if group.protocol_type == CONSUMER else (),
         subscribed_regex=None,
-        assigned=None if assigned is None else tuple(PartitionPlace(*each) for each in assigned),
+        assigned=None if assigned is None else tuple(TopicPartition(*each) for each in assigned),
         target=None,
         revoking=(),
         waits_in="JoinGroup" if _waits(member.join) else "SyncGroup" if _waits(member.sync) else None,
@@ -289,7 +289,7 @@ def _share(services: Services, group: ShareGroup, member: ShareMember) -> Member
 
 
 def _streams(services: Services, group: StreamsGroup, member: StreamsMember) -> MemberView:
-    def places(tasks: Tasks) -> tuple[PartitionPlace, ...]:
+    def places(tasks: Tasks) -> tuple[TopicPartition, ...]:
         return _places(services, partitions_of_tasks(group, tasks, services.core.topics))
 
     return MemberView(
@@ -312,10 +312,10 @@ def _streams(services: Services, group: StreamsGroup, member: StreamsMember) -> 
     )
 
 
-def _places(services: Services, partitions: Mapping[bytes, Iterable[int]]) -> tuple[PartitionPlace, ...]:
+def _places(services: Services, partitions: Mapping[bytes, Iterable[int]]) -> tuple[TopicPartition, ...]:
     topics = services.core.topics
     return tuple(
-        PartitionPlace(topic.name, index)
+        TopicPartition(topic.name, index)
         for topic_id, indexes in partitions.items()
         if (topic := topics.with_id(topic_id)) is not None
         for index in sorted(indexes)

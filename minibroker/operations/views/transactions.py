@@ -5,7 +5,7 @@ from heapq import nsmallest
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
-from minibroker.operations.views.groups import PartitionPlace
+from minibroker.operations.views.groups import TopicPartition
 from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.views.state_machines import TRANSACTION, Machine
 from minibroker.services import Services
@@ -36,7 +36,7 @@ class TransactionView:
     started_ms: int | None
     updated_ms: int
     partition_count: int
-    partitions: tuple[PartitionPlace, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +89,5 @@ def _view(each: Transaction) -> TransactionView:
         started_ms=each.start_ms if each.start_ms >= 0 else None,
         updated_ms=each.updated_ms,
         partition_count=len(each.partitions),
-        partitions=tuple(PartitionPlace(*place) for place in nsmallest(MOST, each.partitions)),
+        partitions=tuple(TopicPartition(*place) for place in nsmallest(MOST, each.partitions)),
     )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from minibroker.page.actions.requests import Asked
+    from minibroker.page.actions.requests import ControlRequest
 
 TOKEN: Final = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 
 
-def curl_line(asked: Asked, base: str, *, needs_token: bool) -> str:
+def curl_line(asked: ControlRequest, base: str, *, needs_token: bool) -> str:
     """The line for a control plane at `base`, a URL."""
     words = ["curl", "-sS"]
     if asked.method != "GET":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minibroker.page.actions.forms import Field, Form
 
 
-class Asked(NamedTuple):
+class ControlRequest(NamedTuple):
     """A request, and the values that it was made of.
 
     Attributes:
@@ -29,7 +29,7 @@ class Asked(NamedTuple):
     values: dict[str, Any]
 
 
-def asked(form: Form, given: Mapping[str, str]) -> Asked:
+def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
     """The request for what a user has typed. `OperationError` names a field that is empty, or a line that is no pair.
 
     A text that is not a number stays a text: the control plane says what is wrong with it.
@@ -51,7 +51,7 @@ def asked(form: Form, given: Mapping[str, str]) -> Asked:
             safe = "/" if field.name in {"group_id", "name"} else ""
             path = path.replace(f"{{{field.name}}}", quote(given[field.name], safe=safe))
     query = _placed(form, values, "query")
-    return Asked(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
+    return ControlRequest(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
 
 
 def _body(form: Form, values: Mapping[str, Any]) -> dict[str, Any] | None:

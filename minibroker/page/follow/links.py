@@ -85,7 +85,7 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
     return found
 
 
-def told_marks(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
+def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
     """The marks of logs in a response to Produce, Fetch or DeleteRecords: ((topic, partition), marks by name).
 
     "end" is the offset behind what a Produce has brought.

@@ -12,7 +12,7 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topics import topics_page
 from minibroker.page.actions.forms import Form, forms
 from minibroker.page.actions.lines import curl_line, python_line
-from minibroker.page.actions.requests import Asked, asked
+from minibroker.page.actions.requests import ControlRequest, control_request
 from minibroker.page.actions.tool_lines import tool_line
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -56,7 +56,7 @@ async def prepare(
     if form is None:
         raise NotFoundError(f"there is no action {name!r}")
     try:
-        found = asked(form, filled.fields)
+        found = control_request(form, filled.fields)
         directory = _directory(request, name, found)
     except OperationError as error:
         return {"error": str(error)}
@@ -102,7 +102,7 @@ def _forms(request: Request) -> dict[str, Form]:
     return forms(request.app.state.control.openapi())
 
 
-async def _facts(broker: AsyncOperations, found: Asked) -> tuple[str, tuple[int, ...]]:
+async def _facts(broker: AsyncOperations, found: ControlRequest) -> tuple[str, tuple[int, ...]]:
     """The bootstrap servers; and the replicas of the partition that is named, if there is one."""
     topic = broker.services.core.topics.get(str(found.values.get("topic", "")))
     index: Any = found.values.get("partition")
@@ -110,7 +110,7 @@ async def _facts(broker: AsyncOperations, found: Asked) -> tuple[str, tuple[int,
     return broker.bootstrap_servers, () if partition is None else partition.replicas
 
 
-def _directory(request: Request, name: str, found: Asked) -> str | None:
+def _directory(request: Request, name: str, found: ControlRequest) -> str | None:
     """The directory of the snapshot that is named. `NotFoundError`."""
     if name != "restore_snapshot":
         return None

@@ -14,7 +14,7 @@ from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
 from minibroker_pipeline.jobs.text_table import text_table
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, select
 from minibroker_pipeline.source.options import parse_options
-from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, WantedOffsets
+from minibroker_pipeline.source.planning import SPLIT_BYTES, LogRange, OffsetInterval
 from minibroker_pipeline.source.query_logs import QueryLogs
 from minibroker_pipeline.source.reading import ReadSettings, read_ranges
 
@@ -212,7 +212,7 @@ def _ranges_of(path: str, settings: DiffSettings) -> dict[tuple[str, int], _Rang
     for key, log in QueryLogs(parse_options(options)).update().items():
         if settings.mode == "failfast":
             log.check()
-        everything = WantedOffsets(log.start_offset, log.end_offset)
+        everything = OffsetInterval(log.start_offset, log.end_offset)
         found[key] = tuple(log.ranges(everything, SPLIT_BYTES))
     return found
 

@@ -49,7 +49,7 @@ def known_topics(data_dir: str) -> dict[str, KnownTopic]:
             topic, partition = named
             counts[topic] = max(counts.get(topic, 0), partition + 1)
     known = {topic: KnownTopic(count, _topic_id(f"{data_dir}/{topic}-{count - 1}")) for topic, count in counts.items()}
-    for topic, stored in _told_topics(f"{data_dir}/{TOPICS_FILE}").items():
+    for topic, stored in _described_topics(f"{data_dir}/{TOPICS_FILE}").items():
         known[topic] = KnownTopic(max(stored.partitions, counts.get(topic, 0)), stored.topic_id)
     return known
 
@@ -61,7 +61,7 @@ def _topic_id(directory: str) -> bytes | None:
         return None
 
 
-def _told_topics(path: str) -> dict[str, KnownTopic]:
+def _described_topics(path: str) -> dict[str, KnownTopic]:
     try:
         document = parse_topics_file(read_file(path), path)
         return {

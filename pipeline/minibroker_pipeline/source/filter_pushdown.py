@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from minibroker_pipeline.source.planning import WantedOffsets
+from minibroker_pipeline.source.planning import OffsetInterval
 from minibroker_storage.data_directory.names import TopicPartition
 
 _MOST: Final = 2**63 - 1
@@ -108,9 +108,9 @@ class PushedFilters:
             and self._partition_from <= partition < self._partition_until
         )
 
-    def narrowed(self, first: int, end: int) -> WantedOffsets:
+    def narrowed(self, first: int, end: int) -> OffsetInterval:
         """The rest of [first, end)."""
-        return WantedOffsets(max(first, self._first), min(end, self._end), self._min_timestamp)
+        return OffsetInterval(max(first, self._first), min(end, self._end), self._min_timestamp)
 
 
 def _milliseconds(value: datetime) -> int:

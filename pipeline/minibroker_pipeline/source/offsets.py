@@ -15,7 +15,7 @@ from minibroker_pipeline.source.options import (
     Position,
     SourceOptions,
 )
-from minibroker_pipeline.source.planning import LogRange, WantedOffsets
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval
 from minibroker_pipeline.source.query_logs import QueryLog
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_storage.data_directory.names import TopicPartition
@@ -95,7 +95,7 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
 
     As ListOffsets finds it: in the order of the log, whatever the order of the timestamps. `OSError`.
     """
-    interval = WantedOffsets(log.start_offset, log.end_offset, timestamp)
+    interval = OffsetInterval(log.start_offset, log.end_offset, timestamp)
     for one in log.ranges(interval, _WHOLE):
         with one.filesystem.open(one.path) as file:
             position, size = one.position, _CHUNK_BYTES
@@ -135,7 +135,7 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
 
     Reads what lies before that row, and little behind it. `DamagedLogError` under failfast, `OSError`.
     """
-    for one in log.ranges(WantedOffsets(first, end), _WHOLE):
+    for one in log.ranges(OffsetInterval(first, end), _WHOLE):
         request = DecodeRequest(
             columns=("offset",),
             first_offset=one.first_offset,

@@ -56,7 +56,7 @@ class LogRange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedOffsets:
+class OffsetInterval:
     """Offsets of a log, from `first` to before `end`; of records with a smaller timestamp (ms) none is needed."""
 
     first: int
@@ -73,7 +73,7 @@ class _Piece(NamedTuple):
 
 
 def plan_ranges(
-    log: PartitionLog, tail: LogTail, interval: WantedOffsets, *, split_bytes: int = SPLIT_BYTES
+    log: PartitionLog, tail: LogTail, interval: OffsetInterval, *, split_bytes: int = SPLIT_BYTES
 ) -> Iterator[LogRange]:
     """The ranges to read of a log, in the order of its offsets. `tail` has been updated with it. `OSError`."""
     if interval.first >= interval.end:

@@ -15,7 +15,7 @@ from minibroker_pipeline.log_directories.partition_logs import (
     select,
 )
 from minibroker_pipeline.source.options import SourceOptions
-from minibroker_pipeline.source.planning import LogRange, WantedOffsets, plan_ranges
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval, plan_ranges
 from minibroker_pipeline.source.reading import HINT
 from minibroker_storage.data_directory.names import TopicPartition
 
@@ -44,7 +44,7 @@ class QueryLog(NamedTuple):
         """As Kafka writes a partition."""
         return f"{self.log.topic}-{self.log.partition}"
 
-    def ranges(self, interval: WantedOffsets, split_bytes: int) -> Iterator[LogRange]:
+    def ranges(self, interval: OffsetInterval, split_bytes: int) -> Iterator[LogRange]:
         """See `plan_ranges`."""
         return plan_ranges(self.log, self.tail, interval, split_bytes=split_bytes)
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.offsets import Offsets, limited_ends, starting_offsets
 from minibroker_pipeline.source.options import LATEST, SourceOptions
-from minibroker_pipeline.source.planning import LogRange, WantedOffsets, pack
+from minibroker_pipeline.source.planning import LogRange, OffsetInterval, pack
 from minibroker_pipeline.source.query_logs import QueryLog, QueryLogs
 from minibroker_pipeline.source.reading import DataLossError
 from minibroker_pipeline.source.tasks import LogInputPartition, read_settings, read_task
@@ -119,7 +119,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges: Iterator[LogRange] = (
             one
             for key, log in logs.items()
-            for one in log.ranges(WantedOffsets(starts[key], ends[key]), self._options.split_bytes)
+            for one in log.ranges(OffsetInterval(starts[key], ends[key]), self._options.split_bytes)
         )
         return [LogInputPartition(task) for task in pack(ranges, split_bytes=self._options.split_bytes)]
 

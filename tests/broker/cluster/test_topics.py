@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-class Keeper:
+class FakeLogManager:
     """Opens logs, and notes what else the topics have to say."""
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class Keeper:
         yield
 
 
-def opened(data_dir: Path, keeper: Keeper | None = None) -> Topics:
-    return Topics(str(data_dir), CONFIG, keeper or Keeper())
+def opened(data_dir: Path, log_manager: FakeLogManager | None = None) -> Topics:
+    return Topics(str(data_dir), CONFIG, log_manager or FakeLogManager())
 
 
 def create(topics: Topics, name: str, partitions: int = 1, **overrides: str) -> None:
@@ -128,19 +128,19 @@ def test_logs_are_opened_when_they_are_first_used(data_dir: Path) -> None:
 
 
 def test_the_keeper_of_the_logs_is_told_of_deletions_and_of_new_names(data_dir: Path) -> None:
-    keeper = Keeper()
-    topics = opened(data_dir, keeper)
+    log_manager = FakeLogManager()
+    topics = opened(data_dir, log_manager)
     create(topics, "a", 2)
     create(topics, "b")
     topic = topics.get("a")
     assert topic is not None
     topics.delete(topic)
-    assert keeper.forgotten == ["a", "b"]
-    assert keeper.let_go_of == ["a-0", "a-1"]
+    assert log_manager.forgotten == ["a", "b"]
+    assert log_manager.let_go_of == ["a-0", "a-1"]
 
 
 def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(data_dir: Path) -> None:
-    class Failing(Keeper):
+    class Failing(FakeLogManager):
         def forget(self, names: Iterable[str]) -> Steps[None]:
             raise OSError("a full disk")
 
@@ -152,14 +152,14 @@ def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(dat
 
 
 def test_a_new_configuration_reaches_the_logs_that_are_open(data_dir: Path) -> None:
-    keeper = Keeper()
-    topics = opened(data_dir, keeper)
+    log_manager = FakeLogManager()
+    topics = opened(data_dir, log_manager)
     create(topics, "a", 3)
     topic = topics.get("a")
     assert topic is not None
     assert topic.partitions[1].log.config.retention_ms == 7 * 24 * 3_600_000
     topic.configure(TopicConfig(CONFIG, {"retention.ms": "60000"}))
-    assert [config.retention_ms for config in keeper.reconfigured] == [60_000]
+    assert [config.retention_ms for config in log_manager.reconfigured] == [60_000]
     assert topic.partitions[0].log.config.retention_ms == 60_000
 
 

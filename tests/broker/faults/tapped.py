@@ -32,6 +32,9 @@ class Channel:
     def end(self) -> None:
         self.events.append("end")
 
+    def abort(self) -> None:
+        self.events.append("abort")
+
     def fail(self, error: Exception) -> None:
         self.events.append(f"fail: {error}")
 

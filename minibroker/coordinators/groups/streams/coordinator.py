@@ -209,7 +209,7 @@ class StreamsGroups:
         """Find out what the heartbeat changes but for tasks. GroupRefusedError."""
         group = update.group
         if updated != member:
-            update.bumps = request.instance_id is None or not updated.has_same_place_as(member)
+            update.bumps = request.instance_id is None or not updated.has_same_config_as(member)
             update.changes.append(records.member_metadata(group.group_id, updated))
         update.take_topology(request.topology)
         if updated.topology_epoch < update.topology.epoch:

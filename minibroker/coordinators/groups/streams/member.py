@@ -99,7 +99,7 @@ class StreamsMember:
         """The member when it has come back."""
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
 
-    def has_same_place_as(self, other: "StreamsMember") -> bool:
+    def has_same_config_as(self, other: "StreamsMember") -> bool:
         """Would an assignor see no difference (`hasEpochRelevantMemberConfigChanged`)?"""
         return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
             other.topology_epoch, other.rack_id, other.tags, other.process_id,

@@ -21,8 +21,8 @@ public final class Answers {
     /** Some topics; nextAfter goes on, and is null once all were listed. */
     public record TopicList(List<Topic> topics, String nextAfter) {}
 
-    /** The place of a record. */
-    public record Place(String topic, int partition, long offset) {}
+    /** The partition and the offset that a record got. */
+    public record RecordMetadata(String topic, int partition, long offset) {}
 
     /** A header of a record. */
     public record Header(String name, Object value) {}

@@ -64,15 +64,15 @@ public final class ControlClient {
     }
 
     /** Appends records without a Kafka client. A topic that does not exist is created. */
-    public List<Place> produce(String topic, NewRecord... records) {
+    public List<RecordMetadata> produce(String topic, NewRecord... records) {
         return produce(topic, Map.of(), records);
     }
 
     /** The same with the options message_format (v2, v1, v0) and codec (none, gzip, snappy, lz4, zstd). */
-    public List<Place> produce(String topic, Map<String, String> options, NewRecord... records) {
+    public List<RecordMetadata> produce(String topic, Map<String, String> options, NewRecord... records) {
         Map<String, Object> body = new LinkedHashMap<>(options);
         body.put("records", maps(records));
-        return list(Place.class, "records", call("POST", path("topics", topic, "records"), body));
+        return list(RecordMetadata.class, "records", call("POST", path("topics", topic, "records"), body));
     }
 
     public RecordPart readRecords(String topic, ReadOptions options) {

@@ -73,14 +73,14 @@ class ControlClientTest {
 
     @Test
     void records() {
-        List<Answers.Place> places = control.produce(
+        List<Answers.RecordMetadata> places = control.produce(
             "given",
             Map.of("message_format", "v2", "codec", "gzip"),
             NewRecord.of("k", Map.of("id", 1, "state", "new \"\n\u00e9")).partition(0).timestamp(5)
                 .header("trace", "a").header("trace", new byte[] {-1}),
             NewRecord.of(new byte[] {-2}, null).partition(0),
             NewRecord.of(Map.of("json", "quoted")).partition(0));
-        assertEquals(new Answers.Place("given", 0, 1), places.get(1));
+        assertEquals(new Answers.RecordMetadata("given", 0, 1), places.get(1));
 
         ReadOptions options = new ReadOptions().partition(0).start(1).uncommitted().limit(10).format(Format.BASE64);
         List<Answers.ConsumedRecord> records = control.readRecords("given", options).records();
