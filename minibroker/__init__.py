@@ -1,4 +1,9 @@
-"""minibroker: a Kafka-protocol broker emulator with real segment files on disk."""
+"""minibroker: a Kafka-protocol broker emulator with real segment files on disk.
+
+`broker` and `async_broker` are the Python API. `core` has configuration, topics and logs, `services` all that serves
+clients. A request comes in by `server`, takes its way in `requests`, and is handled in `handlers`. `DESIGN.md` has a
+line for each folder.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -37,7 +42,7 @@ __all__ = [
     "__version__",
     "record",
 ]
-_PLACES = {
+_MODULES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerOptions": "options",
@@ -57,6 +62,6 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Load the broker at its first use: a test suite that only has the package installed pays nothing."""
-    if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

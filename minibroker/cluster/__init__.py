@@ -1,5 +1,9 @@
 """The state of the cluster: nodes, topics, partitions and leaders, fetch sessions, features, altered settings.
 
-The place of Kafka's KRaft controller and its metadata: no log of metadata, but files that are replaced as a whole
-(`topics_file`, `section_store`).
+- `cluster` has the nodes and elects leaders; `node` is one of them, with its fetch sessions (`fetch_sessions`).
+- `topics` and `partition` are the topics; `topics_file` keeps them, `deletion` removes them, `adoption` finds those
+  that another broker has left.
+- `section_store` keeps ACLs, credentials, quotas and `dynamic_configs`. `durability` delays responses to changes.
+
+Kafka has a log of metadata, `__cluster_metadata`. Here files are replaced as a whole.
 """

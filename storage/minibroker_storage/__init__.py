@@ -1,4 +1,14 @@
-"""One partition's log and its files, in Apache Kafka's own formats. No network, no asyncio."""
+"""One partition's log and its files, in Apache Kafka's own formats. No network, no asyncio.
+
+- `log` is a partition's log as clients see it; `local_log` has its bytes, `segments` and `segment` its files.
+- `segment` writes batches before their index entries: this is what makes an entry true. `index_writer` chooses the
+  batches, and `offset_index`, `time_index` and `transaction_index` are the files.
+- `recovery` makes a log of the files that a start finds. `last_stop` says how the last run ended.
+- `producer_state` recognizes batches that a producer repeats; `producer_snapshot` is its file.
+- `retention` chooses segments to delete, `cleaner` compacts, `replacement` swaps segments for cleaned ones.
+- `flush` brings a log to disk; `checkpoints` and `data_directory` have the small files.
+- `dump`, `explain` and `views` show all this to people.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -58,7 +68,7 @@ __all__ = [
     "purge",
     "unlink_files",
 ]
-_PLACES = {
+_MODULES = {
     "AbortedTxn": "transaction_index",
     "CorruptCheckpointError": "errors",
     "CorruptIndexError": "errors",
@@ -90,6 +100,6 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for: a broker that starts has no log to open yet."""
-    if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

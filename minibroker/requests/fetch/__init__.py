@@ -1,1 +1,4 @@
-"""Fetch requests: their reads and their waits (`DelayedFetch`). Sessions are in `minibroker.cluster.fetch_sessions`."""
+"""Fetch requests: reads (`reader`), waits (`delayed`), and the short way with its template (`repeated`).
+
+Sessions are in `minibroker.cluster.fetch_sessions`.
+"""

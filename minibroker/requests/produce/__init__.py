@@ -1,1 +1,4 @@
-"""Produce requests: appends to partitions, the short way, slices, delayed responses."""
+"""Produce requests: the append to a partition (`partition_append`), the short way (`repeated`), and slow requests.
+
+`long_requests` are served in slices, and `delayed` waits for the disk.
+"""

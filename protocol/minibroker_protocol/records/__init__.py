@@ -1,4 +1,11 @@
-"""Record sets in Kafka's message formats v0, v1 and v2, their varints, and the codecs that Kafka names."""
+"""Record sets in Kafka's message formats v0, v1 and v2, their varints, and the codecs that Kafka names.
+
+- `batch` and `record` read format v2, `builder` writes it, `header` has the fields before the records. `legacy` has
+  formats v0 and v1.
+- `log_validator` checks what producers send, by the rules of an `append_policy`: `produced_batch` where bytes are
+  appended as they come, `produced_set` where they are opened. `offsets` and `restamp` change bytes in place.
+- `compression` finds a codec of `codecs`; `conversion` makes other formats of the same records.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -87,7 +94,7 @@ __all__ = [
     "read_wrapped",
     "stamp",
 ]
-_PLACES = {
+_MODULES = {
     "COMPRESSION_LEVELS": "compression",
     "DEFAULT_COMPRESSION_LEVELS": "compression",
     "DELETE_HORIZON_FLAG": "header",
@@ -132,6 +139,6 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for: few need all formats and codecs."""
-    if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
