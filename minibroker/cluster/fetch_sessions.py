@@ -111,12 +111,15 @@ class FetchSession:
     def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
         self.names: dict[bytes, str] | None = {} if uses_ids else None
+        # Epoch 0 was the request that opened it: the next one is expected to be 1.
         self.epoch = 1
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
         self.quiet: QuietPartitions | None = None
         self.targets: tuple[frozenset[str], tuple[Any, ...]] | None = None
+        # Numbers, not list indexes: quiet partitions are sorted back into the order of the session without moving
+        # others.
         self._places = count()
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
@@ -127,6 +130,8 @@ class FetchSession:
             named = topic.topic_id
             known_topic = ids.with_id(topic.topic_id)
             if known_topic is not None:
+                # Kept with the session: after a deletion the id has no topic, and errors and the journal still need its
+                # name.
                 self.names[topic.topic_id] = known_topic.name
         for each in partitions:
             key = (named, each.partition)
@@ -135,7 +140,9 @@ class FetchSession:
                 known[key] = CachedPartition(each, next(self._places))
                 self.targets = None
             else:
+                # The numbers of the last response stay: the consumer knows them, whatever it asks for now.
                 entry.request = each
+            # It may ask for an offset where there are records: read it at least once.
             if self.quiet is not None:
                 self.quiet.activate(key)
 
@@ -154,6 +161,7 @@ class FetchSession:
         """No response to the consumer had this partition yet."""
         entry = self.partitions.get(key)
         if entry is not None:
+            # So the next response has it, though nothing may have changed since.
             entry.high_watermark = _UNKNOWN
             if self.quiet is not None:
                 self.quiet.activate(key)
@@ -171,6 +179,8 @@ class FetchSession:
             if len(self.partitions) > always_read:
                 self.quiet = QuietPartitions(self.partitions)
         elif quiet.context is not None:
+            # A consumer that gave up waiting sends its next request on another connection, while the old one still
+            # waits here.
             quiet.context.detach()
 
     def end(self) -> None:
@@ -179,6 +189,7 @@ class FetchSession:
         if quiet is not None:
             if quiet.context is not None:
                 quiet.context.detach()
+            # Their listeners hang on logs: without this a closed session would live as long as they do.
             quiet.activate_all()
 
 
@@ -260,6 +271,7 @@ class FetchContext:
         selected: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
             entry = cached.get(key)
+            # The partition was forgotten while the request waited.
             if entry is None:
                 continue
             has_news = entry.note(data)
@@ -358,15 +370,20 @@ class FetchSessionCache:
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._end(request.session_id)
             return None
+        # After a restart of the broker or an eviction: the client then opens a new session with all its partitions.
         session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        # A response was lost, so that consumer and broker no longer agree on what the consumer knows.
         if session.epoch != request.session_epoch:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        # The client has changed between versions of Fetch that name topics and versions that have ids (KIP-516).
         if (session.names is None) is not (ids is None):
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        # 0 opens a session: the count wraps to 1 (`FetchMetadata.nextEpoch`).
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
         session.last_used_ms = now_ms
+        # The dict is the LRU list: the one used last stands last.
         self._sessions[session.id] = self._sessions.pop(session.id)
         session.use(self.always_read)
         return session
@@ -387,8 +404,10 @@ class FetchSessionCache:
         """The context of a request whose partitions the session has; `asked` are those of a request without session."""
         session.drop(request.forgotten_topics_data, ids)
         if asked is not None:
+            # Only now, with all its partitions: steps before may be interrupted by a closed connection.
             self._sessions[session.id] = session
             return FetchContext(asked, session)
+        # A session that has forgotten all its partitions has nothing left to wait for, as in Kafka.
         if not session.partitions:
             self._end(session.id)
             return FetchContext({})
@@ -420,6 +439,7 @@ class FetchSessionCache:
     def _new_id(self) -> int:
         while True:
             session_id = _random_id()
+            # An id in use would give one consumer the partitions of another.
             if session_id not in self._sessions:
                 return session_id
 

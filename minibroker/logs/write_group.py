@@ -48,12 +48,14 @@ class WriteGroup:
     def share(self, log: Log, response: PartitionProduceResponse) -> None:
         """`response` is for a batch that may still be staged: if writing fails, it becomes an error."""
         responses = self._staged.get(log)
+        # None: the batch is in the file already, and its response is right.
         if responses is not None:
             responses.append(response)
 
     def commit_and_wake(self) -> None:
         """`commit`, then have the first few of the fetches look again that have waited for it."""
         wakeups = self.wakeups
+        # The first few fetches look in this very turn, before the producer has its answer: see `Wakeups`.
         wakeups.are_awaited = True
         try:
             self.commit()
@@ -66,6 +68,7 @@ class WriteGroup:
         """Write everything staged. Never raises for a fault of the disk: the responses report it."""
         if not self._staged:
             return
+        # Taken first: if a listener of `log.commit` commits, too, no log is written twice.
         staged, self._staged = self._staged, {}
         for log, responses in staged.items():
             try:

@@ -70,6 +70,8 @@ class Quotas:
 
     def used(self, session: Client, client_id: str, spent_s: float, produced: int) -> int:
         """Count what a request has cost, in seconds and produced bytes: for how many ms its client has to wait."""
+        # At most one window (Kafka's `ClientRequestQuotaManager.maxThrottleTimeMs`): a single slow request must not
+        # mute a client for minutes.
         wait_ms = min(self._used(REQUEST, session, client_id, spent_s * _PERCENT), self._step_ms)
         return max(wait_ms, self._used(PRODUCE, session, client_id, produced)) if produced else wait_ms
 
@@ -83,6 +85,7 @@ class Quotas:
         client, limit = found
         out = bytearray()
         splices: Splices = []
+        # The size is known only in bytes on the wire, compact lengths and tags included, as Kafka counts it.
         encode(response, version, out, splices)
         size = len(out) + sum(splice.size for _, splice in splices)
         now_ms = self._core.clock.monotonic_ms()
@@ -91,8 +94,10 @@ class Quotas:
         wait_ms = rate.throttle_ms(limit, now_ms)
         if not wait_ms:
             return response
+        # Not sent, so not counted (`unrecordQuotaSensor`): a client could else never come below its quota.
         rate.record(-size, now_ms)
         session.muted_ms = max(session.muted_ms, wait_ms)
+        # The client has not heard of a new session: with id 0 it opens another one.
         goes_on = request.session_epoch > 0
         return type(response)(throttle_time_ms=wait_ms, session_id=response.session_id if goes_on else 0, responses=[])
 
@@ -132,6 +137,7 @@ class Quotas:
                 self._buckets = dict(list(self._buckets.items())[_MOST_REMEMBERED // 2 :])
             bucket = self._buckets[client] = TokenBucket(self._mutation_window_s, limit, now_ms)
         debt_ms = bucket.debt_ms(limit, now_ms)
+        # Newer clients know THROTTLING_QUOTA_EXCEEDED and retry; older ones are served, and muted (KIP-599).
         if strict and debt_ms:
             return debt_ms
         bucket.take(partitions, limit, now_ms)
@@ -146,6 +152,7 @@ class Quotas:
         rate = self._rate(CONNECTION, (address, str(node_id)), now_ms)
         rate.record(1, now_ms)
         wait_ms = min(rate.throttle_ms(limit, now_ms), self._step_ms)
+        # Refused connections do not count, or a client that tries again at once would keep the rate above its limit.
         if wait_ms:
             rate.record(-1, now_ms)
         return wait_ms
@@ -167,6 +174,8 @@ class Quotas:
         user, limit_of = session.principal.name, self._table.limit
         shared = client_id[:_LONGEST_ID]
         both, by_user, by_id = (user, shared), (user, ""), ("", shared)
+        # Kafka's order of precedence (`DefaultQuotaCallback`). A default of a user's clients counts for each client
+        # alone, so that its usage is kept for the pair.
         for client, limit in (
             (both, limit_of(key, user, client_id) if client_id else None),
             (both, limit_of(key, user, None)),
@@ -196,6 +205,7 @@ class Quotas:
         if known is None:
             known = self._addresses[host] = frozenset()
             self._host_names().look_up(host, partial(self._addresses.__setitem__, host))
+            # A host that was looked up before is answered before `look_up` returns.
             known = self._addresses[host]
         return known
 

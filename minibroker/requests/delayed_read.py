@@ -63,6 +63,7 @@ class DelayedRead(DelayedResponse):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            # A log may have thousands of delayed fetches: a listener that is left behind would be called for ever.
             for log in self._logs:
                 log.remove_append_listener(self._on_append)
             self._on_end()
@@ -79,10 +80,12 @@ class DelayedRead(DelayedResponse):
             self._read()
 
     def _on_timeout(self) -> None:
+        # The answer leaves with the records that have come, perhaps none: `max_wait_ms` is a promise.
         self._is_over = True
         self._read()
 
     def _read(self) -> None:
+        # Answered already, or reading in slices: an append in between is seen when that read ends.
         if self._timer is None or self._is_reading:
             return
         self._is_reading = True

@@ -98,6 +98,7 @@ class Repeats:
         if endpoint.repeat is None:
             return
         api = 1 << endpoint.route.key
+        # An idle connection has sent ApiVersions and Metadata once: a short way for each would be memory for nothing.
         if not self._seen & api:
             self._seen |= api
             return
@@ -106,6 +107,7 @@ class Repeats:
         key: int = _START.unpack_from(frame)[0]
         way = self._ways.get(key)
         if way is None:
+            # A client that uses each API in all its versions starts again: no LRU for what only a test does.
             if self._ways is _NO_WAYS or len(self._ways) >= _MOST_WAYS:
                 self._ways = {}
             way = self._ways[key] = endpoint.repeat(endpoint, call)
@@ -144,6 +146,7 @@ class Template:
         except EncodeError:
             return None
         run = Struct(f">{len(marks)}q").pack(*marks)
+        # The marks are found by their bytes. If they were there twice, numbers could be put into a name.
         if splices or (run and out.count(run) != 1):
             return None
         begin = out.find(run) if run else len(out)

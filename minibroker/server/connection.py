@@ -284,6 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         answers: list[Answer | Filled] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
+        # A fault, a quota or a journal was added or removed. The test costs one comparison a wake-up; a chain that
+        # looks for them at each request would cost every request.
         if services.chain_version != self._chain_version:
             self._compose()
         take = self._take
@@ -291,11 +293,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while self._waiting is None and (frame := reader.next_frame()) is not None:
                 until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
+                # A large request is served in slices. What was answered before it must not wait for its end.
                 if answers and comes_apart(frame):
                     if not self._send(answers):
                         return
                     answers = []
                 outcome = take(frame, session)
+                # Kafka mutes the channel: one request of a connection at a time, so that responses keep their order.
                 if isinstance(outcome, Waiting):
                     self._park(outcome)
                 elif outcome is not None:
@@ -305,6 +309,7 @@ class Connection(asyncio.BufferedProtocol):
                         self._mute()
                     elif not reader.pending:
                         break
+                    # A client that pipelines thousands of requests must not hold the loop: others come first now.
                     elif perf_counter() > until:
                         self._serve_later()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
@@ -326,6 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         if fault is not None:
             self.fail(fault)
             return
+        # Handlers are done with their views by now: the buffer may move its bytes, or go back to the pool.
         self._reader.settle(paused=self._waiting is not None and self._waiting is not _LATER)
         self._regulate()
 
@@ -355,6 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - as above
             self.fail(error)
             return
+        # A slice may end in a wait, such as a large Fetch that finds too little.
         if isinstance(outcome, Waiting):
             self._park(outcome)
             return
@@ -394,6 +401,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve no more; what was answered leaves, then the connection closes."""
         self._reader.close()
         self._ending = True
+        # It closes when all has left (`_on_drained`). A client that does not read is closed by `idle`.
         if self._outbox.is_blocked:
             self._regulate()
         else:
@@ -402,6 +410,7 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, answers: Sequence[Answer | Filled]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
         writes = self._services.core.writes
+        # Appends of this wake-up may complete fetches of others. They look at once if nothing here is delayed.
         if self._waiting is None:
             writes.commit_and_wake()
         else:  # one that is due may be ours, and its answer belongs behind these
@@ -414,6 +423,7 @@ class Connection(asyncio.BufferedProtocol):
             data, splices = encode_answers(answers)
         except UnencodableAnswerError as error:
             if error.data:
+                # Answers before the broken one are complete. The client would wait for them in vain.
                 self._outbox.send(error.data, error.splices)
             self.fail(error)
             return False
@@ -475,6 +485,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _regulate(self) -> None:
         """Read on, unless requests are waiting behind a delayed one or answers for a client that does not read."""
+        # Without bytes behind it a delayed request does not stop reading: that is how a closed connection is seen.
         stop = self._outbox.is_blocked or (self._waiting is not None and self._reader.pending > 0)
         if stop is self._stopped or self._transport.is_closing():
             return

@@ -72,6 +72,7 @@ class Outbox:
         self._waiting = False  # for the socket to take more of a file
         self._direct: socket.socket | None = None
         self._loop = asyncio.get_running_loop()
+        # TLS encrypts in Python's process: the file has to pass through it.
         self.sendfile = HAS_SENDFILE and transport.get_extra_info("sslcontext") is None
         if _NOTSENT_LOWAT is not None:
             with contextlib.suppress(OSError, AttributeError):  # a socket that is no TCP's, or none
@@ -81,6 +82,7 @@ class Outbox:
         """Send `data` with the splices at their places."""
         if self._transport.is_closing():
             return
+        # Nothing waits, so the bytes go to the transport as they are. With a queue they would overtake it.
         if not self._queue and (splices or len(data) <= _WHOLE):
             if not splices:
                 self._transport.write(data)
@@ -88,6 +90,7 @@ class Outbox:
             size = 0
             for _, splice in splices:
                 size += splice.size
+            # Small ranges are cheaper copied: `sendfile` needs two system calls and a second descriptor.
             if size <= COPIED:
                 self._send_joined(data, splices)
                 return
@@ -256,6 +259,8 @@ class Outbox:
 
     def _wait(self, direct: socket.socket) -> None:
         if not self._waiting:
+            # asyncio watches the descriptor of its own; the second one gets its own writer, or the loop would refuse
+            # it.
             self._waiting = True
             self._loop.add_writer(direct.fileno(), self._on_writable)
 

@@ -90,6 +90,7 @@ class LocalLog:
             number = self._segments.number_of(offset)
             segment = self.segments[number]
             found = segment.translate(offset)
+            # Compaction may have removed the last batches of a segment: the offset then is in a later one.
             while found is None:
                 number += 1
                 if number == len(self.segments):
@@ -143,6 +144,8 @@ class LocalLog:
     def _add_segment(self, now_ms: int) -> None:
         """Close the active segment and begin a new one at the log end offset. `LogWriteError`."""
         try:
+            # The new files first. If the disk has no room for them, the old segment is untouched and takes appends
+            # again.
             segment = LogSegment.create(self._directory, self.log_end_offset, self._config, self._files, now_ms)
             try:
                 self._active.become_inactive()
@@ -152,6 +155,7 @@ class LocalLog:
         except OSError as error:
             raise LogWriteError(f"{self._directory}: {error}", self.log_end_offset) from error
         self._segments.add(segment)
+        # An fsync of a file does not cover its name: the next flush syncs the directory, too.
         self._durability.names_changed = True
 
     def _remove_segments(self, count: int) -> list[int]:
@@ -197,6 +201,7 @@ class LocalLog:
     def begin_flush(self) -> LogFlush | None:
         """The flush that makes all that is committed durable, None when it is; see `LogFlush`."""
         durability, end = self._durability, self.log_end_offset
+        # Names count as well: a roll or a removal without new records must also outlast the machine.
         if durability.recovery_point == end and not durability.names_changed:
             return None
         paths = self._segments.paths_from(durability.recovery_point)

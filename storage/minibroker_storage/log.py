@@ -274,6 +274,8 @@ class Log(LocalLog):
         max_timestamp = header[MAX_TIMESTAMP]
         segment = self._active
         if (
+            # One comparison each for all that is rare. `_byte_limit` is -1 for a closed or failed log, so that these
+            # need no test.
             segment.end + len(batch) > self._byte_limit
             or max_timestamp > self._roll_after
             or last_offset > self._offset_limit
@@ -284,6 +286,7 @@ class Log(LocalLog):
             segment = self._active
         stamp(batch, base_offset, leader_epoch)
         if header[PRODUCER_ID] >= 0:
+            # Only batches of idempotent producers need the fields by name: the others are spared the object.
             named = header if isinstance(header, BatchHeader) else make_header(header)
             aborted = self.producers.update(named, base_offset, batch)
             if aborted is not None:
@@ -322,14 +325,18 @@ class Log(LocalLog):
             raise LogClosedError(f"{self._directory}: closed")
         if self._failure is not None:
             raise self._failure
+        # As `UnifiedLog.append`: a new segment could not hold it either.
         if size > self._config.segment_bytes:
             raise RecordBatchTooLargeError(f"a batch of {size} bytes in segments of {self._config.segment_bytes}")
         self._begin_files()
+        # The limits of `append` are cheap and may be too strict. This is Kafka's own rule.
         rolls = self._active.should_roll(size, last_offset, max_timestamp, self._config, now_ms)
         if rolls or self._active.end + size > self._snapshot_at:
             try:
                 self.commit()
             except LogWriteError as error:
+                # The caller has other batches staged, whose handlers wait for `commit`: it must hear of the loss there,
+                # too.
                 self._fail(error)
                 raise
             if rolls:
@@ -337,10 +344,12 @@ class Log(LocalLog):
             else:
                 self._take_snapshot(passing=True)
         segment = self._active
+        # The first batch starts the clock of `segment.ms` by its own timestamp, as in Kafka, not by the broker's clock.
         if not segment.end:
             segment.first_timestamp = max_timestamp
         if segment.first_timestamp is not None and segment.first_timestamp >= 0:
             self._roll_after = segment.first_timestamp + self._config.max_segment_ms - segment.roll_jitter_ms
+        # The epoch begins at the next offset, so it is staged with the batch, and undone with it.
         if leader_epoch != self._epoch:
             self._stage_epoch(leader_epoch)
 
@@ -387,6 +396,8 @@ class Log(LocalLog):
             return
         try:
             if self._staged_epochs is not None:
+                # Before the batches (KIP-101): an epoch without records is cut at the next start, records without their
+                # epoch are not found again by OffsetsForLeaderEpoch.
                 self._staged_epochs.write()
             segment = self._active
             written = segment.size
@@ -401,6 +412,7 @@ class Log(LocalLog):
             self._durability.names_changed = True
         if self.producers.staged:
             self.producers.commit()
+        # Only now may readers see the batches. There are no followers to wait for.
         self.log_end_offset = self.high_watermark = self.next_offset
         if self._listeners:
             self.call_listeners()
@@ -431,6 +443,8 @@ class Log(LocalLog):
         active = self._active
         if not active.size and active.base_offset == self.log_end_offset:
             return  # its indexes are too small for a single entry: a new segment would be no better
+        # Kafka's order in `UnifiedLog.roll`: a snapshot at the base of each segment, so that a start replays one
+        # segment at most.
         self._add_segment(now_ms)
         self._take_snapshot(passing=False)
         self._segment_begins()
@@ -457,8 +471,10 @@ class Log(LocalLog):
         `OSError`.
         """
         self.commit()
+        # Whatever `cleanup.policy` says: DeleteRecords has promised that these are gone.
         removed = self._remove_oldest(count_below(self.segments, self.log_start_offset), now_ms)
         if self._config.delete:
+            # Kafka's order (`UnifiedLog.deleteOldSegments`): size, then time.
             removed += self._remove_oldest(count_beyond_size(self.segments, self._config), now_ms)
             removed += self._remove_oldest(count_expired(self.segments, self._config, now_ms), now_ms)
         return removed
@@ -473,6 +489,7 @@ class Log(LocalLog):
                 count -= 1  # a disk with no room for a new segment: keep the last one, and let the others go
                 if not count:
                     raise
+        # Before the files go: should a rename fail half-way, no reader is sent to a file that is gone.
         self.advance_log_start_offset(self.segments[count].base_offset)
         removed = self._remove_segments(count)
         for base_offset in removed:
@@ -487,6 +504,7 @@ class Log(LocalLog):
         cannot be renamed: the cleaned files are removed.
         """
         self._swap_segments(base_offset, old_base_offsets)
+        # The snapshot of the first one stays: the cleaned segment has its base offset.
         for old_base_offset in old_base_offsets[1:]:
             self.producers.delete_snapshot(old_base_offset)
 
@@ -511,6 +529,7 @@ class Log(LocalLog):
         Staged batches are dropped, producers go back to that point. At or above the log end offset nothing is removed.
         `OSError`.
         """
+        # Staged batches lie behind every offset that can be truncated to.
         self._undo_staged()
         if offset >= self.log_end_offset:
             return
@@ -518,6 +537,7 @@ class Log(LocalLog):
             self.truncate_fully_and_start_at(offset, now_ms)
             return
         self._truncate_segments(offset, now_ms)
+        # Producers can't be taken back batch by batch: go to a snapshot below, and replay the headers from there.
         self.producers.truncate_and_reload(self.log_start_offset, offset, now_ms)
         self._ends_at(offset)
         replay_producers(self.segments, self.producers, self.log_start_offset, offset)
@@ -558,6 +578,7 @@ class Log(LocalLog):
                 return
             self._active.become_inactive()
             self._durability.names_changed = True
+            # A clean start trusts this snapshot, and replays nothing.
             self.producers.map_end_offset = self.log_end_offset
             self.producers.take_snapshot(passing=True)
         finally:

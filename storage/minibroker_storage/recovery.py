@@ -68,12 +68,16 @@ def load_log(
     bases, snapshots, names = tidy_directory(directory)
     epochs = LeaderEpochCheckpoint(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
     with contextlib.suppress(CorruptCheckpointError):
+        # A damaged checkpoint is made again as far as batches are scanned: an epoch less is no wrong answer.
         epochs.load()
     producers = ProducerStateManager(directory, config.producer_id_expiration_ms, snapshots)
     segments = [LogSegment.load(directory, base, config, files, now_ms) for base in bases]
     with _closed_on_failure(segments):
         loader = _Loader(segments, epochs, last_stop, recovery_point)
+        # A directory without segments begins where DeleteRecords has put the log start offset, not at 0.
         log_end_offset = loader.load(names) if segments else log_start_offset
+        # A log that ends below its checkpointed start has lost its tail: Kafka (`LogLoader`) begins again at the start
+        # offset, since an offset that was used once must not be given again.
         if segments and log_end_offset >= log_start_offset:
             segments[-1].preallocate_indexes()
             log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -113,6 +117,8 @@ class _Loader:
         self._segments = segments
         self._epochs = epochs
         #: Batches and index entries below this offset are trusted.
+        # After the death of the process alone, what was written is in the page cache: the recovery point says nothing
+        # then.
         self._trusted_below = recovery_point if last_stop is LastStop.CRASHED else INT64_MAX
         self._last_stop = last_stop
         self.epochs_changed = False
@@ -130,6 +136,8 @@ class _Loader:
                 if next_base is not None:
                     # A roll makes the next segment first. Kafka takes the free slots of an older index for entries.
                     segment.trim_free_slots()
+                # The names come from one `listdir`: most segments have no transaction index, and need no `stat` to
+                # learn it.
                 if has_transactions:
                     self._load_transactions(segment, next_base)
                 continue
@@ -139,6 +147,8 @@ class _Loader:
             if next_base is None:
                 break
             segment.become_inactive()
+            # A cut in the suspect part means that later segments were written after what is lost. A closed segment in
+            # the trusted part loses only damaged bytes; all behind it was flushed, and stays.
             if cut and number >= suspect:
                 for dropped in segments[number + 1 :]:
                     dropped.delete()
@@ -152,6 +162,7 @@ class _Loader:
         if self._last_stop is LastStop.CLEAN:
             return len(segments)
         number = len(segments) - 1
+        # A roll makes the next segment before it closes the one before: with an empty last segment both are suspect.
         while number > 0 and (not segments[number].size or segments[number].base_offset > self._trusted_below):
             number -= 1
         return number
@@ -228,6 +239,7 @@ def check_indexes(segment: LogSegment) -> None:
     """
     index = segment.offset_index
     start, entries = index.last_position, index.entries
+    # `index.interval.bytes` may have been larger when these entries were written.
     interval = max(segment.index_interval_bytes, 2 * start // entries if entries else 0)
     reached = not entries
     for position, header in segment.headers_from(start):
@@ -251,6 +263,7 @@ def check_time_index(segment: LogSegment) -> None:
     found = segment.translate(times.last_offset) if times.entries else None
     if times.entries and (found is None or segment.header_at(found.position).max_timestamp != times.last_timestamp):
         raise CorruptIndexError(f"{times.file.path}: {times.last_timestamp} is not at offset {times.last_offset}")
+    # A sample: to look at each indexed batch would read the whole log at every start.
     for slot in range(index.entries - 1, -1, -(index.entries // _LOOKS + 1)):
         timestamp = segment.header_at(index.entry(slot).position).max_timestamp
         if timestamp > max(segment.max_timestamp, 0):
@@ -280,6 +293,8 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         for batch, fields in scan(fd, size, segment.end):
             base_offset = fields[BASE_OFFSET]
             last_offset = base_offset + fields[LAST_OFFSET_DELTA]
+            # A good checksum is not enough: offsets rise, and are at most 32 bits above the base, or no index could
+            # name them.
             if base_offset < next_offset or last_offset > last_possible:
                 break
             if last_offset <= indexed:
@@ -321,6 +336,7 @@ def _load_producers(
     producers.truncate_and_reload(log_start_offset, log_end_offset, now_ms, at_most=replay_from)
     replayed = replay_producers(segments, producers, log_start_offset, log_end_offset)
     if replayed > WORTH_A_SNAPSHOT_BYTES:
+        # A failure costs only time at the next start.
         with contextlib.suppress(OSError):
             producers.take_snapshot(passing=True)
 
@@ -346,7 +362,9 @@ def replay_producers(
             if header.producer_id >= 0:  # also a batch that begins below the log start: its tail can be read
                 batch = segment.batch_at(position) if header.is_control else _EMPTY
                 aborted = producers.update(header, header.base_offset, batch)
+                # Here nothing is undone: the batch is in the log.
                 producers.commit()
+                # The replay may begin before the end of an index that is whole: an entry must not come twice.
                 if aborted is not None and aborted.last_offset > index.last_offset:
                     index.stage(aborted)
         index.commit()
@@ -363,6 +381,7 @@ def recall_batches(segments: list[LogSegment], producers: ProducerStateManager) 
     incomplete = producers.incomplete()
     looked = 0
     for segment in reversed(segments if incomplete else []):
+        # What lies behind the snapshot is replayed, and recalled there.
         if segment.base_offset >= producers.map_end_offset:
             continue
         end = segment.position_of(producers.map_end_offset)

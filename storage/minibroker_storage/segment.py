@@ -157,16 +157,19 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """
         views = self._views
         if not views:
+            # Saved with the first staged batch only: a rollback undoes all that is staged, never a part.
             self._committed = (self._bytes_since_index_entry, self.max_timestamp, self.offset_of_max_timestamp)
         views.append(batch)
         recent = self._recent
         recent[base_offset] = self.end
         if len(recent) >= RECENT_BATCHES:
+            # Two generations in place of an LRU: dropping the older one costs nothing per batch.
             self._older = recent
             self._recent = {}
         self.note(len(batch), last_offset, max_timestamp, offset_of_max_timestamp)
 
     def _add_index_entry(self, last_offset: int) -> None:
+        # Index entries are rare. Most commits have none, and then save and write no index state.
         if self._index_states is None:
             self._index_states = self._states()
         super()._add_index_entry(last_offset)
@@ -184,6 +187,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def commit(self) -> None:
         """Write what is staged: the batches, then the index entries. After an `OSError` call `rollback()`."""
         views, fd = self._views, self.log.fd()
+        # A write that failed has left bytes behind `size` that could not be cut away. If new batches covered them in
+        # part, the rest might look like a batch of its own.
         if self._cut_first:
             self._cut_undone()
         if len(views) == 1:
@@ -197,6 +202,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     def commit_indexes(self) -> None:
         """Write the staged index entries, those of the offset index last: they vouch for the others. `OSError`."""
+        # The offset index last: recovery looks behind its last entry only, so this entry must not be there before the
+        # others.
         self.transaction_index.commit()
         self.time_index.commit()
         self.offset_index.commit()
@@ -207,6 +214,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         if not self._views:
             return
         self._views.clear()
+        # Positions of staged batches are among them. Forgetting all is simple, and the index knows the rest.
         self._recent = {}
         self._older = {}
         self.end = self.size
@@ -251,6 +259,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
             first = self.first_timestamp = self.header_at(0).max_timestamp
         if first is not None and first >= 0:
             return max_timestamp - first
+        # No timestamps (format v0): Kafka's `timeWaitedForRoll` then counts from the creation of the segment.
         return now_ms - self.created_ms
 
     def become_inactive(self) -> None:
@@ -261,6 +270,8 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         self._cut_undone()
         before = self.time_index.state
         try:
+            # Its last entry must tell the largest timestamp of the segment: retention and a start read that one entry
+            # only.
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self.offset_index.trim()
             self.time_index.trim()
@@ -280,6 +291,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop all batches that hold `offset` or later ones; the indexes get their full size again. `OSError`."""
+        # Before the indexes are cut: it is they that find the position.
         found = self.translate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -308,6 +320,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
     def largest_timestamp(self) -> TimeIndexEntry:
         """Largest timestamp of what readers may see, and the last offset of the first batch that has it."""
         if self._views:
+            # ListOffsets and retention must not see a timestamp whose batch may be undone yet.
             return TimeIndexEntry(self._committed[1], self._committed[2])
         return TimeIndexEntry(self.max_timestamp, self.offset_of_max_timestamp)
 
@@ -317,6 +330,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         One look at the index, which mostly is in memory, then usually one read of the log; for a reader that goes on
         from `resume_at`, one read of a batch's head. `OSError`, `StorageError` for bytes that are not batches.
         """
+        # A consumer that reads through the log asks for the batch behind its last answer: no search, one small read.
         position, first, last = self._resume
         if first <= offset <= last and position < self.size:
             found = batch_that_holds(self.log.fd(), position, offset)
@@ -424,8 +438,10 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         index, times = self.offset_index, self.time_index
         index.load()
         times.load()
+        # After a crash of the machine an entry above the recovery point may be on disk without its batch.
         index.truncate_to(below)
         index.sanity_check(self.size, None)
+        # Without an entry in the offset index nothing vouches for the time index.
         times.truncate_to(below if index.entries else self.base_offset)
         times.drop_torn_entry()
         times.sanity_check(self.size, None)
@@ -459,6 +475,7 @@ class LogSegment(IndexWriter[OffsetIndex, TimeIndex]):
         """
         if self.time_index.entries and self.time_index.last_offset >= next_offset:
             raise CorruptIndexError(f"{self.time_index.file.path}: tells of offset {self.time_index.last_offset}")
+        # What lies behind the last good batch was never acknowledged, or was lost with the machine.
         if self.end != self.size:
             os.ftruncate(self.log.fd(), self.end)
             self.size = self.end

@@ -69,6 +69,7 @@ class LogSegments:
         done = 0
         try:
             for segment in removed:
+                # Counted one by one: an error in the middle leaves the later ones in the log, and no hole.
                 self._deleted_files += segment.set_aside()
                 done += 1
         finally:
@@ -85,6 +86,7 @@ class LogSegments:
         """
         number = self.number_of(base_offset)
         end = number + len(old_base_offsets)
+        # Retention or DeleteRecords may have removed a source while the cleaner ran in its own process.
         if end >= len(self.all) or not old_base_offsets or self.bases[number:end] != list(old_base_offsets):
             remove_cleaned(self._directory, base_offset)
             raise StorageError(f"{self._directory}: no closed segments {list(old_base_offsets)} to replace")
@@ -96,6 +98,7 @@ class LogSegments:
             cleaned.close_files()
             raise
         for handle in cleaned.handles:
+            # The descriptors stay open: a rename changes the name, not the inode.
             handle.path = handle.path.removesuffix(CLEANED_SUFFIX)
         self.all[number:end] = [cleaned]
         self._changed()
@@ -138,6 +141,8 @@ class LogSegments:
             for transaction in segment.transaction_index.since(fetch_offset):
                 if transaction.first_offset < upper_offset:
                     found.append(transaction)
+                # Whatever was open then begins at or above this offset: later entries are of transactions behind the
+                # range.
                 if transaction.last_stable_offset >= upper_offset:
                     return found
         return found

@@ -134,6 +134,7 @@ class TransactionCoordinator:
             return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._max_timeout_ms:
             return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        # The id may be another node's, or its partition may still be loading: decide nothing on half of the log.
         error = self.store.readiness(transactional_id, node)
         if error:
             return InitProducerIdResult(error)
@@ -155,14 +156,17 @@ class TransactionCoordinator:
             known = Transaction(transactional_id, self._core.producer_ids.next(), timeout_ms, now_ms)
         if not _may_go_on(known, expected):
             return ErrorCode.PRODUCER_FENCED
+        # The end is decided, and its markers carry the present epoch: a new epoch has to wait for them.
         if known.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if known.state is TransactionState.ONGOING:
+            # The abort is done when this returns. Kafka's producer expects the error all the same, and asks again.
             return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         begun: Transaction | None
         if known.has_no_epoch_left and epoch in {None, known.producer_epoch}:
             new_id = self._core.producer_ids.next()
+            # The 16 bits of the epoch are used up: a new id begins at epoch 0 (KIP-360).
             begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
             begun = known.with_next_epoch(timeout_ms, epoch, now_ms)
@@ -192,6 +196,7 @@ class TransactionCoordinator:
             return transaction
         if transaction.state.is_prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
+        # A repeated request, or a client that adds a partition with each batch: no record for it, as in Kafka.
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
         now_ms = self._core.clock.now_ms()
@@ -263,6 +268,7 @@ class TransactionCoordinator:
             if commit
             else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
         )
+        # The same request again, while its markers are being written: the client retries.
         if transaction.state is prepared:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return ErrorCode.NONE if transaction.state is completed else ErrorCode.INVALID_TXN_STATE
@@ -280,6 +286,7 @@ class TransactionCoordinator:
         known = None if error else self.store.get(transactional_id)
         if known is None:
             return EndTxnResult(error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        # The answer was lost: the end has raised the epoch already, and the producer does not know it.
         is_retry = known.producer_epoch == producer_epoch + 1
         if is_last_retry(known, producer_id, producer_epoch):
             is_retry = True
@@ -310,12 +317,14 @@ class TransactionCoordinator:
             return ErrorCode.CONCURRENT_TRANSACTIONS  # the id counts once the markers are written
         if transaction is None or transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        # A newer producer of the same id has come: this one is a zombie (KIP-98).
         return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
 
     # How transactions end
 
     def _end(self, transaction: Transaction, *, commit: bool) -> ErrorCode:
         prepared = transaction.prepared(self._core.clock.now_ms(), commit=commit)
+        # The point of no return: from this record on the transaction ends this way, whatever dies.
         error = self.store.save(prepared)
         if not error:
             self._complete(prepared)
@@ -327,6 +336,8 @@ class TransactionCoordinator:
         next_id = NO_PRODUCER_ID
         if transaction.has_no_epoch_left:
             try:
+                # Fetched before the decision is written: if there is none, the transaction stays open, and nothing is
+                # half done.
                 next_id = self._core.producer_ids.next()
             except OSError:
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -342,6 +353,7 @@ class TransactionCoordinator:
         if self._raises_epochs:
             ended = self._end_with_next_epoch(transaction, commit=False)
             return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
+        # With the raised epoch in its marker, the log itself refuses what the fenced producer still sends.
         return self._end(transaction.fenced(), commit=False)
 
     def _complete(self, transaction: Transaction) -> None:
@@ -350,6 +362,7 @@ class TransactionCoordinator:
         Where there are many the rest is written in slices. Until then the transaction is prepared, as in Kafka, whose
         coordinator sends markers when it has answered.
         """
+        # A few markers take less time than another turn of the event loop, and the client need not ask twice.
         if len(transaction.partitions) <= _MARKERS_AT_ONCE:
             left = [each for each in transaction.partitions if not self._write_marker(transaction, each)]
             self._end_completing(transaction, frozenset(left))
@@ -363,6 +376,7 @@ class TransactionCoordinator:
         known = self.store.get(transaction.transactional_id)
         left: list[TopicPartition] = []
         for each in transaction.partitions:
+            # A transaction is a value: any step since has put another object in its place.
             if self._closed or self.store.get(transaction.transactional_id) is not known:
                 self._completing.discard(transaction.transactional_id)
                 return  # another node coordinates it, or everything is forgotten
@@ -380,6 +394,7 @@ class TransactionCoordinator:
     def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
         """Note that a transaction is complete, or what is left of it."""
         if left or self.store.save(transaction.completed(self._core.clock.now_ms())):
+            # Only in memory: a restart writes all markers again, and a marker that ends nothing does no harm.
             self.store.keep(transaction._replace(partitions=left))
             self._delayed.add(transaction.transactional_id)
             if self._timer is None and not self._closed:
@@ -397,6 +412,7 @@ class TransactionCoordinator:
             coordinator_epoch=self.store.log.epoch_of(transaction.transactional_id),
         )
         error = write_marker(self._core, *partition, marker)
+        # A deleted topic or a fenced epoch must not keep the transaction, and its producer, waiting for ever.
         if not error or error in _GONE:
             return True
         if transaction.transactional_id not in self._delayed:  # said once, not at every try
@@ -430,6 +446,7 @@ class TransactionCoordinator:
     def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Steps[None]:
         now_ms = self._core.clock.now_ms()
         for number, transaction in enumerate(self.store.all(), 1):
+            # `all` was taken some steps ago: the producer may have gone on since.
             if is_due(transaction, now_ms) and self.store.get(transaction.transactional_id) is transaction:
                 act(transaction)
                 yield

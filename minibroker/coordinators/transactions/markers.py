@@ -55,6 +55,7 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
     unready = _replica_error(partition, node)
     if unready:
         return unready
+    # The topic was changed to an older format while the transaction was open: it can't hold control batches.
     if topic.append_policy.magic < MAGIC_V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     if marker.producer_id < 0 or marker.producer_epoch < 0:
@@ -64,6 +65,7 @@ def write_marker(core: Core, topic_name: str, index: int, marker: Marker, *, nod
         _append(partition, marker, core, is_own=node is None)
     except MAPPED as error:
         return error_code_of(error)
+    # Only now: offsets of the transaction in `__consumer_offsets` count once the marker is in the log.
     core.hooks.marker_written((topic_name, index), marker.producer_id, marker.commit)
     return ErrorCode.NONE
 
@@ -88,9 +90,11 @@ def _append(partition: Partition, marker: Marker, core: Core, *, is_own: bool) -
     epoch = _own_epoch(log, producer_id, marker.coordinator_epoch) if is_own else marker.coordinator_epoch
     batch = memoryview(_batch(marker._replace(coordinator_epoch=epoch), partition.topic, core.clock.now_ms()))
     header = read_header(batch)
+    # WriteTxnMarkers of another coordinator takes this way, too: epochs are checked as by the leader in Kafka.
     log.producers.check(header, from_client=False)
     log.producers.check_coordinator_epoch(producer_id, epoch)
     log.append(batch, header, partition.leader_epoch, core.clock.now_ms())
+    # Not with the write group: the coordinator notes the transaction as complete as soon as this returns.
     log.commit()
 
 

@@ -106,8 +106,10 @@ class Transaction(NamedTuple):
         current = self.producer_epoch
         if expected_epoch is None:
             epoch, last_epoch = current + 1, NO_PRODUCER_EPOCH
+        # -1: the coordinator has forgotten the id since (`transactional.id.expiration.ms`), so any epoch may go on.
         elif current in {NO_PRODUCER_EPOCH, expected_epoch}:
             epoch, last_epoch = current + 1, current
+        # The answer was lost. The epoch is not raised again, or a retry would fence itself.
         elif expected_epoch == self.last_producer_epoch:
             epoch, last_epoch = current, self.last_producer_epoch
         else:
@@ -140,6 +142,7 @@ class Transaction(NamedTuple):
             last_producer_id=self.producer_id,
             state=TransactionState.ONGOING,
             partitions=self.partitions.union(added),
+            # The timeout counts from the first partition, not from InitProducerId: an idle producer has none.
             start_ms=now_ms if self.state.may_expire else self.start_ms,
             updated_ms=now_ms,
             client_version=client_version,
@@ -149,6 +152,7 @@ class Transaction(NamedTuple):
         """No producer goes on with the open transaction: it is the coordinator's, in an epoch that no producer gets."""
         return self._replace(
             last_producer_id=self.producer_id,
+            # The last number is kept for this: even a producer at its last epoch can be fenced.
             producer_epoch=min(self.producer_epoch + 1, _EPOCH_OF_FENCING),
             last_producer_epoch=NO_PRODUCER_EPOCH,
         )
@@ -180,6 +184,7 @@ class Transaction(NamedTuple):
     def completed(self, now_ms: int) -> "Transaction":
         """All markers are written."""
         committed = self.state is TransactionState.PREPARE_COMMIT
+        # Not before the markers are written: they end what was written under the old id.
         rotates = self.client_version >= RAISES_EPOCHS and self.next_producer_id != NO_PRODUCER_ID
         return self._replace(
             producer_id=self.next_producer_id if rotates else self.producer_id,

@@ -103,9 +103,11 @@ class Authorizer:
 
     def allows(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """May the client do this to a resource?"""
+        # The broker itself. Clients can't take this principal by its name: it is compared as an object.
         if session.principal is BROKER:
             return True
         question = session.principal, session.client_host, operation, resource_type, name
+        # The same few questions come with each request. A change of the rules forgets all answers.
         known = self._decisions.get(question)
         return self._decide(question) if known is None else known
 
@@ -114,6 +116,8 @@ class Authorizer:
 
         What one operation implies for another does not count here, as in Kafka.
         """
+        # Kafka's default `authorizeByResourceType` asks for a name that no one would use, so that wildcards and
+        # `allow.everyone.if.no.acl.found` count.
         if self.allows(session, operation, resource_type, _ANY_NAME):
             return True
         allowing: list[AclBinding] = []
@@ -130,6 +134,7 @@ class Authorizer:
                 allowing.append(acl)
             else:
                 denied.add((acl.pattern_type, acl.resource_name))
+        # Denied everywhere: whatever allows a single resource is beaten.
         if (PatternType.LITERAL, WILDCARD) in denied:
             return False
         return any(
@@ -183,9 +188,11 @@ class Authorizer:
             after = yield from changed(before)
             kept = list(after.entries.values())
             yield from self._metadata.preparing(_SECTION, kept)
+            # `preparing` takes slices: write only what was made of the rules that are still in force.
             if self._rules is before:  # else the rules were reset, or changed from within the process
                 break
         if after is not before:
+            # On disk before it counts: after a crash a rule that was enforced must still be there.
             self._metadata.write(_SECTION, kept)
             self._take(after)
 
@@ -198,6 +205,7 @@ class Authorizer:
         if not allowed:
             message = f"{principal} at {_address(host)} may not {operation.name} {resource_type.name} {name}"
             _logger.info("%s", one_line(message))
+        # A client could fill 300 MB with 10,000 names of 32 KiB.
         if len(name) > _LONGEST_REMEMBERED:
             return allowed
         if len(self._decisions) >= _REMEMBERED:
@@ -214,12 +222,14 @@ class Authorizer:
         granting = _GRANTING[operation]
         found = allowed = False
         for acl in () if rules is None else rules.about(name):
+            # A rule for another principal also ends `allow.everyone.if.no.acl.found`: the resource now has rules.
             found = True
             if acl.principal not in {principal, _EVERYBODY} or acl.host not in {host, WILDCARD}:
                 continue
             if acl.permission_type is PermissionType.ALLOW:
                 allowed = allowed or acl.operation in granting
             elif acl.operation in {operation, Operation.ALL}:
+                # A rule that denies beats all others, so the rest need not be read.
                 return False
         return allowed if found else self._default
 

@@ -107,6 +107,8 @@ class BatchFilter:
                 kept = self._filter_control_batch(entry, header)
             else:
                 kept = self._filter_batch(entry, header)
+            # A state that is rebuilt from the log would not know the producer, and take its repeated batch for a new
+            # one.
             if kept is None and header.producer_id >= 0 and self._is_last_of_producer(header):
                 emptied = empty_batch(header) if header.record_count else entry
                 return KeptEntry(emptied, header.last_offset, header.max_timestamp)
@@ -118,6 +120,8 @@ class BatchFilter:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return False
+        # A producer that has only written markers is known by its marker's epoch (Kafka's
+        # `Cleaner.shouldDiscardBatch`).
         if producer.last_data_offset >= 0:
             return producer.last_data_offset == header.last_offset
         return header.is_control and producer.producer_epoch == header.producer_epoch
@@ -127,6 +131,8 @@ class BatchFilter:
         count = header.record_count
         self.messages_read += count
         horizon = header.delete_horizon_ms
+        # Two passes (KIP-534): the first one, when no record of the transaction is left, sets a horizon. A consumer
+        # that is still behind has until then to see the marker.
         if not count or (needless and horizon is not None and horizon <= self._now_ms):
             return None
         self.messages_written += count
@@ -137,9 +143,11 @@ class BatchFilter:
         return rebuild_batch(data, header, bounds, range(count), self._delete_horizon_ms)
 
     def _filter_batch(self, batch: bytes, header: BatchHeader) -> KeptEntry | None:
+        # Records of an aborted transaction: no reader of committed records has ever seen them.
         if self._transactions.on_batch(header):
             return None
         count = header.record_count
+        # Emptied by a pass before, for its sequence number. `filter` decides whether it is still needed.
         if not count:
             return None
         self.messages_read += count
@@ -150,6 +158,8 @@ class BatchFilter:
         if not kept:
             return None
         self.messages_written += len(kept)
+        # The horizon counts from the first cleaning that keeps the tombstone (KIP-534), not from the time of its
+        # record: a topic that is cleaned rarely would else lose tombstones that no consumer has seen.
         if any_tombstone and horizon is None:
             horizon = self._delete_horizon_ms
         elif len(kept) == count:
@@ -161,6 +171,7 @@ class BatchFilter:
         offsets, keys, tombstones, _ = found
         newest = self._map.newest_of(keys)
         latest = self._map.latest_offset
+        # The plain case of a compacted topic, at the speed of a list comprehension.
         if offsets[-1] <= latest and None not in keys and True not in tombstones:
             return [index for index, offset in enumerate(offsets) if newest[index] <= offset], False
         kept: list[int] = []
@@ -169,6 +180,7 @@ class BatchFilter:
             tombstone = tombstones[index]
             if offset <= latest:
                 if keys[index] is None:
+                    # Records without keys are refused at produce; these came before the topic was compacted.
                     self.invalid_messages_read += 1
                     continue
                 if newest[index] > offset or (tombstone and not retain_deletes):
@@ -192,6 +204,7 @@ class BatchFilter:
 
 def rebuild_message_set(header: BatchHeader, retained: Sequence[Record]) -> KeptEntry:
     """A v0 or v1 wrapper with these of its records only, at least one."""
+    # Records of a wrapper with the broker's time have no timestamp of their own that counts.
     by_broker = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     timestamp = header.max_timestamp if by_broker else max(record.timestamp for record in retained)
     data = build_message_set(
@@ -221,6 +234,7 @@ def rebuild_batch(
     unless that changes their timestamp delta.
     """
     log_append_time = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
+    # A v2 batch keeps its delete horizon in the field of the base timestamp; the flag says which of the two it is.
     base_timestamp = delete_horizon_ms
     max_timestamp = NO_TIMESTAMP
     parts: list[bytes] = []
@@ -249,6 +263,7 @@ def rebuild_batch(
     records = b"".join(parts)
     attributes = header.attributes & KEPT_ATTRIBUTES
     if attributes & CODEC_MASK:
+        # The level of the topic is not known to the cleaner, as it is not to Kafka's: the codec's default.
         records = compress(CompressionCodec(attributes & CODEC_MASK), records)
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG

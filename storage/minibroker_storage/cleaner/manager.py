@@ -70,12 +70,14 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     """
     start = log.log_start_offset
     first_dirty = start if first_dirty_offset is None else first_dirty_offset
+    # The log was truncated, deleted and made again, or the checkpoint is from an older copy (`cleanableOffsets`).
     is_wrong = not start <= first_dirty <= log.log_end_offset
     if is_wrong:
         first_dirty = start
     config = log.config
     dirty = _closed_from(log, first_dirty)
     active_base = log.segments[-1].base_offset
+    # An open transaction is not decided: whether its records are the newest of their keys is not known yet.
     limit = min(log.last_stable_offset, active_base)
     if config.min_compaction_lag_ms > 0:
         youngest = now_ms - config.min_compaction_lag_ms
@@ -85,6 +87,7 @@ def find_cleanable(log: "Log", first_dirty_offset: int | None, now_ms: int) -> C
     must_clean = False
     if config.max_compaction_lag_ms < INT64_MAX:
         times = [time for s in dirty if (time := _first_timestamp(s)) > 0]
+        # KIP-354: whatever the dirty ratio says, so that deleted personal data is gone in time.
         must_clean = min(times, default=INT64_MAX) < now_ms - config.max_compaction_lag_ms
     return Cleanable(
         first_dirty,
@@ -135,6 +138,7 @@ def plan_cleaning(
     """
     limit = max_entries(dedupe_buffer_bytes, load_factor)
     if limit < 1:
+        # It would clean nothing, for ever, and report success each time.
         raise ValueError(f"log.cleaner.dedupe.buffer.size: {dedupe_buffer_bytes} bytes do not hold a single key")
     found = find_cleanable(log, first_dirty_offset, now_ms)
     if not found.cleanable_bytes or not (force or found.is_due(log.config.min_cleanable_dirty_ratio)):
@@ -162,6 +166,8 @@ def plan_cleaning(
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         delete_retention_ms=config.delete_retention_ms,
+        # Tombstones of v0 and v1 have no horizon of their own: Kafka goes by the time when the clean part was last
+        # written.
         legacy_delete_horizon_ms=clean[-1].modified_ns // NS_PER_MS - config.delete_retention_ms if clean else 0,
         max_map_entries=limit,
         io_bytes_per_second=io_bytes_per_second,
@@ -199,6 +205,7 @@ def finish_cleaning(log: "Log", result: CleaningResult) -> int:
 
 def finish_cleaning_in_steps(log: "Log", result: CleaningResult) -> Generator[None, None, int]:
     """The same, with a pause after each group (a fifth of a millisecond) for whatever else the caller has to do."""
+    # A deletion renames the directory at once, and a topic of the same name may have begun there since.
     if log.directory != result.directory:
         raise CleaningAbortedError(f"{result.directory}: the log is at {log.directory} now")
     remove_cleaned_files(log.directory, keep={group.base_offset for group in result.groups})
@@ -209,6 +216,7 @@ def finish_cleaning_in_steps(log: "Log", result: CleaningResult) -> Generator[No
                 log.replace_segments(group.base_offset, group.source_base_offsets)
             else:
                 remove_cleaned_files(log.directory, only=group.base_offset)
+                # All of the group gone by retention is as good as cleaned.
                 complete &= group.sources[-1].base_offset < log.segments[0].base_offset
             yield
     except StorageError as error:
@@ -216,10 +224,12 @@ def finish_cleaning_in_steps(log: "Log", result: CleaningResult) -> Generator[No
     finally:
         with contextlib.suppress(FileNotFoundError):  # a deleted log's directory has another name
             remove_cleaned_files(result.directory)
+    # The log may have been truncated meanwhile: a checkpoint above its end would count as wrong.
     return min(result.next_dirty_offset if complete else result.first_dirty_offset, log.log_end_offset)
 
 
 def _is_there(log: "Log", group: CleanedGroup) -> bool:
     """Whether the log still has all of the group's sources, as they were."""
     sizes = {segment.base_offset: segment.size for segment in log.segments[:-1]}
+    # Sizes too: a truncated and refilled segment has the same base offset, and other records.
     return all(sizes.get(source.base_offset) == source.size for source in group.sources)

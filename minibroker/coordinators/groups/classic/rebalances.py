@@ -55,6 +55,8 @@ class Rebalances:
     def add(self, group: Group, member: Member) -> None:
         """Let a new member in, whose JoinGroup is delayed already, and have the group rebalance."""
         member.is_new = True
+        # Each newcomer extends the initial delay: a fleet that starts together gets one rebalance, not one for each
+        # consumer.
         if group.is_in(GroupState.PREPARING_REBALANCE) and group.generation == 0:
             group.new_member_added = True
         group.add(member)
@@ -71,6 +73,7 @@ class Rebalances:
         group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka does not answer this one at all
         group.remove(member.member_id)
+        # It may have been the last one that was waited for.
         if group.is_in(GroupState.PREPARING_REBALANCE):
             self.maybe_complete_join(group)
         elif not group.is_in(GroupState.EMPTY, GroupState.DEAD):
@@ -101,6 +104,7 @@ class Rebalances:
 
     def resume(self, group: Group) -> None:
         """A group has been read from the log: its members have a session's time to be heard of."""
+        # `group.max.size` was lowered since: a rebalance lets the surplus go, as in Kafka (KIP-389).
         if len(group.members) > self._max_size:
             self.prepare(group)
         for member in tuple(group.members.values()):
@@ -144,14 +148,17 @@ class Rebalances:
     def prepare(self, group: Group) -> None:
         """Begin a rebalance: all members have to join again."""
         if group.is_in(GroupState.COMPLETING_REBALANCE):
+            # They wait for an assignment of a generation that is over.
             self.end_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self._end_sync_wait(group)
         is_initial = group.is_in(GroupState.EMPTY)
         group.move_to(GroupState.PREPARING_REBALANCE)
+        # All may have joined already, such as the only member: then there is no wait.
         if not is_initial and group.members:
             self._wait_for_joins(group)
             self.maybe_complete_join(group)
         elif is_initial and self._initial_delay_ms > 0:
+            # No member may wait for longer than its own rebalance timeout, however many come after it.
             left_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
             self._wait_for_more(group, self._initial_delay_ms, left_ms)
         else:
@@ -191,6 +198,8 @@ class Rebalances:
         self._end_join_wait(group)
         for member in [each for each in group.members.values() if each.join is None and not each.is_static]:
             group.remove(member.member_id)
+        # Only static members are left, and all are away: no one could assign. They keep their places for a session
+        # (KIP-345).
         if group.members and not group.elect_leader():
             self._wait_for_joins(group)  # until the sessions of those that are away have ended
             return
@@ -204,6 +213,7 @@ class Rebalances:
             group.answer_join(member, joined(group, member))
             self.restart_session(group, member)
             member.is_new = False
+            # A member may send heartbeats and never sync: without this wait the group would hang (KAFKA-12890).
             group.pending_sync.add(member.member_id)
         delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
         self._sync_waits[group] = self._clock.call_later(delay_ms, partial(self._on_sync_timeout, group))
@@ -235,6 +245,7 @@ class Rebalances:
         """The leader has assigned: write it, then answer everyone; if writing fails, everyone joins again."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+        # On disk before any member gets it: after a crash all must find the same generation and leader.
         code = self._store.save_group(group)
         self.end_syncs(group, code)
         if code:
