@@ -112,10 +112,12 @@ class Authentication:
 
         IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
         """
+        # After SaslHandshake v0 frames hold the mechanism's own bytes: they have no API key to look at.
         if self._state is _State.BARE_TOKENS:
             return self._bare_token(bytes(frame))
         key = int.from_bytes(frame[:2], "big", signed=True)
         if self._state is _State.DONE:
+            # KIP-368: a session with a limit; most have none, and pay for one comparison.
             if self._expires_ms is not None:
                 self._watch(key, self._expires_ms)
         elif self._state is _State.TOKENS:
@@ -132,6 +134,7 @@ class Authentication:
         return outcome
 
     def _may_begin(self, key: int) -> bool:
+        # ApiVersions may come once before the handshake (KIP-35), and again if its version was unknown.
         if self._state is _State.START:
             return key == ApiKey.SASL_HANDSHAKE or (key == ApiKey.API_VERSIONS and self._refused < _MOST_REFUSED)
         return self._state is _State.HANDSHAKE and key == ApiKey.SASL_HANDSHAKE
@@ -140,6 +143,8 @@ class Authentication:
         """Begin again if the client asks for it, and end a session that is over."""
         now_ms = self._clock.monotonic_ms()
         if key == ApiKey.SASL_HANDSHAKE and (
+            # `KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS`: a client could else have the broker hash passwords
+            # all day.
             self._began_again_ms is None or now_ms - self._began_again_ms >= _BETWEEN_REAUTHENTICATIONS_MS
         ):
             self._began_again_ms = now_ms
@@ -159,6 +164,7 @@ class Authentication:
                 f"the mechanism {request.mechanism!r} is not enabled, but {', '.join(mechanisms)}",
                 SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms),
             )
+        # KIP-368 forbids another mechanism on a session. Kafka says so only when the token comes.
         if self._mechanism and request.mechanism != self._mechanism:
             self._state = _State.WRONG_MECHANISM
         else:
@@ -195,6 +201,7 @@ class Authentication:
         """The client is known from now on; how long, in milliseconds, or 0 for ever. SaslAuthenticationError."""
         principal = Principal(USER, exchange.user or "")
         before = self._session.principal
+        # Requests in flight were authorized for the first principal.
         if self._mechanism and principal != before:
             raise SaslAuthenticationError(
                 f"Cannot change principals during re-authentication from {before.type}.{before.name}: "
@@ -203,6 +210,8 @@ class Authentication:
         limits = [self._security.max_reauth_ms(exchange.mechanism)]
         if exchange.expires_ms is not None:
             limits.append(max(0, exchange.expires_ms - self._clock.now_ms()))
+        # The broker's limit or the token's end, whichever is earlier
+        # (`SaslServerAuthenticator.calcCompletionTimesAndReturnSessionLifetimeMs`).
         lifetime_ms = min(limits if limits[0] > 0 else limits[1:], default=None)
         self._expires_ms = None if lifetime_ms is None else self._clock.monotonic_ms() + lifetime_ms
         self._session.principal = principal
@@ -228,6 +237,7 @@ class Authentication:
             delayed = self._fail(str(error), None)
         else:
             delayed = _BareAnswer(self._channel, answer)
+            # A raw token must not overtake answers of the same wake-up that are still to be encoded.
             self._session.services.core.call_soon(delayed.go)
         return Waiting(delayed, Answer(None, 0, 0, flexible_header=False))
 
@@ -240,6 +250,7 @@ class Authentication:
         self._exchange = None
         self.close()
         refusal = _Refusal(self._channel, response)
+        # `connection.failed.authentication.delay.ms` (KIP-306): guessing passwords takes time.
         refusal.timer = self._clock.call_later(self._security.failure_delay_ms, refusal.go)
         return refusal
 

@@ -67,6 +67,7 @@ class SlicedRequest(DelayedResponse):
 
     def _done(self, outcome: Outcome) -> None:
         if self._is_gone:
+            # The client has gone meanwhile: a fetch that would begin to wait now has no one to answer.
             if isinstance(outcome, Waiting):
                 outcome.delayed.cancel()
             return
@@ -77,7 +78,9 @@ class SlicedRequest(DelayedResponse):
         if not isinstance(outcome, Answer):
             self._tell(outcome)
             return
+        # The work may have staged appends in its last slice, and the answer claims them.
         self._services.core.writes.commit()
+        # Freeing 200,000 elements takes 20 ms at once: they are held here, and let go in slices.
         self._kept = long_lists(outcome.response)
         try:
             encoding = self._services.core.slices.begin(_encoded(outcome))
@@ -149,6 +152,7 @@ def accept_whole(frame: memoryview, session: Session) -> Outcome:
     response = serve(served, request, call)
     outcome = outcome_from(response, served, call.api_version, header.correlation_id, session.services)
     repeats = session.repeats
+    # A request that needed slices is too large to be remembered, and was decoded from a copy.
     if repeats is not None and request is not None and not is_in_slices(outcome):
         repeats.learn(frame, served, request, outcome.response if isinstance(outcome, Answer) else None, call)
     return outcome
@@ -179,8 +183,10 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
 
     All but Produce see what was appended before them.
     """
+    # Produce stages, and reads nothing of the log: all its appends of a wake-up are written together.
     if endpoint.route.key is not _PRODUCE:
         call.core.writes.commit()
+    # Rights come last: an error fault has answered by now, whether the client may ask or not.
     if call.services.authorizer is None:
         return endpoint.handle(request, call)
     return _guard()(endpoint, request, call)
@@ -283,6 +289,7 @@ def read(frame: memoryview, session: Session) -> Decoded | None:
         return None
     request: Any = None
     if body is not None:
+        # Of a Produce the bytes are records, which are not decoded here.
         if len(frame) > _FEW_BYTES and served.route.key is not _PRODUCE:
             return None
         try:  # Kafka passes over bytes after the end, too
@@ -290,6 +297,7 @@ def read(frame: memoryview, session: Session) -> Decoded | None:
         except TooManyElementsError:
             return None
     if served.in_order:
+        # Two changes of metadata must not overlap: CreateTopics behind a large DeleteTopics has to see its end.
         if services.core.slices.has_work_in_order:
             return None
     elif served.route.key is _PRODUCE and has_many_batches(request):  # which lie in memory that is used again
@@ -339,6 +347,7 @@ def _read_header(frame: memoryview, services: Services) -> tuple[Endpoint, Reque
         (route.first, route.last) if services.served is None else services.served.get(header.api_key, _UNSERVED)
     )
     if not first <= version <= last:
+        # Kafka closes the connection, too: no error response could be written in a version that it does not know.
         if route.key is not _API_VERSIONS or not first <= last:
             raise UnservedRequestError(f"{route.key.name} v{version} is not served")
         # A client with an unknown version gets the table in the form that every client can read (KIP-511).

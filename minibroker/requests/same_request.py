@@ -104,6 +104,7 @@ class SameRequest:
 
     def take(self, frame: memoryview, correlation_id: int) -> AnyOutcome | Literal[False]:
         """See `repeats.ShortWay`."""
+        # A copy of some hundred bytes as a dict's key is cheaper than to decode them, and cannot change under it.
         known = self._known.get(bytes(frame[BODY:])) if len(frame) <= MOST_BYTES else None
         if known is None:
             return UNKNOWN
@@ -114,15 +115,18 @@ class SameRequest:
         endpoint, call = self.endpoint, self.call
         response = serve(endpoint, known.request, call)
         version, flexible_header = call.api_version, self.flexible_header
+        # The handler waits, or works in slices, or has nothing to say: the usual path decides.
         if type(response) is not endpoint.response:
             outcome = outcome_from(response, endpoint, version, correlation_id, call.services)
             if not isinstance(outcome, Answer):
                 return outcome
             response = outcome.response
+        # `keeps_response` is off for Fetch, whose responses hardly ever repeat.
         if known.response is None:
             return Answer(response, version, correlation_id, flexible_header)
         if response != known.response:
             known.response, known.template = response, None
+        # Only when the same response has come twice: a template costs more than the encoding that it saves once.
         elif known.template is None:
             known.template = Template.of(response, version, flexible_header=flexible_header)
         template = known.template
@@ -134,6 +138,7 @@ class SameRequest:
         """See `repeats.ShortWay`."""
         if response is None or len(frame) > MOST_BYTES:
             return
+        # A client whose requests never repeat fills it again and again. To empty it costs less than to order it.
         if len(self._known) >= _MOST_REQUESTS:
             self._known.clear()
         self._known[bytes(frame[BODY:])] = KnownRequest(request, response)

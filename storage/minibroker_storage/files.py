@@ -52,6 +52,7 @@ class FileHandle:
         if self._closed:
             raise LogClosedError(f"{self.path}: closed")
         fd = self._fd = self._pool.open(self, self._flags)
+        # Or a file that the pool closed to make room would be emptied when it comes back.
         self._flags &= ~_CREATION_FLAGS
         return fd
 
@@ -105,11 +106,13 @@ class FileHandle:
     def close(self) -> None:
         """Give the file up for good: `fd()` raises from now on."""
         self._closed = True
+        # `sendfile` may still read from it. The last reader closes it.
         if not self._pins:
             self._close_now()
 
     def delete(self) -> None:
         """Remove the file and give it up. Readers that have it pinned can go on. A missing file is not an error."""
+        # The inode lives as long as a descriptor does: readers that have it pinned read on.
         self.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -156,6 +159,7 @@ class FilePool:
         except OSError as error:
             if not descriptors.is_shortage(error) or not self._open:
                 raise
+            # Half, not one: the next open would be short again, and connections need descriptors, too.
             self._make_room(len(self._open) // 2)
             fd = os.open(handle.path, flags, 0o644)
         if descriptors.is_among_the_last(fd):
@@ -185,6 +189,7 @@ class FilePool:
 
     def _make_room(self, limit: int) -> None:
         held = self._open
+        # Each handle at most once: pinned ones move to the end, and all of them may be pinned.
         for _ in range(len(held)):
             if len(held) <= limit:
                 return
@@ -211,6 +216,7 @@ def pwrite_all(fd: int, data: Buffer, position: int) -> None:
 def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
     """Write `buffers` one after the other from `position`, in as few calls as possible. `OSError` when it stops."""
     for start in range(0, len(buffers), IOV_MAX):
+        # More buffers in one call are EINVAL.
         part = buffers[start : start + IOV_MAX]
         written = _gather(fd, part, position)
         position += written
@@ -219,6 +225,8 @@ def pwritev_all(fd: int, buffers: Sequence[Buffer], position: int) -> None:
             if written >= size:
                 written -= size
                 continue
+            # The kernel stopped within this buffer, such as at a disk that is nearly full: write it alone, then the
+            # others.
             rest = memoryview(buffer)[written:]
             written = 0
             pwrite_all(fd, rest, position)

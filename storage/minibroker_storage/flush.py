@@ -50,6 +50,7 @@ class LogFlush:
         for path in self._paths:
             try:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # Retention or a cleaning may remove it while the flush runs on its own thread.
             except FileNotFoundError:
                 continue
             try:
@@ -74,6 +75,7 @@ class Durability:
         #: All below this offset is on disk and survives the death of the machine.
         self.recovery_point = min(recovery_point, log_end_offset)
         #: Whether files have come, gone or been renamed since the last flush.
+        # After a crash the names of files behind the recovery point may not be on disk, either.
         self.names_changed = self.recovery_point < log_end_offset
         self._is_new = False
         self._truncations = 0
@@ -99,9 +101,11 @@ class Durability:
     def _end(self, flush: LogFlush, error: OSError | None) -> None:
         if error is not None:
             self.names_changed = True
+            # The first error stays: Linux reports it once, and then marks the pages as clean.
             if flush.failed and self._error is None:
                 self._error = error
             return
         self._is_new = False
+        # Since a truncation other records have these offsets, and they were not among those that were flushed.
         if flush.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, flush.end_offset)

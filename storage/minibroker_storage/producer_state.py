@@ -126,13 +126,16 @@ class ProducerStateManager:
         entry = self._producers.get(header.producer_id)
         if entry is None:
             return None
+        # A batch that is not transactional must not slip into an open transaction: its end would not cover it.
         in_transaction = header.attributes & TRANSACTIONAL_FLAG or entry.current_txn_first_offset < 0
         if entry.producer_epoch == header.producer_epoch:
             batches = entry.batches
+            # The usual case first: the next batch of a producer that has lost no answer.
             if batches and in_transaction and header.base_sequence == (batches[-1].last_sequence + 1) & INT32_MAX:
                 return None
             if from_client:
                 first, last = header.base_sequence, header.last_sequence
+                # Any of the last five may be repeated: that many requests of a producer may be in flight (KIP-98).
                 for batch in batches:
                     if batch.first_sequence == first and batch.last_sequence == last:
                         return batch
@@ -152,11 +155,14 @@ class ProducerStateManager:
     @staticmethod
     def _refuse_unless_next(header: BatchHeader, entry: ProducerStateEntry, *, from_client: bool) -> None:
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        # Also for coordinators: a marker of an older epoch would end the transaction of a newer producer.
         if epoch < entry.producer_epoch:
             raise InvalidProducerEpochError(f"producer {producer_id}: epoch {epoch} after {entry.producer_epoch}")
         if not from_client or header.attributes & CONTROL_FLAG:
             return
         if epoch > entry.producer_epoch:
+            # A new epoch begins at 0, or batches of the old epoch that are still on their way could follow it
+            # unnoticed.
             if sequence:
                 raise OutOfOrderSequenceError(
                     f"producer {producer_id}: sequence {sequence} begins epoch {epoch} after {entry.producer_epoch}"
@@ -174,17 +180,20 @@ class ProducerStateManager:
         """
         producer_id = header.producer_id
         old = self._producers.get(producer_id)
+        # Entries are immutable, so the old one is the whole of the undo.
         self.staged.append((producer_id, old))
         if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, old, base_offset, batch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
         epoch, sequence = header.producer_epoch, header.base_sequence
+        # Sequence numbers wrap to 0, not to negative ones (`DefaultRecordBatch.incrementSequence`).
         last_sequence = (sequence + delta) & INT32_MAX if sequence >= 0 else sequence
         added = _new_batch((sequence, last_sequence, base_offset + delta, delta, timestamp))
         kept: tuple[BatchMetadata, ...] = ()
         coordinator_epoch, txn_first_offset = NO_COORDINATOR_EPOCH, NO_OFFSET
         if old is not None:
             old_epoch, batches, _, coordinator_epoch, txn_first_offset = old
+            # Batches of an older epoch are no duplicates of anything that may still come.
             if old_epoch == epoch:
                 kept = batches[-_KEPT_BEFORE_APPEND:]
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
@@ -225,17 +234,21 @@ class ProducerStateManager:
         entry, marker_type = _after_marker(header, old, batch)
         self._producers[producer_id] = entry
         first_offset = self._ongoing.get(producer_id)
+        # The transaction wrote nothing here, or a compaction has emptied its marker.
         if first_offset is None or marker_type is None:
             return None
         del self._ongoing[producer_id]
         self._transactions_changed = True
         if marker_type != _ABORT_MARKER:
             return None
+        # The last stable offset once this marker counts (`ProducerStateManager.lastStableOffset`): searches end by it.
         return AbortedTxn(producer_id, first_offset, offset, next(iter(self._ongoing.values()), offset + 1))
 
     def commit(self) -> None:
         """Keep all updates."""
         self.staged.clear()
+        # The oldest open transaction decides the last stable offset of every reader: found once for a commit, not for a
+        # read.
         if self._transactions_changed:
             self._transactions_changed = False
             self.first_unstable_offset = next(iter(self._ongoing.values()), None)
@@ -279,6 +292,7 @@ class ProducerStateManager:
             self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
+        # An open transaction keeps its producer: the last stable offset would else jump over it.
         return entry.current_txn_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms
 
     def take_snapshot(self, *, passing: bool = False) -> None:
@@ -299,11 +313,13 @@ class ProducerStateManager:
             finally:
                 os.close(fd)
         except OSError:
+            # A snapshot that is cut short would be found by the next start, and its checksum would fail.
             self.delete_snapshot(offset)
             raise
         if offset not in self.snapshots:
             self.snapshots = sorted([*self.snapshots, offset])
         self._last_snapshot_offset = offset
+        # Only when the newer one is written: at any moment there is a good one.
         if self._passing_snapshot is not None and self._passing_snapshot != offset:
             self.delete_snapshot(self._passing_snapshot)
         self._passing_snapshot = offset if passing else None
@@ -337,6 +353,7 @@ class ProducerStateManager:
         `map_end_offset` then says from where the log has to be replayed; `at_most` is a limit for it.
         """
         for offset in self.snapshots[:]:
+            # Behind the end they have batches that are gone; at or below the start they are older than the log.
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
         self._producers.clear()

@@ -43,12 +43,15 @@ def swap_in(directory: str, base_offset: int, old_segments: Iterable[LogSegment]
     """
     stem = f"{directory}/{file_name(base_offset, '')}"
     try:
+        # The log last: a `.swap` log means that all its indexes have come before it.
         for suffix in reversed(SEGMENT_SUFFIXES):
             _rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
     except OSError:
         remove_cleaned(directory, base_offset)
         raise
+    # From here on the next start finishes the swap, so an error needs no way back.
     deleted = [path for segment in old_segments for path in segment.set_aside()]
+    # The log first: indexes without a log would be removed as leftovers.
     for suffix in SEGMENT_SUFFIXES:
         _rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
     return deleted
@@ -98,6 +101,8 @@ def _finish_swaps(directory: str, names: Sequence[str]) -> list[str]:
     undone: list[str] = []
     for name in names:
         offset = offset_of(name)
+        # Kafka's `LogLoader.removeTempFilesAndCollectSwapFiles`: a swap below the first cleaned file was complete
+        # before.
         if name.endswith(SWAP_SUFFIX) and offset is not None and (first_cleaned is None or offset < first_cleaned):
             swaps.append(name)
         elif name.endswith(_LEFTOVERS):
@@ -120,6 +125,7 @@ def _remove_covered(directory: str, swap_name: str) -> None:
     path = f"{directory}/{swap_name}"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        # A torn end: what is readable says how far it reaches, and recovery cuts the rest.
         with contextlib.suppress(StorageError):
             for _, header in read_headers(fd, 0, os.fstat(fd).st_size, path):
                 last = max(last, header.last_offset)

@@ -90,6 +90,7 @@ class SharePartition:
     def _load(self, batches: Iterable[StateBatch]) -> None:
         following = self.start_offset
         for batch in batches:
+            # A gap in the state was in flight when it was written: those records were acquired, and come again.
             if batch.first > following:
                 self._batches.add(Piece(following, batch.first - 1, RecordState.AVAILABLE))
             self._batches.add(Piece(batch.first, batch.last, RecordState(batch.state), batch.deliveries))
@@ -146,12 +147,14 @@ class SharePartition:
 
         The log was read from `fetch_offset` on, where it has the batches `spans`.
         """
+        # The log was read in slices: a member may have acknowledged beyond all of it meanwhile.
         if self.is_fenced or wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
             return []
         most, last = self._room(fetch_offset, wish.max_records, spans[-1].last)
         if most <= 0:
             return []
         first = spans[0].first
+        # Offsets that the read has passed over are compacted away: no member will ever acknowledge them.
         self._archive_missing(fetch_offset, first)
         floor, base = self._batches.floor(first), first
         if floor is None:
@@ -171,6 +174,7 @@ class SharePartition:
         most = min(max_records, self._limits().locks - self.in_flight)
         if most > 0:
             return most, last
+        # The limit of locks is reached: nothing new, but what was given back may be delivered again.
         if fetch_offset > self.end_offset:
             return 0, last
         return min(max_records, self.end_offset - fetch_offset + 1), min(last, self.end_offset)
@@ -179,6 +183,7 @@ class SharePartition:
         if not self._batches:
             first = max(first, self.end_offset)
         if wish.max_records < last - first + 1:
+            # Whole batches of the log where possible: a batch that is cut in two costs a state for each half.
             last = end_of_batch_with(first + wish.max_records - 1, spans)
         if wish.is_strict:
             acquired = [Acquired(first, min(last, first + wish.max_records - 1), 1)]
@@ -208,6 +213,7 @@ class SharePartition:
             if count >= most:
                 break
             is_throttled = batch.is_throttled(span.first, span.last, throttled)
+            # A record that may have made members fail comes alone, so that others are not lost with it.
             if is_throttled and count > 0:
                 return acquired
             if (
@@ -251,6 +257,7 @@ class SharePartition:
             if is_last_time and count:
                 break
             if piece.deliveries >= throttled and most is None:
+                # Half as many at each delivery: the bad record is found in a few rounds, as by bisection.
                 most = max(1, batch.size >> (piece.deliveries - throttled + 1))
             ends = [1] if is_last_time else []
             ends += [left - count] if wish.is_strict else []
@@ -311,6 +318,7 @@ class SharePartition:
             for each in acknowledgements:
                 self._acknowledge(member, each, changes)
         except RefusedError as refused:
+            # All or nothing: a member can't know which part of a refused request has counted.
             changes.roll_back()
             return refused.code
         return self._finish(changes)
@@ -322,6 +330,7 @@ class SharePartition:
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(each not in STATES and each != RENEW for each in acknowledged.types):
             raise RefusedError(ErrorCode.INVALID_REQUEST)
+        # Retention has moved the start: there is nothing left to acknowledge, and no error, as in Kafka.
         if acknowledged.last < self.start_offset:
             return
         floor = self._batches.floor(acknowledged.first)
@@ -343,6 +352,7 @@ class SharePartition:
     def _change(self, member: str, piece: Piece, kind: int, changes: Changes) -> None:
         if piece.state is not RecordState.ACQUIRED or piece.member != member:
             raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
+        # KIP-1222: the lock begins again, the state does not change, so that nothing is written.
         if kind == RENEW:
             if not self._limits().renews:
                 raise RefusedError(ErrorCode.INVALID_RECORD_STATE)
@@ -367,10 +377,12 @@ class SharePartition:
         changes = Changes()
         following: int | None = None
         for batch, piece in self._held(is_meant, first):
+            # Each change is written as a record: a member with 10,000 records would hold the event loop.
             if len(changes.states) >= _RELEASED_AT_ONCE:
                 following = piece.first
                 break
             changes.note(batch)
+            # Records below the start are gone from the log; only the rest may be delivered again.
             if piece.first < self.start_offset <= piece.last:
                 batch.pieces.insert(batch.pieces.index(piece) + 1, piece.cut(self.start_offset))
                 batch.is_split = True
@@ -398,6 +410,8 @@ class SharePartition:
         self._watch_locks()
         if not changes.states:
             return ErrorCode.NONE
+        # KIP-932: an acknowledgement that outlasts no restart must not count: its records would come twice,
+        # unannounced.
         if code := self._write(Write(self.start_offset, self.delivery_complete_count, changes.states)):
             changes.roll_back()
             self._watch_locks()
@@ -457,6 +471,7 @@ class SharePartition:
             return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
 
         if code := self._release(is_late, 0)[0]:  # `_watch_locks` wakes up at once for those that are left
+            # A member that is gone must not keep its records because the coordinator is away.
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()
             for piece in filter(is_late, self._batches.pieces):
@@ -482,6 +497,7 @@ class SharePartition:
     def _advance(self) -> None:
         """Move the start behind all that is done with (`maybeUpdateCachedStateAndOffsets`)."""
         floor = self._batches.floor(self.start_offset)
+        # The start moves only behind records that are done with, whatever is done with above them.
         if floor is None or not floor.piece_at(self.start_offset).state.is_final:
             return
         done = self._batches.last_done

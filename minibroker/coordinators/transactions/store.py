@@ -98,6 +98,7 @@ class TransactionStore:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
             return _APPEND_ERRORS.get(error.code, error.code)
         self._loader.look_at_topic()
+        # Behind the append: a step that the disk has refused never was.
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
         return ErrorCode.NONE
 
@@ -118,6 +119,7 @@ class TransactionStore:
         for partition, by_key in by_partition.items():
             for batch in self.log.tombstone_batches(by_key):
                 self._loader.look_at_topic()
+                # A producer may have come back between two batches: its transactional id must not be forgotten.
                 keys = [key for key in batch if self.get(by_key[key].transactional_id) is by_key[key]]
                 if not keys:
                     continue
@@ -143,6 +145,7 @@ class TransactionStore:
 
     def leader_moved(self, partition: int) -> None:
         """Another node coordinates the transactional ids of a partition: it reads the log."""
+        # The new coordinator must know no more than the log does: unwritten states stay with the old one.
         self._known.pop(partition, None)
         self._loader.reload(partition)
 
@@ -183,6 +186,7 @@ class _Loading:
                     if record.key is None:
                         self._complain(f"the record at offset {record.offset} has no key")
                     elif record.value is None:
+                        # A tombstone: compaction may have left it without the records that it deletes.
                         self._latest.pop(record.key, None)
                     else:
                         self._latest[record.key] = record.value

@@ -38,6 +38,7 @@ class DelayedFetch(DelayedRead):
         self._reader = reader
         self._readable, logs = found or (reader.readable, reader.logs)
         self._context = context
+        # Quiet partitions are not among the logs of the reader: the session says when one of them becomes active.
         if context.quiet is not None:
             context.waiter = self
         self._is_gone = False
@@ -62,6 +63,7 @@ class DelayedFetch(DelayedRead):
     def _schedule(self) -> None:
         """Look when the appends of this wake-up are written; at many partitions in the event loop's next turn."""
         core = self._call.core
+        # A few partitions are read before the producer has its answer; more would make it wait.
         if self._reader.count() <= READ_AT_ONCE:
             core.writes.wakeups.add(self._look)
         else:
@@ -75,8 +77,10 @@ class DelayedFetch(DelayedRead):
     def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
         self._is_reading = False
         reader = self._reader
+        # Its time was up, or the client has gone, while the read went on in slices.
         if self._timer is None:
             return
+        # A partition that has become unreadable, or readable, is news: the client must not wait for its error.
         if self._is_over or reader.has_enough() or reader.readable != self._readable:
             self._answer(results)
             return
@@ -89,6 +93,7 @@ class DelayedFetch(DelayedRead):
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
+        # Older versions need their records converted to an older format, which takes steps.
         if len(results) <= READ_AT_ONCE and self._call.api_version >= FIRST_WITH_V2:
             self.deliver(self._reader.answer(results))
             return

@@ -52,6 +52,7 @@ class RepeatedFetch(NumberedRequest):
         if self._one is not None and self._one.request is request:
             without_session = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
             is_one = without_session and len(request.topics) == len(request.topics[0].partitions) == 1
+            # Older versions may not get every codec or format: the records would have to be looked at.
             fits = is_one and self.call.api_version >= FIRST_WITH_ZSTD
             self._tail = Tail(self.call, request, flexible=self.flexible_header) if fits else None
 
@@ -83,8 +84,10 @@ class Tail:
         found = None if log is None else self._read(log)
         if log is None or found is None:
             return None
+        # Enough, or no wait is wanted: an empty answer comes from the template, too.
         if found.size >= self._least() or request.max_wait_ms <= 0:
             return Fetched(self, correlation_id, log, found)
+        # Some records, but fewer than `min_bytes`: `Reader` knows how to wait for the rest.
         if found.size:
             return None
         delayed = DelayedTail(self, log, correlation_id)
@@ -107,6 +110,7 @@ class Tail:
         """The log, if the client may read it from this node, and rights, quotas and observers need not be asked."""
         call = self.call
         services = call.services
+        # Asked for each request, not when the template was made: both may be set while the broker runs.
         if services.authorizer is not None or services.quotas is not None:
             return None
         if services.observer is not None or services.tape is not None:  # which keep ranges of files, not their bytes
@@ -114,6 +118,7 @@ class Tail:
         topics, asked = call.core.topics, self._asked
         topic = topics.with_id(self._topic.topic_id) if self._by_id else topics.get(self._topic.topic)
         partition = None if topic is None else topic.partition(asked.partition)
+        # The topic may be gone or its leader elsewhere since the last fetch: the handler has the error.
         if partition is None or partition.leader is not call.session.node:
             return None
         if 0 <= asked.current_leader_epoch != partition.leader_epoch:
@@ -128,6 +133,7 @@ class Tail:
         try:
             if self._committed:
                 end = log.high_watermark
+                # An open or aborted transaction in the range: the response needs a list that the template has not.
                 if log.last_stable_offset != end or (offset < end and log.aborted_transactions(offset, end)):
                     return None
             return log.read(offset, limit)
@@ -187,6 +193,7 @@ class Fetched:
             records = found.read()
         except (OSError, StorageError):
             return None
+        # The file was truncated since. The usual answer meets this, too, and ends the connection.
         if len(records) < size:
             return None
         length = bytearray()

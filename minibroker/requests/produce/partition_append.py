@@ -86,6 +86,7 @@ def append(
     partition = topic.partition(data.index) if topic is not None else None
     response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     if topic is None or partition is None:
+        # KIP-516: an id that is unknown may belong to a topic that was made again, which the client has to look up.
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."
@@ -107,10 +108,12 @@ def append_to(
 ) -> None:
     """`append` to a partition that exists; `response` gets the first offset or an error."""
     try:
+        # Two attribute reads for the usual case: all that can go wrong is asked behind them.
         if partition.leader is not call.session.node or partition.is_under_min_isr:
             _check_replicas(partition, response, call.node, request.acks)
         log = partition.log
         if isinstance(records, memoryview) and records:
+            # A v2 batch for a topic that changes nothing of it: no record is opened, as in Kafka.
             if takes_as_it_comes(topic, records, call):
                 append_batch(partition, records, call, response, request)
                 return
@@ -135,6 +138,7 @@ def append_batch(
         log = partition.opened_log or partition.log
         now_ms = core.clock.now_ms()
         fields = check_produced_fields(batch, opened_records=call.services.validated_records, now_ms=now_ms)
+        # One mask for three rare cases; the plain batch goes on with the fields as they were unpacked.
         if len(batch) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
             _check_circumstances(make_header(fields), log, topic, call, response, request)
             if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
@@ -144,7 +148,9 @@ def append_batch(
         header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
         if header is None or not _is_duplicate(log, header, response, core):
             response.base_offset = log.append(batch, header or fields, partition.leader_epoch, now_ms)
+            # The response already says success. If the write fails, the write group turns it into an error.
             core.writes.stage(log, response)
+        # Also of a duplicate: by it a producer sees whether its records were deleted since (KIP-107).
         response.log_start_offset = log.log_start_offset
     except _REFUSALS as error:
         _explain(response, error, topic, batch, call)
@@ -232,6 +238,7 @@ def _append_validated(
 
     core = call.core
     topic = partition.topic
+    # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by mistake.
     if topic.is_internal and call.client_id != _ADMIN_CLIENT:
         raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
     now_ms = core.clock.now_ms()
@@ -248,12 +255,15 @@ def _append_validated(
         now_ms=now_ms,
         topic_partition=f"{topic.name}-{response.index}",
     )
+    # The validator works in slices: the topic may be gone, or be another one of the same name.
     if core.topics.get(topic.name) is not topic:
         raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
     _check_replicas(partition, response, call.node, request.acks)
+    # Again: another format or codec can make the batch larger than `max.message.bytes`.
     _check_sizes(memoryview(prepared.data), topic)
     header = prepared.header
     if header.magic == MAGIC_V2:
+        # After validation, as late as possible: other batches of the producer may have come while it ran in slices.
         if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
             return
         response.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
@@ -277,6 +287,7 @@ def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceRespo
         return False
     response.base_offset = duplicate.base_offset
     response.log_append_time_ms = duplicate.timestamp
+    # The first copy may be staged in this very wake-up: if it fails, the repeated request must fail, too.
     core.writes.share(log, response)
     return True
 
@@ -318,6 +329,7 @@ def _check_transaction(
         return
     found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
     error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    # KIP-890: clients since Produce v12 know CONCURRENT_TRANSACTIONS as an error to retry; older ones would stop.
     if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS,

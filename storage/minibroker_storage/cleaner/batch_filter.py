@@ -121,7 +121,7 @@ class BatchFilter:
         if producer is None:
             return False
         # A producer that has only written markers is known by its marker's epoch (Kafka's
-        # `Cleaner.shouldDiscardBatch`).
+        # `isBatchLastRecordOfProducer`).
         if producer.last_data_offset >= 0:
             return producer.last_data_offset == header.last_offset
         return header.is_control and producer.producer_epoch == header.producer_epoch
