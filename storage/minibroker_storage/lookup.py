@@ -5,17 +5,21 @@ times that no record has. So it is done in steps of a few milliseconds each. In 
 segments.
 """
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import (
     MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
     BatchHeader,
     LegacyRecordBatch,
     RecordBatch,
 )
-from minibroker_protocol.records.record_times import read_times, records_in
+from minibroker_protocol.records.header import CODEC_MASK
+from minibroker_protocol.records.record_times import FIRST_FIELDS_SIZE, read_times, records_in, time_and_offset
 from minibroker_protocol.steps import Steps
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.segment import LogSegment
@@ -66,13 +70,33 @@ def _search_segment(segment: LogSegment, timestamp: int, start_offset: int) -> S
     headers = segment.headers_from(_search_from(segment, timestamp, start_offset))
     for number, (position, header) in enumerate(headers, 1):
         if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-            found = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
+            found = _first_record(segment, position, header, timestamp, start_offset)
+            if found is None:
+                found = yield from search_batch(segment.batch_at(position), header, timestamp, start_offset)
             if found is not None:
                 return found
             yield
         elif not number % _HEADERS_AT_ONCE:
             yield
     return None
+
+
+def _first_record(
+    segment: LogSegment, position: int, header: BatchHeader, timestamp: int, start_offset: int
+) -> TimestampOffset | None:
+    """The first record of the batch at `position`, if it is the one: a moment mostly lies between two batches.
+
+    Of the batch a few bytes are read. None where the records are compressed, or cannot be read so.
+    """
+    is_plain = header.magic == MAGIC_V2 and not header.attributes & CODEC_MASK and header.record_count > 0
+    if not is_plain or header.base_timestamp < timestamp or header.base_offset < start_offset:
+        return None
+    try:
+        fields = os.pread(segment.log.fd(), FIRST_FIELDS_SIZE, position + RECORD_BATCH_OVERHEAD)
+        time, offset = time_and_offset(fields, header)
+    except DecodeError:
+        return None
+    return TimestampOffset(time, offset, header.partition_leader_epoch) if time >= timestamp else None
 
 
 def _search_from(segment: LogSegment, timestamp: int, start_offset: int) -> int:

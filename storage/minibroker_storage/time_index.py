@@ -125,4 +125,8 @@ class TimeIndex(IndexFile[bytes]):
 
     def _count_at_or_below(self, window: bytes, key: int) -> int:
         unpack, size = self.ENTRY.unpack_from, self.ENTRY.size
+        if unpack(window)[0] > key:
+            return 0
+        if unpack(window, len(window) - size)[0] <= key:
+            return len(window) // size
         return bisect_right(range(len(window) // size), key, key=lambda slot: unpack(window, slot * size)[0])

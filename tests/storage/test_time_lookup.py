@@ -1,5 +1,6 @@
 """From a time to an offset, against a search through all records."""
 
+import os
 import struct
 from collections.abc import Callable
 from itertools import count
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import (
+    RECORD_BATCH_OVERHEAD,
     CompressionCodec,
     NewRecord,
     TimestampType,
@@ -23,6 +26,7 @@ from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
+from minibroker_storage.entries import WALK_WINDOW_BYTES
 from minibroker_storage.lookup import search_batch
 from tests.samples import examples
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
@@ -201,3 +205,43 @@ def test_a_search_goes_on_when_the_log_loses_segments_and_grows(tmp_path: Path, 
     home.log.delete_old_segments(NOW + 20_000)
     (offset,) = home.append(a_batch(timestamps=[NOW + 7]))
     assert steps_of(search)[0] == (NOW + 7, offset, 0)
+
+
+def test_a_moment_between_two_batches_costs_a_few_bytes_of_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig())
+    for number in range(20):
+        home.append(a_batch(timestamps=[NOW + 10 * number + by for by in range(5)], value=bytes(20_000)))
+    sizes: list[int] = []
+    real = os.pread
+
+    def pread(fd: int, size: int, position: int) -> bytes:
+        sizes.append(size)
+        return real(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    assert home.log.find_by_timestamp(NOW + 95) == (NOW + 100, 50, 0)
+    assert max(sizes) <= WALK_WINDOW_BYTES
+    assert home.log.find_by_timestamp(NOW + 103) == (NOW + 103, 53, 0)
+    assert max(sizes) > 100_000  # the records before it have to be read
+
+
+def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0")
+    batch = a_batch(timestamps=[NOW, NOW + 60])
+    delta_at = RECORD_BATCH_OVERHEAD + 2  # behind a length of one byte, and the attributes
+    assert batch.view[delta_at] == 0
+    batch.view[delta_at] = 1  # -1
+    home.append(batch)
+    assert home.log.find_by_timestamp(NOW) == (NOW + 60, 1, 0)
+    assert home.log.find_by_timestamp(NOW - 1) == (NOW - 1, 0, 0)
+
+
+def test_a_first_record_that_cannot_be_read_is_told_as_before(tmp_path: Path) -> None:
+    home = Home(tmp_path / "orders-0")
+    batch = a_batch(timestamps=[NOW])
+    batch.view[RECORD_BATCH_OVERHEAD : RECORD_BATCH_OVERHEAD + 6] = b"\xff" * 6
+    home.append(batch)
+    with pytest.raises(DecodeError):
+        home.log.find_by_timestamp(NOW)

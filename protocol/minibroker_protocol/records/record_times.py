@@ -10,8 +10,18 @@ from typing import Final, NamedTuple
 from minibroker_protocol.records.header import NO_TIMESTAMP, BatchHeader, TimestampType
 from minibroker_protocol.records.record import Record, read_records
 from minibroker_protocol.records.record_loop import NUMBER, RecordLoop, become
-from minibroker_protocol.records.varint import INT64_MAX, INT64_MIN, wrap_int64
+from minibroker_protocol.records.varint import (
+    INT64_MAX,
+    INT64_MIN,
+    MAX_VARINT_SIZE,
+    MAX_VARLONG_SIZE,
+    decode_varint,
+    decode_varlong,
+    wrap_int64,
+)
 
+FIRST_FIELDS_SIZE: Final = MAX_VARINT_SIZE + 1 + MAX_VARLONG_SIZE + MAX_VARINT_SIZE
+"""Bytes in which a record says how long it is, when it was written, and where it stands, if not in fewer."""
 RECORDS_AT_ONCE: Final = 4_096
 """Records whose times are read in a millisecond or two."""
 
@@ -47,6 +57,16 @@ def read_times(
                 times = [wrap_int64(time) for time in times]
         yield RecordTimes(times, position, end)
         position = end
+
+
+def time_and_offset(record: bytes | memoryview, header: BatchHeader) -> tuple[int, int]:
+    """The timestamp (ms) and the offset of one record, of which `record` has the first fields. `DecodeError`."""
+    _, position = decode_varint(record)
+    delta, position = decode_varlong(record, position + 1)  # behind the attributes
+    offset_delta, _ = decode_varint(record, position)
+    is_by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    time = header.max_timestamp if is_by_append else wrap_int64(header.base_timestamp + delta)
+    return time, header.base_offset + offset_delta
 
 
 def largest_timestamp(data: bytes | memoryview, header: BatchHeader, position: int = 0) -> int:
