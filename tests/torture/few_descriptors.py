@@ -11,6 +11,7 @@ import random
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
@@ -36,13 +37,17 @@ _GIVING: Final = (
 class FewDescriptors:
     """Stands before those calls of this process.
 
+    `thread` is the only one whose calls fail (`threading.get_ident`), where others of the process are none of its
+    business: clients and brokers that several tests share.
+
     Attributes:
         refused: how many calls have failed.
     """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, *, thread: int | None = None) -> None:
         self.refused = 0
         self._rng = rng
+        self._thread = thread
         self._share = 0.0
 
     def begin(self, *_: object) -> None:
@@ -63,7 +68,9 @@ class FewDescriptors:
 
     def _guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            if self._share and not (name == "open" and isinstance(arguments[0], int)) and self._fails_now():
+            gives_none = name == "open" and isinstance(arguments[0], int)
+            is_meant = self._thread in {None, threading.get_ident()}
+            if self._share and is_meant and not gives_none and self._fails_now():
                 error = self._rng.choice(_SHORTAGES)
                 raise OSError(error, os.strerror(error), *(each for each in arguments[:1] if isinstance(each, str)))
             return real(*arguments, **named)
