@@ -1,13 +1,16 @@
 """A broker in this process with ledgers of what it holds, for tests that damage files or let system calls fail."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from minibroker.logs import chores
 from minibroker.routing.outcomes import Answer
 from minibroker.services import Services
+from minibroker.support import slices
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -202,6 +205,13 @@ class Torture:
         (answer,) = topic.partitions
         assert answer.error_code == NONE
         return answer.offset, answer.timestamp
+
+
+@contextmanager
+def sliced(seconds: float) -> Iterator[None]:
+    """Have chores and requests yield after so long: 0 or `math.inf`, or a busy machine would take steps of its own."""
+    with patch.object(chores, "_SLICE_S", seconds), patch.object(slices, "_SLICE_S", seconds):
+        yield
 
 
 def are_explained(batches: Sequence[tuple[Ledger, Sent]], codes: Sequence[int]) -> bool:

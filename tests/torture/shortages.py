@@ -1,11 +1,13 @@
 """Shortages of descriptors: a broker in this process is refused some of them while it writes, stops and starts.
 
-All of it follows from the seed. What was acknowledged has to stay; what was refused must not be readable, unless the
-broker died before it could cut it off. A batch that is sent again is there once.
+All of it follows from the seed, also whether chores and requests yield at each of their steps or at none. What was
+acknowledged has to stay; what was refused must not be readable, unless the broker died before it could cut it off. A
+batch that is sent again is there once.
 """
 
 import gc
 import io
+import math
 import os
 import random
 import sys
@@ -17,7 +19,7 @@ from typing import Final
 
 from tests.torture.broker import complaints_in
 from tests.torture.few_descriptors import FewDescriptors
-from tests.torture.in_process import NONE, TINY_TOPICS, Torture, are_explained, is_settled
+from tests.torture.in_process import NONE, TINY_TOPICS, Torture, are_explained, is_settled, sliced
 from tests.torture.ledger import Ledger, TortureError
 from tests.torture.producers import DEPTH
 from tests.torture.workload import Sent
@@ -38,7 +40,8 @@ class Shortages:
     def run(self, shortages: int) -> Counter[str]:
         """So many turns and a look at everything; returns what was done and found. `AssertionError`."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self._few.installed(), redirect_stderr(_OwnLines()) as stderr:
+        slice_s = random.Random(f"slices {self._seed}").choice((0, math.inf))
+        with self._few.installed(), sliced(slice_s), redirect_stderr(_OwnLines()) as stderr:
             self._torture = Torture(self._directory, TINY_TOPICS, self._seed)
             try:
                 self._torture.greet()

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from minibroker.logs import chores
-from minibroker.support import slices
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.torture.in_process import NONE, Torture
+from tests.torture.in_process import NONE, Torture, sliced
 from tests.torture.ledger import Ledger, RecordLedger
 from tests.torture.workload import MAGIC_V0, MAGIC_V1, Sent, Topic
 
@@ -65,11 +63,10 @@ class Killed(BaseException):
 def unforced() -> Iterator[None]:
     """Nothing is forced to disk within the block: that would take half of the time and tell nothing of a kill.
 
-    Neither chores nor requests are sliced by time, so that each life takes the same steps on a busy machine, too.
+    Nor is anything sliced by time, so that each life takes the same steps on a busy machine, too.
     """
     with ExitStack() as stack:
-        for module in (chores, slices):
-            stack.enter_context(patch.object(module, "_SLICE_S", math.inf))
+        stack.enter_context(sliced(math.inf))
         for name in _FORCING:
             if hasattr(os, name):
                 stack.enter_context(patch.object(os, name, _do_nothing))

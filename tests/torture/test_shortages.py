@@ -15,7 +15,7 @@ from tests.torture.shortages import Shortages
 SHORTAGES = 40
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [5, 11])
 def test_what_is_refused_for_want_of_descriptors_is_not_there(tmp_path: Path, seed: int) -> None:
     counts = Shortages(tmp_path, seed).run(SHORTAGES)
     for sign in (
