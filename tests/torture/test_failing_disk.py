@@ -5,6 +5,7 @@ import functools
 import os
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,13 +30,15 @@ ERRORS = [errno.ENOSPC, errno.EIO]
 class Faults:
     """Stands before the system calls that change files, and lets some of them fail, or write less than they were given.
 
-    A failing write may have written something before it fails, as a disk does that becomes full.
+    A failing write may have written something before it fails, as a disk does that becomes full. Only the calls of
+    the test's own thread are meant: brokers that several tests share write in theirs.
     """
 
     CHANGING = ("pwrite", "pwritev", "write", "ftruncate", "open", "rename", "replace", "unlink")
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rng: random.Random) -> None:
         self._rng = rng
+        self._thread = threading.get_ident()
         self._left: int | None = None
         self._failures = 0
         self.error = errno.ENOSPC
@@ -54,7 +57,8 @@ class Faults:
 
     def _guarded(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            if name == "open" and not arguments[1] & os.O_CREAT:
+            creates = name != "open" or arguments[1] & os.O_CREAT
+            if threading.get_ident() != self._thread or not creates:
                 return real(*arguments, **named)
             fails = self._fails_now()
             if name in {"pwrite", "pwritev"}:
