@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,17 @@ with warnings.catch_warnings():
     )
     from kafka import errors as kafka_errors
 
-from tests.clients.contract import TIMEOUT, Acks, Client, Compression, Isolation, Message, Record, RefusedError
+from tests.clients.contract import (
+    TIMEOUT,
+    Acks,
+    Client,
+    Compression,
+    Isolation,
+    Message,
+    Record,
+    RefusedError,
+    eventually,
+)
 
 __all__ = [
     "KafkaAdminClient",
@@ -27,7 +37,24 @@ __all__ = [
     "OffsetAndMetadata",
     "TopicPartition",
     "kafka_errors",
+    "poll_until",
 ]
+
+
+def poll_until(consumer: KafkaConsumer, condition: Callable[[], bool]) -> None:
+    """Have a member of a group poll until the condition holds.
+
+    It knows its topics before it joins: version 3.0 joins twice otherwise, and takes itself for joined for ever when a
+    poll ends meanwhile (docs/behavior.md).
+    """
+    for topic in consumer.subscription():
+        consumer.partitions_for_topic(topic)
+
+    def polled() -> bool:
+        consumer.poll(timeout_ms=100)
+        return condition()
+
+    eventually(polled)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from minibroker.page.actions import tool_lines
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
 from tests.clients import operator_tools
-from tests.clients.kafka_python_client import KafkaConsumer
+from tests.clients.kafka_python_client import KafkaConsumer, poll_until
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
 from tests.samples import part
@@ -122,8 +122,7 @@ def test_a_group_is_rebalanced_by_each_line(cluster: Broker, tools: Path) -> Non
     consumer = KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="a/b c")
     try:
         for way in ("python", "curl"):
-            while cluster.group("a/b c").describe().state != "Stable":
-                consumer.poll(100)
+            poll_until(consumer, lambda: cluster.group("a/b c").describe().state == "Stable")
             if way == "python":
                 eval(lines["python"], {"broker": cluster})
             else:

@@ -12,7 +12,7 @@ from minibroker import Broker
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
 from tests.broker.page.browser import Window, in_each_layout, launched
-from tests.clients.kafka_python_client import KafkaConsumer
+from tests.clients.kafka_python_client import KafkaConsumer, poll_until
 from tests.patience import PATIENCE_S
 from tests.samples import some
 
@@ -72,8 +72,7 @@ def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_p
 def test_a_group_is_rebalanced_with_a_click(window: Window, cluster: Broker) -> None:
     consumer = KafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="billing")
     try:
-        while cluster.group("billing").describe().state != "Stable":
-            consumer.poll(100)
+        poll_until(consumer, lambda: cluster.group("billing").describe().state == "Stable")
         page = window.open("/do/rebalance?group_id=billing")
         page.get_by_role("button", name="Rebalance a group").click()
         expect(page.get_by_text("Done", exact=True)).to_be_visible()
