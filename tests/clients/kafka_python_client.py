@@ -37,18 +37,24 @@ __all__ = [
     "OffsetAndMetadata",
     "TopicPartition",
     "kafka_errors",
+    "learn_topics",
     "poll_until",
 ]
 
 
-def poll_until(consumer: KafkaConsumer, condition: Callable[[], bool]) -> None:
-    """Have a member of a group poll until the condition holds.
+def learn_topics(consumer: KafkaConsumer) -> None:
+    """Have a member of a group know its topics before it joins.
 
-    It knows its topics before it joins: version 3.0 joins twice otherwise, and takes itself for joined for ever when a
-    poll ends meanwhile (docs/behavior.md).
+    Version 3.0 joins twice otherwise, and takes itself for joined for ever when a poll ends meanwhile
+    (docs/behavior.md).
     """
     for topic in consumer.subscription():
         consumer.partitions_for_topic(topic)
+
+
+def poll_until(consumer: KafkaConsumer, condition: Callable[[], bool]) -> None:
+    """Have a member of a group poll until the condition holds."""
+    learn_topics(consumer)
 
     def polled() -> bool:
         consumer.poll(timeout_ms=100)

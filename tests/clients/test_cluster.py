@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
 from tests.clients.java_programs import VERSIONS
+from tests.clients.kafka_python_client import learn_topics
 from tests.clients.test_java import GOLDEN, PROGRAMS, answers
 from tests.patience import PATIENCE_S
 
@@ -102,6 +103,7 @@ def through_kafka_python(broker: Broker) -> list[bytes]:
     consumer = kafka.KafkaConsumer(
         "t", bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest", enable_auto_commit=False
     )
+    learn_topics(consumer)
     found: list[bytes] = []
     try:
         for number, values in enumerate(rounds()):

@@ -272,11 +272,19 @@ kafka = import_kafka(sys.argv[1])
 given = {"bootstrap_servers": sys.argv[2], "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN",
          "sasl_plain_username": "bob", "sasl_plain_password": sys.argv[3], "api_version": (0, 10, 2)}
 producer = kafka.KafkaProducer(**given)
-producer.send("t", b"from 2019").get(120)
+producer.send("t", b"from 2019").get(int(sys.argv[4]))
 producer.close()
-consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=120000, **given)
+consumer = kafka.KafkaConsumer("t", auto_offset_reset="earliest", consumer_timeout_ms=1000 * int(sys.argv[4]), **given)
 print(next(consumer).value.decode())
 """
-    command = [sys.executable, "-c", program, str(OLD_CLIENT), broker.bootstrap_servers, USERS["bob"]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * TIMEOUT, check=False)
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        str(OLD_CLIENT),
+        broker.bootstrap_servers,
+        USERS["bob"],
+        str(int(TIMEOUT)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3 * TIMEOUT, check=False)
     assert done.stdout == "from 2019\n", done.stderr

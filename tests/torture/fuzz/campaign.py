@@ -339,15 +339,15 @@ def exchange(bootstrap: str, topic: str) -> None:
         failures.extend([error] if error else [])
         offsets.append(message.offset())
 
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "message.timeout.ms": 30_000})
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "message.timeout.ms": int(PATIENCE_S * 1000)})
     value = str(time.monotonic_ns()).encode()
     producer.produce(topic, value, partition=0, on_delivery=delivered)
-    assert producer.flush(40) == 0, "a record is not acknowledged"
+    assert producer.flush(2 * PATIENCE_S) == 0, "a record is not acknowledged"
     assert not failures, failures
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, offsets[0])])
-        message = consumer.poll(30)
+        message = consumer.poll(PATIENCE_S)
         assert message is not None, "a record is not consumed"
         assert message.error() is None, message.error()
         assert message.value() == value

@@ -91,5 +91,5 @@ def admin_of(bootstrap: str) -> Any:
 def topic_config(admin: Any, topic: str, name: str) -> str | None:
     """A value of a topic's configuration."""
     resource = _KINDS.ConfigResource(_KINDS.ConfigResource.Type.TOPIC, topic)
-    value: str | None = admin.describe_configs([resource])[resource].result(15)[name].value
+    value: str | None = admin.describe_configs([resource])[resource].result(TIMEOUT)[name].value
     return value

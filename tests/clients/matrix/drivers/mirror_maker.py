@@ -136,7 +136,7 @@ class Clusters:
     def offsets(self, cluster: str, group: str, topic: str) -> list[int]:
         """Where a group is, by partition; empty before it is anywhere."""
         asked = self.admin(cluster).list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-        found = asked[group].result(15).topic_partitions
+        found = asked[group].result(SECONDS / 4).topic_partitions
         return [each.offset for each in sorted(found) if each.topic == topic and each.offset >= 0]
 
     def end(self) -> None:
@@ -146,7 +146,7 @@ class Clusters:
     def _fill(self, source: str, target: str) -> None:
         topic = topic_of(source, target)
         new = NewTopic(topic, PARTITIONS, 1, config={"retention.ms": RETENTION})
-        self.admin(source).create_topics([new])[topic].result(15)
+        self.admin(source).create_topics([new])[topic].result(SECONDS / 4)
         self.send(source, topic, 0, RECORDS)
 
     def _properties(self) -> dict[str, object]:
