@@ -114,6 +114,7 @@ class Cluster:
         `factor` is at most the number of nodes.
         """
         up = [node.id for node in self.up]
+        # In turn, where Kafka begins at a random node: tests get the same leaders each time.
         start, self._start = self._start, self._start + 1
         return assign_replicas(up if factor <= len(up) else tuple(self.nodes), partitions, factor, start=start)
 
@@ -137,6 +138,7 @@ class Cluster:
         partition.replicas = replicas
         partition.leader_epoch = self.first_epoch
         in_sync = tuple(each for each in replicas if self.nodes[each].is_up)
+        # An ISR is never empty: with all replicas down the first one counts as the last that was in sync.
         partition.set_isr(in_sync or replicas[:1])
         partition.leader = self.nodes[in_sync[0]] if in_sync else None
 
@@ -173,6 +175,7 @@ class Cluster:
             raise ClusterError(f"{topic_name}-{index} cannot move to node {to}, which is down")
         if partition.leader is node:
             return
+        # A test asks for this node: a reassignment first would be two steps for the one thing that it wants.
         if to not in partition.replicas:
             given_up = partition.replicas[0] if partition.leader is None else partition.leader.id
             partition.replicas = tuple(to if each == given_up else each for each in partition.replicas)
@@ -194,6 +197,7 @@ class Cluster:
             chosen = partition.leader or self._next_leader(partition, unclean=True)
         else:
             preferred = self.nodes[partition.replicas[0]]
+            # A preferred replica that is not in sync would lose records (`PREFERRED_LEADER_NOT_AVAILABLE`).
             chosen = preferred if preferred.is_up and preferred.id in partition.isr else None
         if chosen is None:
             return False

@@ -232,6 +232,7 @@ class Topics:
         (`is_coming`) but the topics are not there. A partition gets its directory with its first record. `placements`
         has the replicas of each topic's partitions; None for one each.
         """
+        # Nodes may stop between the slices: `prepare_partitions` settles leaders again if they did.
         version = self._cluster.settle_version
         self._coming.update((name, None) for name, _, _ in specs)
         created: list[Topic] = []
@@ -247,11 +248,13 @@ class Topics:
                 yield
             for steps in begun:
                 yield from steps
+            # A checkpoint of a deleted topic would have the new log begin at the old one's offsets.
             yield from self._log_manager.forget(topic.name for topic in created)
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
             yield from prepare_partitions(created, version, self._cluster)
+        # GeneratorExit: the broker stops while the topics are being made.
         except (OSError, GeneratorExit):
             for name, _, _ in specs:
                 del self._coming[name]
@@ -307,6 +310,7 @@ class Topics:
             try:
                 directory = partition.delete()
             except OSError as error:
+                # As long as no directory is renamed the topic is whole. From the first one on there is no way back.
                 if not renamed:
                     raise
                 _logger.error("%s", error)  # noqa: TRY400 - the disk's fault; half a topic is not to be had
@@ -330,6 +334,7 @@ class Topics:
             _logger.warning(
                 "%s cannot be written (%s); removing deleted topics at once", self._file.path, error.strerror or error
             )
+            # A full disk may have no room for the file, but for a name: deletion must work there, of all things.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
             purge_logged(directory for _, directories in gone for directory in directories)
             for marker in self._markers:
@@ -341,6 +346,7 @@ class Topics:
 
     def remember_deleted(self, name: str) -> None:
         """A client has deleted the topic; see `was_deleted`."""
+        # Only advice depends on it, and a client may delete as many names as it likes.
         if len(self._deleted) >= _MOST_REMEMBERED:
             self._deleted.clear()
         self._deleted.add(name)
@@ -398,6 +404,7 @@ class Topics:
         It is forced to disk soon afterwards (`Durability`), with `sync` at once.
         """
         topics = chain(self._by_name.values(), filter(None, self._coming.values()))
+        # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
         lines = (topic.line or self._line(topic) for topic in topics)
         self._file.write(self.next_producer_id, lines, sync=sync)
         if self._markers:
@@ -451,6 +458,7 @@ class Topics:
                 self.next_producer_id = int(state["next_producer_id"]) + lost
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
+                    # The file could not be written when it was deleted: its marker counts.
                     if topic_id not in deleted:
                         self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:

@@ -43,6 +43,7 @@ class Flusher:
 
         `done` gets the error of a failed fsync, which was logged, or None.
         """
+        # Requests during an fsync wait for the next one, which serves them all: group commit, as databases do it.
         if not self._requested and not self._running:
             self._call_soon(self._start)
         waiting = self._requested.setdefault(log, [])
@@ -72,6 +73,7 @@ class Flusher:
         self._running = False
         for (flush, _), error in zip(flushes, errors, strict=True):
             flush.finish(error)
+        # Begin at once, before the callbacks: the disk need not idle while responses are made.
         if self._requested:
             self._start()
         for (_, waiting), error in zip(flushes, errors, strict=True):
@@ -85,6 +87,7 @@ def flush_now(logs: list[Log]) -> bool:
     if len(flushes) > 1:
         from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - needed at the end only
 
+        # fsyncs of different files overlap in the kernel.
         with ThreadPoolExecutor(_THREADS) as threads:
             errors = list(threads.map(_run, flushes))
     else:

@@ -110,6 +110,7 @@ class LogCleaner:
     def clean_all_due(self) -> Steps[None]:
         """Look for logs that are due, also those that failed before, and clean them until none is left."""
         if self._current is None:
+            # Once in each round of `log.cleaner.backoff.ms`: a full disk may have room by now.
             self._failed.clear()
             yield from self._clean_filthiest()
 
@@ -127,10 +128,12 @@ class LogCleaner:
             except (StorageError, DecodeError) as error:
                 self._give_up(partition, error)
                 continue
+            # The dirtiest first, as `grabFilthiestCompactedLog`: it gains most for each byte that is read.
             rank = partition in self._asked_for, found.dirty_ratio
             if self._is_due(partition, log, found) and (best is None or rank > best[0]):
                 best = rank, partition, log
             yield
+        # The look-around takes slices; another one may have begun a cleaning meanwhile.
         if self._current is not None or self._stopped:
             return
         if best is not None:
@@ -176,6 +179,7 @@ class LogCleaner:
             self._fail(partition, log, outcome)
             self._go_on(partition)
         else:
+            # Not to be ended any more: the swap takes a few slices, and goes to its end.
             self._current = _Cleaning(partition, log, _nothing)
             self._chores.run(self._swap(partition, log, outcome), partial(self._go_on, partition))
 
@@ -187,6 +191,7 @@ class LogCleaner:
             self._fail(partition, log, error)
         else:
             self._current = None
+            # Behind the swap: a checkpoint that is ahead of it could leave old values of keys in the log.
             self._checkpoint.offsets = {**self._checkpoint.offsets, partition.key: offset}
             self._cleaned(partition, log, before)
 

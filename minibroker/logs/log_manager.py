@@ -131,6 +131,8 @@ class LogManager:
         key = partition.key
         recovery_point = self._checkpoints.recovery_points.offsets.get(key, 0)
         if not partition.has_files:
+            # No file and no checkpoint: never used. Ten thousand empty partitions then cost neither inodes nor
+            # descriptors.
             if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
                 return Log.begin(
@@ -150,6 +152,7 @@ class LogManager:
             log_start_offset=self._checkpoints.start_offsets.offsets.get(key, 0),
             now_ms=self._clock.now_ms(),
         )
+        # Recovery has cut the log below its checkpoint.
         if log.recovery_point < recovery_point:
             # What is appended from here on must not be taken for what was on disk before.
             self._checkpoints.recovery_points.offsets = {
@@ -165,6 +168,7 @@ class LogManager:
 
         In Kafka `flush.ms` has no effect unless `log.flush.scheduler.interval.ms` is set as well.
         """
+        # Never longer again: another log may still want the shorter period.
         if flush_ms < self._flush_period_ms:
             self._flush_period_ms = flush_ms
             self._chores.every(_FLUSH, flush_ms, self._flushing)
@@ -260,6 +264,7 @@ class LogManager:
 
     def _remove_below_start(self, partition: Partition, log: Log) -> None:
         """Remove segments below the log start offset. Those that are too old or too many wait for their round."""
+        # DeleteRecords must not bring forward what `retention.ms` removes.
         config = log.config
         log.config = replace(config, delete=False)
         try:
@@ -293,6 +298,7 @@ class LogManager:
         sound &= self.flush()
         try:
             self.write_checkpoints()
+            # One log that could not be closed is enough: without the mark the next start looks at the end of each.
             if sound:
                 self._data_dir.mark_clean()
             # Last of all: a kill amid this leaves a clean stop, and partitions that are empty.
@@ -314,6 +320,7 @@ class LogManager:
         """All partitions that exist when their turn comes, so the caller may pause in between."""
         for topic in tuple(self._topics):
             for partition in tuple(topic.partitions):
+                # It was deleted between two steps, or is another one of the same name.
                 if self._topics.get(topic.name) is not topic:
                     break
                 yield partition
@@ -365,6 +372,7 @@ class LogManager:
         all_went_well = True
         for partition in self._partitions():
             if partition.opened_log is None:
+                # Retention counts by timestamps of segments, so a log that no client uses has to be open as well.
                 all_went_well &= self._open(partition)
             yield
         if all_went_well:
@@ -430,6 +438,7 @@ class LogManager:
         """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
         rolled: list[Log] = []
         for _, log in self._opened():
+            # A checkpoint says that all below is on disk, so what has rolled is forced there before it is written.
             if log.recovery_point < log.segments[-1].base_offset:
                 rolled.append(log)
             yield

@@ -44,11 +44,13 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     for rule in endpoint.needs.whole:
         code = rule.check(request, call)
         if code:
+            # Kafka closes the connection, too: a producer that wants no response can learn of an error in no other way.
             _check_acks(endpoint, request, code)
             return refused(request, partial(error_answer, endpoint, version=call.api_version, code=code))
     each = endpoint.needs.each_of(request)
     if each is None:
         return endpoint.handle(request, call)
+    # A right for each of 100,000 names takes longer than a slice.
     if is_large(request):
         return _serve_large(endpoint, request, call, each)
     denied = drain(_denied(endpoint, (request,), each, call))
@@ -68,6 +70,7 @@ def _denied(endpoint: Endpoint, pieces: Iterable[Any], each: Each, call: Call) -
             if name is not None and not call.allows(each.operation, each.resource_type, name):
                 denied.add(name)
         yield
+    # Asked last, and only where it matters: most clients have the right for each name, and a refusal is logged.
     if denied and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
         return set()
     return denied
@@ -87,6 +90,7 @@ def _serve_rest(endpoint: Endpoint, pieces: tuple[Any, ...], call: Call, each: E
     request = pieces[0]
     if not has_list(endpoint, call.api_version):
         return error_answer(endpoint, request, call.api_version, code)
+    # The handler gets a request without the denied names: no handler can forget to look at rights.
     allowed = errors = None
     for piece in pieces:
         hit = only(names, piece, lambda target: name_of(target) in denied, call.core)

@@ -48,11 +48,14 @@ class Meter:
         header = read_request_header(frame)
         begin = perf_counter_ns()
         outcome = cast("Outcome", take(frame, session))  # the short way stands behind no meter
+        # Requests of brokers, and logins: to hold them back would hold back all others.
         if header.api_key in _NEVER_THROTTLED:
             return outcome
+        # The whole frame, as Kafka counts `request.sizeInBytes`, not the records alone.
         produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
         charge = partial(self._charge, session, header.client_id or "", produced)
         if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
+            # Its time is the sum of its slices, which is known at the end.
             outcome.delayed.amend = charge
             return outcome
         return charge(outcome, (perf_counter_ns() - begin) / 1e9)

@@ -134,6 +134,7 @@ class ConnectionQuotas:
         now_ms = self._clock.monotonic_ms()
         limits, waits = self._limits, [0]
         for rate, limit in self._paces(listener):
+            # Counted also without a limit: one that is set later has a past to go by.
             rate.record(1, now_ms)
             if limit != UNLIMITED:
                 waits.append(rate.throttle_ms(limit, now_ms))
@@ -152,6 +153,7 @@ class ConnectionQuotas:
         limits = self._limits
         if self._of_listener[listener] >= limits.most_of[listener]:
             full, most = f"The listener {listener}", limits.most_of[listener]
+        # KIP-402: the listener between brokers is let in beyond the limit, and another connection goes for it.
         elif listener != limits.protected and len(self._permits) >= limits.most:
             full, most = "The broker", limits.most
         else:
@@ -188,6 +190,7 @@ class ConnectionQuotas:
         if held:
             self._of_address[permit.address] = held
         else:
+            # Clients come from any number of addresses: a zero for each would stay for ever.
             del self._of_address[permit.address]
         self.left += 1
         if self._waiting:
@@ -215,6 +218,7 @@ class ConnectionQuotas:
         if wait_ms:
             now_ms = self._clock.monotonic_ms()
             for rate, _ in self._paces(listener):
+                # It is refused for its address: the listener's rate must not suffer for one noisy client.
                 rate.record(-1, now_ms)
             self._services.core.advised.advise(FAST_ADDRESSES, address, about_pace_of_address(address))
         return wait_ms

@@ -63,6 +63,7 @@ def read_request_header(frame: memoryview) -> RequestHeader:
     """Read what all headers share. DecodeError when it is cut or the client id is not text."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST_START.unpack_from(frame)
+        # Header version 0, of this one request: it has no client id.
         if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
             return RequestHeader(api_key, api_version, correlation_id, None, _REQUEST_START.size - _CLIENT_ID_LENGTH)
         end = _REQUEST_START.size + max(length, 0)
@@ -81,6 +82,7 @@ def begin_response(out: bytearray, correlation_id: int, *, flexible_header: bool
     start = len(out)
     out += b"\0\0\0\0"
     out += _CORRELATION_ID.pack(correlation_id)
+    # No tagged fields (KIP-482).
     if flexible_header:
         out.append(0)
     return start
@@ -103,6 +105,7 @@ class BufferPool:
 
     def acquire(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes, with undefined content."""
+        # Powers of two: few sizes, so that a buffer that is free is likely to fit.
         capacity = max(_SMALLEST_BUFFER, 1 << (size - 1).bit_length())
         free = self._free.get(capacity)
         if free:
@@ -122,6 +125,7 @@ class BufferPool:
     def release(self, buffer: memoryview) -> None:
         """Give a buffer back; kept for the next one who asks unless enough are kept already, or its size is odd."""
         capacity = len(buffer)
+        # Not one of the pool's: a paused connection keeps its bytes in a buffer of just their size.
         if capacity & (capacity - 1):
             return
         if self._free_bytes + capacity <= _POOLED_BYTES:
@@ -167,6 +171,7 @@ class FrameReader:
         if self._own is None:
             self._view, self._start, self._end = self._pool.scratch, 0, count
             self.pending = count
+            # The read filled all that it was offered, so more is likely to come at once.
             if count == len(self._offer) < SCRATCH_SIZE:
                 self._offer = self._pool.scratch[: count * _READ_GROWTH]
         else:
@@ -179,6 +184,7 @@ class FrameReader:
         if start > self._end:
             return None
         length: int = _LENGTH.unpack_from(self._view, self._start)[0]
+        # Before anything is allocated: the first bytes of a TLS handshake or of HTTP are a length of gigabytes.
         if not 0 <= length <= self.max_size:
             raise DecodeError(f"frame length {length} is not in 0..{self.max_size}")
         stop = start + length
@@ -204,6 +210,7 @@ class FrameReader:
                 self._own = None
             self._start = self._end = 0
             return
+        # The rest of an incomplete frame is where it belongs already.
         if own is not None and self._start == 0 and (self._end < len(own) or paused):
             return
         if paused:
@@ -226,6 +233,7 @@ class FrameReader:
 
     def keep(self, frame: memoryview) -> memoryview:
         """The bytes of the frame that was taken last, in writable memory that outlives the round."""
+        # A large frame alone in its buffer can be given away without a copy.
         if self._own is None or len(frame) < SCRATCH_SIZE or self.pending:
             return memoryview(bytearray(frame))
         self._own = None

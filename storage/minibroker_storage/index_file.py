@@ -96,15 +96,18 @@ class IndexFile(ABC, Generic[_Window]):
         """
         fd = self.file.fd()
         size = os.fstat(fd).st_size
+        # A torn write, or another file: no entry of it can be trusted.
         if size % self.ENTRY.size:
             raise CorruptIndexError(f"{self.file.path}: {size} bytes are not a multiple of {self.ENTRY.size}")
         self._staged = bytearray()
+        # Windows that searches have kept are of the file as it was.
         self._cuts += 1
         self.entries = self._written_entries(size // self.ENTRY.size)
         self._reload_last()
 
     def preallocate(self) -> None:
         """Give the file its full size. Sparse: the zeros take no room on disk."""
+        # `segment.index.bytes` may have become smaller: entries that are there stay.
         os.ftruncate(self.file.fd(), max(self.max_bytes, self.entries * self.ENTRY.size))
 
     def trim(self) -> None:

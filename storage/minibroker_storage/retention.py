@@ -27,6 +27,7 @@ def count_beyond_size(segments: Sequence[LogSegment], config: LogConfig) -> int:
     Never an empty active one.
     """
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
+    # Kafka's rule (`deleteRetentionSizeBreachedSegments`): a segment goes only if the rest still has `retention.bytes`.
     if config.retention_bytes < 0 or surplus < 0:
         return 0
 
@@ -57,6 +58,7 @@ def newest_time(segment: LogSegment) -> int:
 def _count(segments: Sequence[LogSegment], is_deletable: Callable[[LogSegment], bool]) -> int:
     count = 0
     for number, segment in enumerate(segments):
+        # From the oldest on, and never past one that stays: a log has no holes.
         if (number == len(segments) - 1 and not segment.size) or not is_deletable(segment):
             break
         count += 1

@@ -186,6 +186,7 @@ class GroupStore:
 
         It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
         """
+        # Before the reload: no request may see groups of the old coordinator beside a log that is still being read.
         for group in self._known.take(partition):
             self._on_forgotten(group)
         self._loader.reload(partition)
@@ -202,9 +203,11 @@ class GroupStore:
             for producer_id in group.offsets.pending:
                 self._known.open(producer_id, group.group_id)
         self._core.chores.run(self._resume(made), lambda: None)
+        # Markers that came while the partition was read: the replay has not seen them.
         for producer_id, committed in loading.ended:
             self.complete_transaction(partition, producer_id, commit=committed)
         owed = self._owed.pop(partition, None)
+        # The log still has their offsets: no tombstones are written into a partition that is not loaded.
         if owed:
             drain(self._forget_topics(owed, self._known.in_partition(partition)))
 

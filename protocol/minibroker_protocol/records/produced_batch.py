@@ -99,11 +99,14 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     # fmt: on
     if magic != MAGIC_V2 or length != size - LOG_OVERHEAD:
         _refuse_frame(batch)
+    # Kafka's `LogValidator.validateBatch`: the broker assigns offsets, and clients count from 0.
     if base_offset:
         raise InvalidRecordError(f"base offset: {base_offset} instead of 0")
+    # Before any field behind it is believed.
     computed = crc32c(batch[CRC_COVERS_FROM:])
     if computed != crc:
         raise CorruptRecordError(f"crc: stored {crc}, computed {computed}")
+    # Only compaction may leave gaps, and it is the broker's: a producer's batch has every offset.
     if count <= 0 or last_offset_delta != count - 1:
         raise InvalidRecordError(f"record count: {count}, with a last offset delta of {last_offset_delta}")
     if attributes & CONTROL_FLAG:
@@ -113,6 +116,7 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
     room = size - RECORD_BATCH_OVERHEAD
     if attributes & CODEC_MASK:
         delta = _check_compressed(batch, make_header(fields), opened_records, max_decompressed_size)
+    # A count that cannot be true would have consumers allocate for it.
     elif count * MIN_RECORD_SIZE > room:
         raise InvalidRecordError(f"record count: {count} in {room} bytes")
     elif count <= opened_records or opened_records < 0:
@@ -123,9 +127,12 @@ def check_produced_fields(  # noqa: C901, PLR0912 - every batch comes this way, 
             delta = check(batch, RECORD_BATCH_OVERHEAD, count)
     else:
         delta = None
+    # With LogAppendTime the broker's own time takes its place.
     if now_ms is None or attributes & TIMESTAMP_TYPE_FLAG:
         return fields
     if delta is None:
+        # The records were not opened: a plausible time is believed, since a look at each would cost more than the
+        # append.
         if base_timestamp <= max_timestamp <= now_ms + AHEAD_MS and max_timestamp >= 0:
             return fields
     elif max_timestamp == base_timestamp + delta and delta >= 0 and max_timestamp >= NO_TIMESTAMP:

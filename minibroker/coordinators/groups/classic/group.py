@@ -128,6 +128,7 @@ class Group:
         """Let a member in; the first one leads."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
+        # As in Kafka: the first member assigns for all, until it leaves.
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member

@@ -50,10 +50,13 @@ def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules:
         if epoch == aim.epoch:
             return _without_unsubscribed(member, aim, owned, rules)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
+        # The member still reads what it is to give up: until it says otherwise, no other member may have it.
         if _owns(owned, member.revoking):
             return _without_unsubscribed(member, aim, owned, rules)
+        # Before 4.2 the next epoch began with the revocation, not with the assignment.
         epoch += not rules.since_4_2
     elif member.state is MemberState.UNKNOWN:
+        # A state of a newer release: only a member that holds nothing goes on; others are fenced, and join again.
         if owned is None or owned:
             raise UnknownStateError
         epoch = aim.epoch
@@ -111,6 +114,7 @@ def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None
         waiting = member.revoking
     kept = frozen({topic: indexes & target.get(topic, frozenset()) for topic, indexes in has.items()})
     revoked = frozen({topic: indexes - target.get(topic, frozenset()) for topic, indexes in has.items()})
+    # Revoke first, assign later: a partition never has two readers (KIP-848).
     if revoked and _owns(owned, revoked):
         return _moved(member, epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked, rules)
     missing = {topic: indexes - kept.get(topic, frozenset()) for topic, indexes in target.items()}
@@ -118,6 +122,7 @@ def _next(member: ConsumerMember, epoch: int, aim: Aim, owned: Partitions | None
         topic: {index for index in indexes if index in waiting.get(topic, ()) or aim.is_free(topic, index)}
         for topic, indexes in missing.items()
     }
+    # The member gets what is free at once, and the rest as soon as others have let it go.
     state = MemberState.STABLE if free == missing else MemberState.UNRELEASED_PARTITIONS
     assigned = {topic: kept.get(topic, frozenset()) | free.get(topic, set()) for topic in (*kept, *free)}
     return _moved(member, aim.epoch, state, frozen(assigned), NOTHING, rules)
