@@ -12,6 +12,7 @@ from operator import mul
 from typing import Final
 
 from minibroker.cluster.node import Node
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED, error_code_of
@@ -125,14 +126,19 @@ class CoordinatorLog:
 
     def partition_of(self, key: str) -> int:
         """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
+        # Clients choose keys of up to 32 KiB: only short ones may stay in the cache.
         hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
         return (hashed & _INT32_MASK) % self.partition_count
 
+    def partition(self, index: int) -> Partition | None:
+        """A partition of the topic, if both exist."""
+        topic = self.topic
+        return None if topic is None else topic.partition(index)
+
     def coordinator(self, key: str) -> Node | None:
         """The node that coordinates `key`, if any does."""
-        topic = self.topic
-        place = None if topic is None else topic.partition(self.partition_of(key))
-        return None if place is None else place.leader
+        partition = self.partition(self.partition_of(key))
+        return None if partition is None else partition.leader
 
     def coordinator_error(self, key: str, node: Node | None) -> ErrorCode:
         """NOT_COORDINATOR unless `node` coordinates `key`; None asks whether any node does.
@@ -146,17 +152,15 @@ class CoordinatorLog:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE
 
-    def is_offline(self, partition: int) -> bool:
+    def is_offline(self, index: int) -> bool:
         """Whether a partition has no leader; one that does not exist is not offline."""
-        topic = self.topic
-        place = topic.partition(partition) if topic is not None else None
-        return place is not None and place.leader is None
+        partition = self.partition(index)
+        return partition is not None and partition.leader is None
 
     def epoch_of(self, key: str) -> int:
         """The epoch of the coordinator of `key`."""
-        topic = self.topic
-        place = None if topic is None else topic.partition(self.partition_of(key))
-        return 0 if place is None else place.leader_epoch
+        partition = self.partition(self.partition_of(key))
+        return 0 if partition is None else partition.leader_epoch
 
     def ensure(self) -> Topic:
         """The topic, made if need be. TopicError when the disk refuses, or a configuration that cannot be."""
@@ -180,12 +184,12 @@ class CoordinatorLog:
         """Are batches as large as their records?"""
         return self._codec is CompressionCodec.NONE
 
-    def append(self, partition: int, records: Sequence[NewRecord]) -> int:
+    def append(self, index: int, records: Sequence[NewRecord]) -> int:
         """Write records as one batch; returns the first one's offset. It is in the file when this returns.
 
         CoordinatorLogError.
         """
-        return self.append_batch(partition, build_batch(records, codec=self._codec))
+        return self.append_batch(index, build_batch(records, codec=self._codec))
 
     def batch_of(
         self,
@@ -208,18 +212,19 @@ class CoordinatorLog:
             base_sequence=base_sequence,
         )
 
-    def append_batch(self, partition: int, batch: bytearray) -> int:
+    def append_batch(self, index: int, batch: bytearray) -> int:
         """As `append`, of a batch that is made."""
         topic = self._writable()
-        place = topic.partition(partition)
-        if place is None:
-            raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {partition}")
-        if place.leader is None:
-            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name}-{partition} has no leader")
-        if place.is_under_min_isr:
+        partition = topic.partition(index)
+        if partition is None:
+            raise CoordinatorLogError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.name} has no partition {index}")
+        if partition.leader is None:
+            raise CoordinatorLogError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.name}-{index} has no leader")
+        if partition.is_under_min_isr:
             raise CoordinatorLogError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{partition} are in sync"
+                ErrorCode.NOT_ENOUGH_REPLICAS, f"too few replicas of {self.name}-{index} are in sync"
             )
+        # Checked here: no `LogValidator` stands before the coordinators' own batches.
         if len(batch) > topic.max_message_bytes:
             raise CoordinatorLogError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -228,10 +233,12 @@ class CoordinatorLog:
         view = memoryview(batch)
         header = read_header(view)
         try:
-            log = place.log
+            log = partition.log
             if header.producer_id != NO_PRODUCER_ID:
+                # Offsets of a transaction (TxnOffsetCommit): a fenced producer must not commit them.
                 log.producers.check(header, from_client=False)
-            offset = log.append(view, header, place.leader_epoch, self._core.clock.now_ms())
+            offset = log.append(view, header, partition.leader_epoch, self._core.clock.now_ms())
+            # At once: a response may rest on this record before the wake-up ends.
             log.commit()
         except MAPPED as error:
             raise CoordinatorLogError(error_code_of(error), str(error)) from error
@@ -258,23 +265,22 @@ class CoordinatorLog:
         except TopicError as error:
             raise CoordinatorLogError(error.code, str(error)) from None
 
-    def size(self, partition: int) -> int:
+    def size(self, index: int) -> int:
         """Bytes in a partition's log; 0 for one that does not exist. StorageError or OSError if it cannot be opened."""
-        topic = self.topic
-        place = topic.partition(partition) if topic is not None else None
-        return 0 if place is None else place.log.size
+        partition = self.partition(index)
+        return 0 if partition is None else partition.log.size
 
-    def replay(self, partition: int) -> Iterator[list[Batch]]:
+    def replay(self, index: int) -> Iterator[list[Batch]]:
         """All batches of a partition from its start to where it ends now, about 32 KB at a time.
 
         Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
         StorageError, OSError or DecodeError for an unreadable log.
         """
-        topic = self.topic
-        place = topic.partition(partition) if topic is not None else None
-        if place is None:
+        partition = self.partition(index)
+        if partition is None:
             return
-        log = place.log
+        log = partition.log
+        # Records that come while it is read are not missed: requests are refused until the partition is loaded.
         offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
             batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))

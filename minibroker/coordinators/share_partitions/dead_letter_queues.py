@@ -182,28 +182,28 @@ class Burial:
 
     def _append(self, topic: Topic, records: Sequence[NewRecord]) -> None:
         """Write a batch, as a producer with acks=all would."""
-        place = topic.partitions[self._key.partition % len(topic.partitions)]
-        name = f"{topic.name}-{place.index}"
-        if place.leader is None:
+        partition = topic.partitions[self._key.partition % len(topic.partitions)]
+        name = f"{topic.name}-{partition.index}"
+        if partition.leader is None:
             raise _NotYetError(f"{name} has no leader")
         self._buried.batches += 1
         try:
-            self._put(place, name, records)
+            self._put(partition, name, records)
         except Exception:
             self._buried.failures += 1
             raise
         self._buried.records += len(records)
 
-    def _put(self, place: Partition, name: str, records: Sequence[NewRecord]) -> None:
-        topic = place.topic
-        if place.is_under_min_isr:
+    def _put(self, partition: Partition, name: str, records: Sequence[NewRecord]) -> None:
+        topic = partition.topic
+        if partition.is_under_min_isr:
             raise _RefusedError(f"too few replicas of {name} are in sync")
-        log, now_ms = place.log, self._core.clock.now_ms()
+        log, now_ms = partition.log, self._core.clock.now_ms()
         batch = memoryview(build_batch(records))
         made = prepare(batch, topic.append_policy, base_offset=log.next_offset, now_ms=now_ms, topic_partition=name)
         if len(made.data) > topic.max_message_bytes:
             raise _RefusedError(f"a batch of {len(made.data)} bytes exceeds max.message.bytes of {topic.name}")
-        log.append(memoryview(made.data), made.header, place.leader_epoch, now_ms)
+        log.append(memoryview(made.data), made.header, partition.leader_epoch, now_ms)
         log.commit()
 
     # Records
@@ -214,9 +214,9 @@ class Burial:
         limit, now_ms = topic.max_message_bytes, self._core.clock.now_ms()
         copies = _Copies(limit)
         source = self._core.topics.with_id(self._key.topic_id)
-        place = None if source is None else source.partition(self._key.partition)
-        if place is not None and self._core.configs.group(self._key.group_id).boolean(COPIES):
-            yield from copies.read(place, rows[0][0], rows[-1][0])
+        partition = None if source is None else source.partition(self._key.partition)
+        if partition is not None and self._core.configs.group(self._key.group_id).boolean(COPIES):
+            yield from copies.read(partition, rows[0][0], rows[-1][0])
         about = (
             (f"{_HEADER}topic", (uuid_text(self._key.topic_id) if source is None else source.name).encode()),
             (f"{_HEADER}partition", str(self._key.partition).encode()),
@@ -259,15 +259,15 @@ class _Copies:
         self.end: int | None = None
         self._limit = limit
 
-    def read(self, place: Partition, first: int, last: int) -> Steps[None]:
+    def read(self, partition: Partition, first: int, last: int) -> Steps[None]:
         """Read the records between two offsets, both included."""
         try:
-            yield from self._read(place, first, last)
+            yield from self._read(partition, first, last)
         except MAPPED as error:
-            _logger.warning("%s-%d cannot be read: %s", place.topic.name, place.index, error)
+            _logger.warning("%s-%d cannot be read: %s", partition.topic.name, partition.index, error)
 
-    def _read(self, place: Partition, first: int, last: int) -> Steps[None]:
-        log = place.log
+    def _read(self, partition: Partition, first: int, last: int) -> Steps[None]:
+        log = partition.log
         offset, size = max(first, log.log_start_offset), 0
         while offset <= last:
             data = log.read(offset, _READ_BYTES, end_offset=log.high_watermark).read()

@@ -249,17 +249,16 @@ class ShareStateStore:
 
     def prune(self) -> Iterator[None]:
         """Delete the records of each partition that lie before every snapshot that counts."""
-        for partition, known in tuple(self._known.items()):
-            least = min((kept.offset for kept in known.values()), default=self._ends.get(partition, 0))
-            topic = self.log.topic
-            place = None if topic is None else topic.partition(partition)
-            if place is not None and place.leader is not None:
+        for index, known in tuple(self._known.items()):
+            least = min((kept.offset for kept in known.values()), default=self._ends.get(index, 0))
+            partition = self.log.partition(index)
+            if partition is not None and partition.leader is not None:
                 try:
-                    if least > place.log.log_start_offset:
-                        place.log.advance_log_start_offset(least)
-                        yield from self._core.logs.starts_moved([place])
+                    if least > partition.log.log_start_offset:
+                        partition.log.advance_log_start_offset(least)
+                        yield from self._core.logs.starts_moved([partition])
                 except MAPPED as error:
-                    _logger.error("%s-%d cannot be pruned: %s", self.log.name, partition, error)  # noqa: TRY400 - the disk's fault
+                    _logger.error("%s-%d cannot be pruned: %s", self.log.name, index, error)  # noqa: TRY400 - the disk's fault
             yield
 
     # Loading

@@ -39,9 +39,9 @@ class WriteVerifier:
         return len(self._refused)
 
     def error_of(
-        self, transactional_id: str, log: Log, header: BatchHeader, place: TopicPartition, *, adds: bool = False
+        self, transactional_id: str, log: Log, header: BatchHeader, key: TopicPartition, *, adds: bool = False
     ) -> ErrorCode:
-        """The error for a transactional batch for the partition `place`, which it `adds` to the transaction, or NONE.
+        """The error for a transactional batch for the partition `key`, which it `adds` to the transaction, or NONE.
 
         The errors of `TransactionCoordinator.verify`, or `add_written`, and OUT_OF_ORDER_SEQUENCE_NUMBER.
         """
@@ -52,8 +52,8 @@ class WriteVerifier:
         if known is not None and known.current_txn_first_offset >= 0 and known.producer_epoch == header.producer_epoch:
             return ErrorCode.NONE
         ask = self._add if adds else self._verify
-        error = ask(transactional_id, header.producer_id, header.producer_epoch, *place)
-        epoch, sequence = self._refused.pop((place, header.producer_id), (header.producer_epoch, header.base_sequence))
+        error = ask(transactional_id, header.producer_id, header.producer_epoch, *key)
+        epoch, sequence = self._refused.pop((key, header.producer_id), (header.producer_epoch, header.base_sequence))
         if epoch < header.producer_epoch:
             epoch, sequence = header.producer_epoch, header.base_sequence
         if not error and header.base_sequence <= sequence:
@@ -61,14 +61,14 @@ class WriteVerifier:
             starts_late = adds and known is None and header.base_sequence > 0
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if starts_late else ErrorCode.NONE
         lowest = min(sequence, header.base_sequence) if epoch == header.producer_epoch else sequence
-        self._refused[place, header.producer_id] = epoch, lowest
+        self._refused[key, header.producer_id] = epoch, lowest
         if len(self._refused) > _KEPT:
             del self._refused[next(iter(self._refused))]
         return error or ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    def forget(self, place: TopicPartition, producer_id: int) -> None:
+    def forget(self, key: TopicPartition, producer_id: int) -> None:
         """A transaction has ended there."""
-        self._refused.pop((place, producer_id), None)
+        self._refused.pop((key, producer_id), None)
 
 
 def as_writers_know_it(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
