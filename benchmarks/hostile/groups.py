@@ -2,10 +2,17 @@
 
 import struct
 import time
+from dataclasses import replace
+from itertools import islice, product
 
 from benchmarks.hostile.bytes_of import frame, text
-from benchmarks.hostile.case import Ask, Attack, Cases, Target, sent
+from benchmarks.hostile.case import WATCHED, Ask, Attack, Cases, Target, sent
 from benchmarks.wire import WireError
+from minibroker_protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
@@ -36,6 +43,8 @@ _CASES = Cases()
 case = _CASES.case
 _EXPRESSION = "(?:.?){1000}" * 9
 _PARTITIONS = 50
+_THREE = replace(WATCHED, brokers=3)
+_ALONE = "it would need three processes"
 
 
 def _commit(group: str, topic: str, count: int) -> OffsetCommitRequest:
@@ -108,10 +117,37 @@ def delete_read_topic(target: Target, size: int) -> Attack:
     return sent((DeleteTopicsRequest(topic_names=[f"{target.tag}-00000"], timeout_ms=60_000), 3))
 
 
+@case("the leader of 10,000 groups moves away and back, OffsetFetch", 10_000, broker=_THREE, alone=_ALONE)
+def move_groups(target: Target, size: int) -> Attack:
+    topic, names = target.topic(), _groups_of_one_partition(target, size)
+    asks = [Ask(_commit(name, topic, 1), 6) for name in names]
+    for response in target.ask_many(asks):
+        if code := response.topics[0].partitions[0].error_code:
+            raise WireError(f"OffsetCommit: {code}")
+    return sent(*((_led_by(node), 0) for node in (2, 1)), (OffsetFetchRequest(group_id=names[-1], topics=None), 5))
+
+
+def _groups_of_one_partition(target: Target, count: int) -> list[str]:
+    """Groups that the target coordinates: "Aa" and "BB" are the same to Java's `String.hashCode`."""
+    ends = list(islice(map("".join, product(("Aa", "BB"), repeat=14)), count))
+    for number in range(1000):
+        names = [f"{target.tag}-{number}-{end}" for end in ends]
+        if target.ask(FindCoordinatorRequest(key=names[0], key_type=0), 3).node_id == 1:
+            return names
+    raise WireError("the first node coordinates no group")
+
+
+def _led_by(node: int) -> AlterPartitionReassignmentsRequest:
+    """Has a node lead all partitions of groups."""
+    partitions = [ReassignablePartition(partition_index=number, replicas=[node]) for number in range(_PARTITIONS)]
+    topic = ReassignableTopic(name="__consumer_offsets", partitions=partitions)
+    return AlterPartitionReassignmentsRequest(timeout_ms=60_000, topics=[topic])
+
+
 def _groups_ready(target: Target) -> None:
-    """A Kafka creates the topic of its groups when a client looks for a coordinator."""
-    target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
+    """A Kafka creates the topic of its groups when a client looks for a coordinator; if that fails, with the next."""
     for _ in range(600):
+        target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
         request = OffsetFetchRequest(group_id=target.tag, topics=[])
         if target.ask(request, 5).error_code == 0:
             return

@@ -28,6 +28,7 @@ _CASES = Cases()
 case = _CASES.case
 _NOT_YET = (3, 14, 15, 16, 51)
 """There is no such topic yet, or no coordinator, or it still loads, or works on the request before."""
+_PATIENCE_S = 120
 _EXPRESSION = "(?:.?){1000}" * 9
 
 
@@ -36,10 +37,13 @@ def _begin(name: str | None) -> Ask:
 
 
 def _producer(target: Target, name: str) -> InitProducerIdResponse:
-    """A transactional id; a Kafka makes the topic of its transactions for the first of them."""
-    target.ask(FindCoordinatorRequest(key=name, key_type=1), 3)
-    deadline = time.monotonic() + 60
+    """A transactional id; a Kafka makes the topic of its transactions when it is asked for their coordinator.
+
+    It is asked each time: where making it has failed, it tries again only then.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
+        target.ask(FindCoordinatorRequest(key=name, key_type=1), 3)
         ask = _begin(name)
         response: InitProducerIdResponse = target.ask(ask.request, ask.version)
         if response.error_code == 0:
@@ -124,16 +128,16 @@ def _commit_in_transaction(target: Target, size: int) -> TxnOffsetCommitRequest:
 
 
 def _await(target: Target, request: object, code_of: Callable[[Any], int]) -> None:
-    """Ask until the coordinator of the group is there; a Kafka makes the topic of its groups for the first of them."""
-    target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
-    deadline = time.monotonic() + 60
-    while code := code_of(target.ask(request, 3)):
+    """Ask until the coordinator of the group is there; see `_producer`."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        target.ask(FindCoordinatorRequest(key=target.tag, key_type=0), 3)
+        code = code_of(target.ask(request, 3))
+        if code == 0:
+            return
         if code not in _NOT_YET or time.monotonic() > deadline:
-            break
+            raise WireError(f"{type(request).__name__}: {code}")
         time.sleep(0.1)
-    else:
-        return
-    raise WireError(f"{type(request).__name__}: {code}")
 
 
 @case("TxnOffsetCommit of 9,000 partitions", 9_000)

@@ -1,6 +1,6 @@
 """The groups of a broker, by name and by the partition of `__consumer_offsets` that each is in."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from minibroker.coordinators.coordinator_log import CoordinatorLog
@@ -34,6 +34,14 @@ class KnownGroups:
             self._sort_again()
             self.by_id[group_id] = group
             self._sort(group)
+
+    def add_all(self, groups: Iterable[AnyGroup]) -> None:
+        """Groups that were loaded are known; there are no others of their names."""
+        self._sort_again()
+        for group in groups:
+            group_id = group.group_id
+            self.by_id[group_id] = group
+            self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
 
     def discard(self, group: AnyGroup) -> None:
         """The group is not known any more; nothing happens if another has taken its place."""

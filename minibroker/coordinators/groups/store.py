@@ -28,6 +28,7 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
+from minibroker.support.letting_go import let_go
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
@@ -187,9 +188,15 @@ class GroupStore:
         It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
         """
         # Before the reload: no request may see groups of the old coordinator beside a log that is still being read.
-        for group in self._known.take(partition):
+        groups = list(self._known.take(partition))
+        for group in groups:
             self._on_forgotten(group)
+        self._core.call_soon(partial(self._let_go, groups))
         self._loader.reload(partition)
+
+    def _let_go(self, groups: list[Any]) -> None:
+        """Free groups that are not known any more, some at a time."""
+        self._core.slices.begin(let_go([groups]))
 
     def _on_topic_lost(self) -> None:
         self._owed.clear()
@@ -198,8 +205,8 @@ class GroupStore:
 
     def _on_replayed(self, partition: int, loading: Loading) -> None:
         made = [group for group in loading.made if group.group_id not in self._groups]
+        self._known.add_all(made)
         for group in made:
-            self._known.add(group)
             for producer_id in group.offsets.pending:
                 self._known.open(producer_id, group.group_id)
         self._core.chores.run(self._resume(made), lambda: None)

@@ -112,8 +112,10 @@ class Rebalances:
 
     def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """The group is gone: requests that wait get `code`, by default the one to find its coordinator again."""
-        if not group.is_in(GroupState.DEAD):
-            group.move_to(GroupState.DEAD)
+        is_idle = group.state is GroupState.EMPTY and not group.pending
+        group.die()
+        if is_idle:  # as most of the groups that go together
+            return
         self._end_join_wait(group)
         self._end_sync_wait(group)
         for member in tuple(group.members.values()):
