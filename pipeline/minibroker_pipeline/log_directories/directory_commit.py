@@ -77,6 +77,7 @@ def locked(data_dir: str) -> Generator[None]:
     except DirectoryLockedError:
         raise DirectoryInUseError(f"{data_dir} is in use: stop the broker that runs there first") from None
     try:
+        # As a starting broker does: half of another job's commit must not be built upon.
         staged_write.finish(data_dir)
         yield
     finally:
@@ -85,6 +86,7 @@ def locked(data_dir: str) -> Generator[None]:
 
 def check_closed(data_dir: str) -> None:
     """`DirectoryStateError` unless every log in the directory was closed well, or there is none."""
+    # Without the mark an end may be torn, and only a broker's recovery can say where the log ends.
     if is_marked_clean(data_dir):
         return
     with os.scandir(data_dir) as entries:

@@ -203,6 +203,7 @@ class PartitionWriter:
         if base is None or int(headers["last_offset"][first]) - base > INT32_MAX:
             is_v2 = headers["magic"][first] == MAGIC_V2
             base = self._next_base = int(headers["base_offset"][first]) if is_v2 else self.log_end_offset
+        # An entry larger than a segment gets one of its own: data that is there is never refused for its size.
         return max(self._fitting(base, 0, headers, ends, first, before), 1)
 
     def _fitting(
@@ -224,6 +225,7 @@ class PartitionWriter:
     def _note_epochs(self, headers: NDArray[Any]) -> None:
         epochs = headers["leader_epoch"]
         latest = self._epochs.latest_epoch
+        # Most chunks have the epoch of the chunk before: one pass of NumPy, no loop.
         if int(epochs.max()) <= latest:
             return
         for line in np.flatnonzero(np.diff(np.maximum.accumulate(epochs), prepend=latest) > 0).tolist():

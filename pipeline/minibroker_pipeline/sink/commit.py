@@ -57,9 +57,11 @@ def publish_pieces(plan: Plan, pieces: Sequence[Piece]) -> None:
     if not os.path.isdir(target):
         publish(target, plan.staging, _assemble(plan, pieces))
         return
+    # The lock is held for the commit only: a broker may run on the directory while the tasks write their pieces.
     with locked(target):
         check_closed(target)
         for topic, found in known_topics(target).items():
+            # Rows were partitioned by the number of partitions that the topic had when the query was planned.
             if topic in {piece.topic for piece in pieces} and plan.known.get(topic) != found:
                 raise DirectoryStateError(f"topic {topic!r} has come or changed since the query began: run it again")
         replaced = _topics(plan, pieces) if plan.overwrite else ()
@@ -84,6 +86,7 @@ def _assemble(plan: Plan, pieces: Sequence[Piece]) -> dict[TopicPartition, Publi
         for partition in range(known.partitions if known else max(plan.options.partitions or 1, highest + 1)):
             key = topic, partition
             log = None if plan.overwrite else closed_log(plan.options.target, topic, partition)
+            # A new topic gets all its partitions, also those without rows, as by CreateTopics.
             if log is None or key in by_partition:
                 published[key] = _assemble_log(plan, key, log, by_partition.get(key, []), topic_id)
     return published
@@ -97,6 +100,7 @@ def _assemble_log(
     keep_offsets = plan.options.keep_offsets
     epochs = LeaderEpochCheckpoint("")
     epochs.entries = before.epochs
+    # The epoch of the last leader: an offline writer is no new leader, and epochs may not go back.
     epoch = max(epochs.latest_epoch, 0)
     directory = staged_partition(plan.staging, *key)
     writer = PartitionWriter(directory, plan.options.files, base_offset=before.end_offset)
@@ -123,6 +127,7 @@ def _assemble_log(
 def _add(writer: PartitionWriter, segment: WrittenSegment, by: int, epoch: int, *, as_it_is: bool) -> None:
     """Let a segment of a piece follow, with offsets that are `by` higher."""
     if as_it_is:
+        # A piece has offsets from 0 on in epoch 0: then the file is right as the task has written it.
         if by or epoch:
             data = np.memmap(segment.path, np.uint8, "r+")
             stamp_batches(data, scan_headers(data.data), by, epoch)

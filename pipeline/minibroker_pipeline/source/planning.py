@@ -85,6 +85,7 @@ def plan_ranges(
     for number in range(first, behind):
         segment = log.segments[number]
         next_base = log.end_of(number)
+        # Of the last segment only what was there when the log's end was found: a broker may be writing it.
         size = segment.size if next_base is not None else min(tail.end_position, segment.size)
         first_offset = max(interval.first, segment.base_offset)
         end_offset = interval.end if next_base is None else min(interval.end, next_base)
@@ -120,6 +121,7 @@ def _offset_before(log: PartitionLog, segment: SegmentFiles, timestamp: int | No
     slot = int(np.searchsorted(entries.timestamps, timestamp)) - 1
     if slot < 0:
         return segment.base_offset
+    # The last entry of a closed segment has its largest timestamp (`LogSegment.onBecomeInactiveSegment`).
     if slot == len(entries.timestamps) - 1 and not is_last:
         return None
     return int(entries.offsets[slot])
@@ -131,6 +133,7 @@ def _pieces(
     """Where in the segment these offsets are, cut near every `split_bytes`."""
     whole = [_Piece(0, size, segment.base_offset, end_offset)]
     is_part = first_offset > segment.base_offset
+    # One request for an index on object storage takes longer than reading a small segment whole.
     if size <= _WORTH_AN_INDEX or (size <= split_bytes and not is_part):
         return whole
     index = index_of(log, segment)
@@ -144,6 +147,7 @@ def _pieces(
     end_position = min(int(index.positions[stop]), size) if stop < len(index.positions) else size
     slots = _cuts(index, start, position, end_position, split_bytes)
     checked = [slot for slot in (start, *slots, stop) if 0 <= slot < len(index.positions)]
+    # An index has no checksum, and may be of a run that was killed.
     if not _are_true(log, segment, index, checked):
         _logger.warning("%s: the offset index does not fit the log; the segment is read as a whole", log.path(segment))
         return whole

@@ -93,6 +93,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, log: QueryLog, start: int | None) -> int:
         if start is None:
             return log.start_offset
+        # Offsets that were read and are gone: Spark's Kafka source fails here, too (`failOnDataLoss`).
         if start > log.tail.log_end_offset:
             if self._options.fail_on_data_loss:
                 raise DataLossError(
@@ -111,6 +112,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
         """The tasks of a micro-batch, be it new or one that is done again after a restart. As `latestOffset`."""
         ends = from_json(end)
+        # After a restart Spark asks for a micro-batch that it has planned before, without asking for its end.
         if any(key not in self._logs or self._logs[key].tail.log_end_offset < ends[key] for key in ends):
             self._update()
         logs = {key: log for key, log in self._logs.items() if key in ends}
