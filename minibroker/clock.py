@@ -1,7 +1,8 @@
 """The one source of time: wall-clock stamps and timers.
 
-Everything in the broker that asks what time it is or waits for a moment asks a `Clock`. A real broker runs on
-`SystemClock`; a test drives a `ManualClock` and never sleeps.
+All semantics of Kafka that depend on time (stamps, sessions, timeouts, retention, quotas) take it from a `Clock`. A
+real broker runs on `SystemClock`; a test drives a `ManualClock` and never sleeps. Waits of sockets, threads and web
+pages, which no test moves, use the event loop's timers.
 """
 
 import heapq

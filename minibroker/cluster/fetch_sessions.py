@@ -294,7 +294,7 @@ class FetchSessionError(Exception):
 
 
 class FetchSessionCache:
-    """All sessions of a broker, at most `slots` (`max.incremental.fetch.session.cache.slots`).
+    """All sessions of a node, at most `slots` (`max.incremental.fetch.session.cache.slots`).
 
     Attributes:
         always_read: sessions of more partitions have quiet ones.

@@ -8,4 +8,7 @@ steps:
 3. `handlers/<api>.py` has `handle` and `NEEDS` (`requests.requirements`). Where they are needed: `NAMES`, `REFUSAL`,
    `IN_ORDER` (`requests.declarations`), and `REPEAT` for the short way (`requests.repeats`).
 4. `routing/routes.py` gets a `Route` with the served versions.
+
+The tests then require a sentence for each field (`fields/meanings`), rows in `docs/behavior.md` and `docs/security.md`,
+and an attempt without rights (`tests/broker/security/authorization/attempts.py`).
 """

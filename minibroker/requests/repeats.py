@@ -1,8 +1,9 @@
 """Repeated requests: the short way from the bytes of a request to its answer.
 
-A client sends the same few requests again and again. The short way skips decoding and encoding, and nothing else: the
-same bytes are the same request, and an equal response has the same bytes. The handler serves every request, with all
-its checks. Numbers that differ from request to request are read where they stand, and filled in where they belong.
+A client sends the same few requests again and again. The short way skips decoding, and encoding where the response is
+as before, and nothing else: the same bytes are the same request, and an equal response has the same bytes. The handler
+serves every request, with all its checks. Numbers that differ from request to request are read where they stand, and
+filled in where they belong.
 
 A handler that takes part declares `REPEAT` beside `handle`: a function that makes a `ShortWay`. A connection keeps one
 for each API and version that it uses (`Repeats`). Where the short way has any doubt, the request takes the long way

@@ -1,9 +1,9 @@
 """Interceptors: code that each request passes before its handler.
 
-A request passes, in this order: authentication (SASL), the meter of quotas, the decoder, the observer (journal and
-faults), then `dispatch.serve`: commit, authorize, handle. A connection composes the interceptors that there are into
-one function (`request_path.compose`), again only when `Services.chain_version` has changed: those that are not there
-cost nothing.
+A request passes, in this order: authentication (SASL), the meter of quotas, the decoder (but for the short way,
+`requests.repeats`), the observer (journal and faults), then `dispatch.serve`: commit, authorize, handle. A connection
+composes the interceptors that there are into one function (`request_path.compose`), again only when
+`Services.chain_version` has changed: those that are not there cost nothing.
 """
 
 from __future__ import annotations

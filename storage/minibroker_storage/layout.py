@@ -1,4 +1,4 @@
-"""The names of files and directories (Kafka's `LogFileUtils`), and the making and removing of partition directories."""
+"""The names of a partition's files (Kafka's `LogFileUtils`), and the making and removing of its directory."""
 
 import contextlib
 import os

@@ -1,1 +1,4 @@
-"""Authorization of clients."""
+"""Authorization: rules (`acls`), their look-up (`rules`), and decisions (`authorizer`, Kafka's `StandardAuthorizer`).
+
+`minibroker.requests.guard` checks each request by what its handler declares (`minibroker.requests.requirements`).
+"""

@@ -1,4 +1,7 @@
-"""The names of files and directories in a data directory, Kafka's and minibroker's own; `layout` has a partition's."""
+"""The names of files and directories in a data directory, Kafka's and minibroker's own.
+
+`layout` has those of a partition's files. `staged_write` and `atomic_files` have those of files that are being written.
+"""
 
 import re
 from typing import Final
