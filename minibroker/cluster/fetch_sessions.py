@@ -260,6 +260,15 @@ class FetchContext:
             self.quiet.context = None
             self.quiet = self.waiter = None
 
+    def note_records(self, key: FetchKey, high_watermark: int, log_start_offset: int) -> None:
+        """The response to an incremental fetch has records of this partition: note what `select` would."""
+        session = self.session
+        if session is not None:
+            entry = session.partitions[key]
+            entry.high_watermark = high_watermark
+            entry.log_start_offset = log_start_offset
+            session.move_to_end(key)
+
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
         """The results that the response holds, in order; the session notes what its consumer now knows."""
         session = self.session
@@ -325,6 +334,17 @@ class FetchSessionCache:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.end()
+
+    def has_alone(self, key: FetchKey, request: FetchRequest) -> bool:
+        """Whether the request's session is in its epoch, has this partition alone, and reads it each time."""
+        session = self._sessions.get(request.session_id)
+        return (
+            session is not None
+            and session.epoch == request.session_epoch
+            and session.quiet is None
+            and len(session.partitions) == 1 <= self.always_read
+            and key in session.partitions
+        )
 
     def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
         """The context of a request; `ids` has the topics of one that names them by their ids.

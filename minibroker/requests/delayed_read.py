@@ -60,13 +60,17 @@ class DelayedRead(DelayedResponse):
         raise NotImplementedError
 
     def _stop_waiting(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-            # A log may have thousands of delayed fetches: a listener that is left behind would be called for ever.
-            for log in self._logs:
-                log.remove_append_listener(self._on_append)
-            self._on_end()
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            self._take_down(timer)
+
+    def _take_down(self, timer: Timer) -> None:
+        """Undo what the waiting has set up; it is over already, for it has no timer any more."""
+        timer.cancel()
+        # A log may have thousands of delayed fetches: a listener that is left behind would be called for ever.
+        for log in self._logs:
+            log.remove_append_listener(self._on_append)
+        self._on_end()
 
     def _on_end(self) -> None:
         """Undo what the waiting has set up beside the logs."""

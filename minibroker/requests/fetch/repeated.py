@@ -1,9 +1,10 @@
-"""Repeated fetches: the short way, and for those of one partition without a session a template of the response.
+"""Repeated fetches: the short way, and for those of one partition a template of the response.
 
-Such a fetch at the end of a log is what a consumer sends after each answer. It goes without a reader and without the
-objects of a response: where the partition can be read as at other times, the numbers and the records are all that
-differs. Where there is any doubt (an error, a limit, an aborted transaction, rights, quotas, an observer), the handler
-and `reader` decide. `tests/broker/requests/test_both_ways.py` holds the two against each other.
+Such a fetch at the end of a log is what a consumer sends after each answer, in a session of this partition alone or
+without one. It goes without a reader and without the objects of a response: where the partition can be read as at
+other times, the numbers and the records are all that differs. Where there is any doubt (an error, a limit, an aborted
+transaction, rights, quotas, an observer), the handler and `reader` decide. `tests/broker/requests/test_both_ways.py`
+and `test_repeated_fetch.py` hold the two against each other.
 """
 
 from __future__ import annotations
@@ -50,10 +51,8 @@ class RepeatedFetch(NumberedRequest):
         """See `repeats.ShortWay`."""
         super().learn(frame, request, response)
         if self._one is not None and self._one.request is request:
-            without_session = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
-            is_one = without_session and len(request.topics) == len(request.topics[0].partitions) == 1
             # Older versions may not get every codec or format: the records would have to be looked at.
-            fits = is_one and self.call.api_version >= FIRST_WITH_ZSTD
+            fits = self.call.api_version >= FIRST_WITH_ZSTD and _is_of_one(request)
             self._tail = Tail(self.call, request, flexible=self.flexible_header) if fits else None
 
     def _outcome(self, known: KnownRequest, correlation_id: int) -> AnyOutcome:
@@ -61,10 +60,28 @@ class RepeatedFetch(NumberedRequest):
         return super()._outcome(known, correlation_id) if outcome is None else outcome
 
 
-class Tail:
-    """The fetches of one partition, without a session, of one connection. `request` is the last one."""
+def _is_of_one(request: FetchRequest) -> bool:
+    """Whether a request names one partition, and goes on with a session or wants none."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.forgotten_topics_data:
+        return False
+    return (request.session_epoch == FINAL_EPOCH) is (request.session_id == NO_SESSION)
 
-    __slots__ = ("_asked", "_by_id", "_committed", "_template", "_topic", "call", "flexible", "request")
+
+class Tail:
+    """The fetches of one partition of one connection, in a session or without one. `request` is the last one."""
+
+    __slots__ = (
+        "_asked",
+        "_by_id",
+        "_committed",
+        "_in_session",
+        "_key",
+        "_template",
+        "_topic",
+        "call",
+        "flexible",
+        "request",
+    )
 
     def __init__(self, call: Call, request: FetchRequest, *, flexible: bool) -> None:
         self.call = call
@@ -74,37 +91,56 @@ class Tail:
         self._asked = self._topic.partitions[0]
         self._by_id = call.api_version >= FIRST_WITH_IDS
         self._committed = request.isolation_level == READ_COMMITTED
+        self._in_session = request.session_id != NO_SESSION
+        self._key = (self._topic.topic_id if self._by_id else self._topic.topic), self._asked.partition
         self._template: Template | None = None
 
     def outcome(self, correlation_id: int) -> AnyOutcome | None:
         """The outcome of the request; None where the handler has to serve it."""
         call, request = self.call, self.request
         call.core.writes.commit()  # as before any request but Produce
+        if self._in_session:
+            self._asked = self._topic.partitions[0]  # a session keeps that of the request before
+            if not call.node.fetch_sessions.has_alone(self._key, request):
+                return None
         log = self._log()
         found = None if log is None else self._read(log)
         if log is None or found is None:
             return None
-        # Enough, or no wait is wanted: an empty answer comes from the template, too.
+        # Enough, or no wait is wanted: without a session an empty answer comes from the template, too.
         if found.size >= self._least() or request.max_wait_ms <= 0:
-            return Fetched(self, correlation_id, log, found)
+            if self._in_session and not found.size:  # there may be no news of the partition
+                return None
+            return self._fetched(correlation_id, log, found, self.context() if self._in_session else None)
         # Some records, but fewer than `min_bytes`: `Reader` knows how to wait for the rest.
         if found.size:
             return None
         delayed = DelayedTail(self, log, correlation_id)
         return Waiting(delayed, Answer(None, call.api_version, correlation_id, self.flexible))
 
-    def again(self, correlation_id: int) -> Fetched | None:
+    def again(self, correlation_id: int, context: FetchContext) -> Fetched | None:
         """The answer to a request that has waited; None where it goes on waiting, or `Reader` has to decide."""
+        session = context.session
+        if session is not None and (session.quiet is not None or self._key not in session.partitions):
+            return None
         log = self._log()
         found = None if log is None else self._read(log)
         if log is None or found is None or found.size < max(self._least(), 1):
             return None
+        return self._fetched(correlation_id, log, found, context)
+
+    def _fetched(self, correlation_id: int, log: Log, found: LogSlice, context: FetchContext | None) -> Fetched:
+        if context is not None:
+            context.note_records(self._key, log.high_watermark, log.log_start_offset)
         return Fetched(self, correlation_id, log, found)
 
     def context(self) -> FetchContext:
         """The context of the request."""
-        named = self._topic.topic_id if self._by_id else self._topic.topic
-        return FetchContext({(named, self._asked.partition): self._asked})
+        if self._in_session:
+            core = self.call.core
+            ids = core.topics if self._by_id else None
+            return self.call.node.fetch_sessions.context(self.request, core.clock.now_ms(), ids)
+        return FetchContext({self._key: self._asked})
 
     def _log(self) -> Log | None:
         """The log, if the client may read it from this node, and rights, quotas and observers need not be asked."""
@@ -165,7 +201,7 @@ class Tail:
             records=records,
         )
         topic = FetchableTopicResponse(topic=self._topic.topic, topic_id=self._topic.topic_id, partitions=[data])
-        return FetchResponse(session_id=NO_SESSION, responses=[topic])
+        return FetchResponse(session_id=self.request.session_id, responses=[topic])
 
 
 class Fetched:
@@ -231,13 +267,19 @@ class DelayedTail(DelayedFetch):
         self._tail = tail
         self._correlation_id = correlation_id
 
+    def _schedule(self) -> None:
+        self._call.core.writes.wakeups.add(self._look)
+
     def _look(self) -> None:
-        deliver = self.deliver_filled
-        if self._timer is not None and deliver is not None and not self._is_reading:
+        timer, deliver = self._timer, self.deliver_filled
+        if timer is not None and deliver is not None and not self._is_reading:
             self._call.core.writes.commit()
-            answer = self._tail.again(self._correlation_id)
+            answer = self._tail.again(self._correlation_id, self._context)
             if answer is not None:
-                self._stop_waiting()
-                deliver(answer)
+                self._timer = None
+                try:
+                    deliver(answer)  # before the rest, which takes time that the client need not wait for
+                finally:
+                    self._take_down(timer)
                 return
         super()._look()

@@ -178,12 +178,14 @@ class BothWays(RuleBasedStateMachine):
         topic=st.sampled_from(TOPICS),
         offsets=st.lists(st.sampled_from([None, None, 0, 1, 2, 3, 5]), min_size=1, max_size=5),
         skipped=st.sampled_from([0, 0, 0, 0, 1, -1]),
+        max_wait_ms=st.sampled_from([0, 0, 5]),
     )
-    def fetch_in_session(self, topic: str, offsets: list[int | None], skipped: int) -> None:
+    def fetch_in_session(self, topic: str, offsets: list[int | None], skipped: int, max_wait_ms: int) -> None:
         session_id, version = self.session
         for offset in offsets:
             asked = () if offset is None else ((topic, 0, offset),)
-            request = fetch_request(*asked, max_wait_ms=0, session_id=session_id, session_epoch=self.epoch + skipped)
+            epoch = self.epoch + skipped
+            request = fetch_request(*asked, max_wait_ms=max_wait_ms, session_id=session_id, session_epoch=epoch)
             self.send((self.by_id(request, version), version))
             self.epoch += not skipped
 
