@@ -40,9 +40,10 @@ _PROPERTIES = {
     "log.segment.delete.delay.ms": "1000",
     "log.retention.ms": "-1",  # tests write timestamps of long ago
     "broker.heartbeat.interval.ms": "250",
-    "broker.session.timeout.ms": "9000",  # after a kill the controller waits that long for the broker that was
 }
 """Settings that make it small and quick; times of background work are short, so that a test sees it happen."""
+_AFTER_KILL = {"broker.session.timeout.ms": "3000"}
+"""Of a start behind a kill: the controller waits that long for the broker that was, by default 9 s."""
 
 _formatted: dict[tuple[Path, str], dict[Path, bytes]] = {}
 """The files of an empty data directory, by the jars and the node id that it was formatted for."""
@@ -71,6 +72,7 @@ class RealKafka:
         self._child: subprocess.Popen[str] | None = None
         self._output: list[str] = []
         self._ready = False
+        self._was_killed = False
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "log4j.properties").write_text(_LOGGING)
 
@@ -136,6 +138,7 @@ class RealKafka:
 
     def _end(self, number: signal.Signals) -> None:
         assert self._child is not None
+        self._was_killed = number == signal.SIGKILL
         child, self._child = self._child, None
         child.send_signal(number)
         try:
@@ -176,7 +179,8 @@ class RealKafka:
 
     def _write_properties(self, port: int, controller: int) -> None:
         own = {"controller.quorum.voters": f"1@127.0.0.1:{controller}", **self.listeners(port, controller)}
-        text = "".join(f"{name}={value}\n" for name, value in {**self._properties, **own}.items())
+        after_kill = _AFTER_KILL if self._was_killed else {}
+        text = "".join(f"{name}={value}\n" for name, value in {**after_kill, **self._properties, **own}.items())
         (self.directory / "server.properties").write_text(text)
 
 

@@ -5,6 +5,8 @@ Each broker goes on where the other one was stopped, or killed.
 
 from typing import Any, Final
 
+import pytest
+
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.coordinators.groups import offset_requests as requests
 from tests.broker.coordinators.groups.member_requests import heartbeat_request
@@ -12,9 +14,10 @@ from tests.broker.coordinators.transactions.producer import Producer
 from tests.broker.socket_client import Address, SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import until, with_coordinators
-from tests.kafka.exchange import errors_of, hand_over, however_it_ends
+from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.offset_scripts import OffsetWorld
 from tests.kafka.real_kafka import RealKafka
+from tests.samples import in_torture
 
 SESSION_MS: Final = 300_000
 TRANSACTION_MS: Final = 600_000
@@ -103,7 +106,7 @@ class Scene:
         self.expected = self.look(address)
 
 
-@however_it_ends("killed")
+@pytest.mark.parametrize("end", ["killed", pytest.param("stopped", marks=in_torture)])
 def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
     kafka: RealKafka, ours: BrokerProcess, end: str
 ) -> None:

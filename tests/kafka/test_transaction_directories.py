@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import pytest
+
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -14,8 +16,9 @@ from tests.broker.harness import bytes_in, fetch_request, only_partition
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import until, wait_for_coordinators
-from tests.kafka.exchange import errors_of, hand_over, however_it_ends
+from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.real_kafka import RealKafka
+from tests.samples import in_torture
 
 TOPIC: Final = "pages"
 TIMEOUT_MS: Final = 600_000
@@ -106,7 +109,8 @@ def go_on(client: SocketClient, producers: dict[str, Producer], value: bytes) ->
     assert producers["fenced"].commit() != 0
 
 
-@however_it_ends("stopped")
+@in_torture
+@pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_transactions_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     with connected(kafka) as client:
