@@ -25,10 +25,6 @@ from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
-# Hypothesis fails an example that takes 200 ms, and a test whose examples are slow to make: a loaded machine does both.
-settings.register_profile("patient", samples.examples(whole=100, sample=25))
-settings.load_profile("patient")
-
 WATCH = pytest.StashKey[tools.Watch]()
 """The watch on the programs that tests start, in a run of all tests."""
 STARTED = pytest.StashKey[list[str]]()
@@ -60,6 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "in_torture: make torture alone takes this test")
     config.addinivalue_line("markers", "not_in_check: make test takes this test, and make check does not")
     config.addinivalue_line("markers", "each_row: make test takes this test with each value of its parameters")
+    if config.getoption("--python-alone"):
+        os.environ.setdefault(samples.SWEEPS, samples.FEW)
+    # By itself Hypothesis fails an example that takes 200 ms, or is slow to make: a loaded machine does both.
+    settings.register_profile("patient", samples.examples(whole=100, sample=25))
+    settings.load_profile("patient")
     if not is_worker(config):
         use_memory(config)
     if config.getoption("--python-alone") and not is_worker(config):

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 SWEEPS: Final = "MINIBROKER_SWEEPS"
-"""The environment's name for how much of a sweep is taken; "whole" is all of it."""
+"""The environment's name for how much of a sweep is taken: "whole" is all of it, and `FEW` what `make check` takes."""
+FEW: Final = "few"
 WHOLE: Final = os.environ.get(SWEEPS) == "whole"
 
 _PROGRAMS: Final = (
@@ -72,9 +73,12 @@ def some(cases: Collection[_A], sample: int) -> list[_A]:
 def examples(whole: int, sample: int, *suppressed: HealthCheck) -> settings:
     """A decorator for a test of Hypothesis: `sample` examples, always the same, or `whole` ones of another seed.
 
+    `make check` takes a third of the sample, but three at least: the first ones are the simplest.
     No test fails because the machine is slow; `suppressed` are further health checks that the test does without.
     """
     checks = [HealthCheck.too_slow, *suppressed]
+    if os.environ.get(SWEEPS) == FEW:
+        sample = min(sample, max(3, sample // 3))
     return settings(
         max_examples=part(whole, sample), derandomize=not WHOLE, deadline=None, suppress_health_check=checks
     )

@@ -13,7 +13,7 @@ from tests import samples
 from tests.conftest import COLLECTED
 from tests.documented import ROOT
 from tests.patience import PATIENCE_S
-from tests.samples import SWEEPS, swept_files
+from tests.samples import FEW, SWEEPS, swept_files
 
 PROGRAM = """
 from tests.samples import *
@@ -48,6 +48,10 @@ def test_no_test_of_hypothesis_fails_for_slowness() -> None:
 
 def test_the_whole_is_of_another_seed_each_time() -> None:
     assert sizes(**{SWEEPS: "whole"}) == "100 100 False 12 4"
+
+
+def test_few_examples_are_taken_in_make_check() -> None:
+    assert sizes(**{SWEEPS: FEW}) == "7 3 True 6 2"
 
 
 def test_half_of_the_pairs_with_a_flag_have_each_element_with_either_flag(monkeypatch: pytest.MonkeyPatch) -> None:

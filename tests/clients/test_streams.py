@@ -66,7 +66,10 @@ def tasks_of(group: DescribedGroup) -> dict[str | None, dict[str, list[int]]]:
     }
 
 
-@pytest.mark.parametrize(("version", "protocol"), [(jars.VERSION, []), (jars.NEWEST, ["streams", "counter"])])
+@pytest.mark.parametrize(
+    ("version", "protocol"),
+    [pytest.param(jars.VERSION, [], marks=in_torture), (jars.NEWEST, ["streams", "counter"])],
+)
 def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path, version: str, protocol: list[str]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.samples import not_in_check
 from tests.torture.share_campaign import ShareCampaign
 
-KILLS = 20
+KILLS = 10
 SEED = 932
 
 

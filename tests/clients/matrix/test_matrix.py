@@ -12,7 +12,10 @@ from tests.clients.matrix.known import ASKS_FOR_MORE, GIVES_UP_LATE, KNOWN, NOT_
 from tests.clients.matrix.runs import Prepared, Run, prepare
 from tests.samples import WHOLE, each_row, in_torture, some
 
-IN_TORTURE = ("java-2.4.1", "java-3.9.1", "sarama-1.38", "confluent-kafka-1", "spark")
+IN_TORTURE = (
+    *("java-1.1.1", "java-2.4.1", "java-3.9.1", "confluent-kafka-1", "spark"),
+    *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45"),
+)
 """The clients that `make torture` alone runs, since each takes a build or a JVM of its own.
 
 Others of their kind are run each time, and Spark's connector by `tests/pipeline`.
@@ -28,8 +31,8 @@ first request in a version that releases before 2.4 did not have, and writes ano
 
 
 OTHER_RELEASES = (
-    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2", "aiokafka-0.7"),
-    *("java-1.1.1", "franz-go-1.6", "kafka-go-0.3", "kafkajs-1"),
+    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2"),
+    *("aiokafka-0.7", "kafkajs-1"),
 )
 """Clients of whose kind there is a newer one: `make torture` alone runs all of their checks."""
 
@@ -60,8 +63,12 @@ def prepared() -> Mapping[str, Prepared]:
 
 
 @pytest.fixture(scope="module")
-def runs(prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Run]]:
-    """All drivers at work on one broker."""
+def runs(
+    request: pytest.FixtureRequest, prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Run]]:
+    """All drivers at work on one broker. The few of the other one begin at the same time, since all of them wait."""
+    if not WHOLE:
+        request.getfixturevalue("runs_with_2_0")
     with servers.minibroker(tmp_path_factory.mktemp("broker")) as bootstrap:
         yield {name: Run(start, bootstrap, checks_of(name)) for name, start in prepared.items()}
 
@@ -114,10 +121,11 @@ def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
 @in_torture
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_client_finds_all_that_the_oldest_release_had_that_it_can_use(
-    prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory, name: str
+    tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
+    prepared = prepare(DRIVERS[name])
     with servers.minibroker(tmp_path_factory.mktemp("broker"), ["--emulate", NEEDS[name]]) as bootstrap:
-        results = Run(prepared[name], bootstrap, checks_of(name)).results()
+        results = Run(prepared, bootstrap, checks_of(name)).results()
     release = tuple(int(part) for part in NEEDS[name].split("."))
     assert {check: error for check, error in results.items() if error and SINCE.get(check, (0, 0)) <= release} == {}
 

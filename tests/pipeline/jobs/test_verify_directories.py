@@ -29,7 +29,7 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.pipeline.jobs.directories import copied, cut, flip_a_bit, some_file
-from tests.samples import in_torture, not_in_check
+from tests.samples import in_torture, not_in_check, part
 from tests.sparse_copies import copy_directory
 
 OLD: Final = {
@@ -117,7 +117,7 @@ def test_the_file_that_was_damaged_is_named(
 ) -> None:
     left: Path = request.getfixturevalue(whose)
     topics = (*TOPICS_TO_DAMAGE, *OLD) if whose == "ours" else TOPICS_TO_DAMAGE
-    for seed in range(60):
+    for seed in range(part(60, 15)):
         chance = random.Random(seed)
         topic = chance.choice(topics)
         damaged = some_file(copied(left / "stopped", tmp_path / "copy", topic), chance)
