@@ -9,9 +9,9 @@ PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11)
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet install
 LOCKED := $(PIP) --require-hashes
 
-# How many processes share the tests. Tests wait for clients a good part of their time, so two cores have work for three;
+# How many processes share the tests. Tests wait for clients a good part of their time, so two cores have work for four;
 # each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
-PROCESSES := 3
+PROCESSES := 4
 
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
 LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
@@ -45,14 +45,18 @@ serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `mini
 
 check: $(VENV)/.dev ## Run lint beside a sample of the tests that need neither Java nor another toolchain than Python's
 check: CHOSEN := --python-alone
+# These tests hardly wait.
+check: PROCESSES := 3
 
-test: $(VENV)/.dev ## Run lint beside all tests, of sweeps a sample, in three processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint beside all tests, of sweeps a sample, in four processes (ARGS: options of pytest)
+# It has time until all tests are done, and computes while they wait.
+test: YIELDING := nice -n 10
 
-# Lint computes while tests wait, and speaks when they are done.
+# Lint speaks when the tests are done.
 check test:
 	@output=$$(mktemp) || exit; lint=; \
 	trap 'kill $$lint 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
-	$(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
+	$(YIELDING) $(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
 	echo "== pytest, beside lint"; tests=0; \
 	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; lint=; cat "$$output"; \

@@ -1,4 +1,4 @@
-"""Tests are shared between processes that run at the same time, as `make test` does: `pytest --numprocesses 3`.
+"""Tests are shared between processes that run at the same time, as `make test` does: `pytest --numprocesses 4`.
 
 A file is run by one process, so that what its tests share is made once. Files whose tests share something that takes
 long to start are kept together. What takes longest comes first, so that the processes end at about the same time.
