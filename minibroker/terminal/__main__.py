@@ -3,14 +3,19 @@
 import os
 import sys
 
-from minibroker.terminal.app import LabApp
-from minibroker.terminal.client import PageClient
+from minibroker_storage.installation_hints import missing
 
 
 def main() -> int:
     """Run until the user quits."""
     if len(sys.argv) != 2:  # noqa: PLR2004 - a program and a URL
         print(__doc__, file=sys.stderr)  # noqa: T201 - the user's message
+        return 1
+    try:
+        from minibroker.terminal.app import LabApp  # noqa: PLC0415 - it needs the extra
+        from minibroker.terminal.client import PageClient  # noqa: PLC0415 - as above
+    except ModuleNotFoundError as error:
+        print(f"minibroker.terminal: {missing(error.name, 'lab')}", file=sys.stderr)  # noqa: T201 - the user's message
         return 1
     LabApp(PageClient(sys.argv[1], os.environ.get("MINIBROKER_CONTROL_TOKEN") or None)).run()
     return 0

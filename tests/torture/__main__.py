@@ -53,8 +53,8 @@ def main() -> int:
         return judge(fuzzing.replay(root, options.replay, seed))
     if not options.bootstrap:
         torment_brokers(root, seed, options)
-    for name in options.clients.split(",") if options.copies else ():
-        kill_copies(root, seed, PROGRAMS[name], options)
+    for program in options.clients if options.copies else ():
+        kill_copies(root, seed, program, options)
     if options.streams and not options.bootstrap and has_spark("streams"):
         kill_streams(root, seed, options)
     if options.equal and has_spark("rows"):
@@ -62,6 +62,14 @@ def main() -> int:
     if options.fuzz and not options.bootstrap:
         return judge(fuzzing.run(root, seed, seconds=options.fuzz, say=say))
     return 0
+
+
+def copiers(names: str) -> list[CopierProgram]:
+    """The programs of `--clients`. ArgumentTypeError for a name that has none."""
+    unknown = [name for name in names.split(",") if name not in PROGRAMS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)} (known: {', '.join(PROGRAMS)})")
+    return [PROGRAMS[name] for name in names.split(",")]
 
 
 def torment_brokers(root: Path, seed: int, options: argparse.Namespace) -> None:
@@ -243,6 +251,7 @@ def arguments() -> argparse.Namespace:
     option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
     option(
         "--clients",
+        type=copiers,
         default=",".join(PROGRAMS),
         metavar="NAME,...",
         help="the programs that copy (default: %(default)s)",

@@ -16,6 +16,7 @@ import pytest
 
 from minibroker.cli.console import Console
 from minibroker.cli.main import main
+from minibroker.terminal import __main__ as terminal
 from tests.clients.broker_process import environment
 from tests.patience import PATIENCE_S
 
@@ -74,3 +75,11 @@ def test_lines_are_held_while_another_program_has_the_terminal(capsys: pytest.Ca
             logging.getLogger("minibroker").warning("a warning")
             assert capsys.readouterr().err == ""
         assert capsys.readouterr().err == "minibroker: a warning\n"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delitem(sys.modules, "minibroker.terminal.app", raising=False)
+    monkeypatch.setitem(sys.modules, "textual.app", None)
+    monkeypatch.setattr(sys, "argv", ["minibroker.terminal", "http://127.0.0.1:1"])
+    assert terminal.main() == 1
+    assert "the package textual.app of the extra minibroker[lab] is missing: pip install" in capsys.readouterr().err
