@@ -26,7 +26,7 @@ OURS: Final = "minibroker"
 _KEYS: Final = frozenset(
     {"image", "build", "environment", "command", "entrypoint", "ports", "volumes", "healthcheck", "depends_on",
      "read_only", "tmpfs", "cap_drop", "security_opt", "hostname", "user", "container_name", "restart", "expose",
-     "networks", "working_dir"}
+     "networks", "working_dir", "pull_policy"}
 )  # fmt: skip
 _VARIABLE: Final = re.compile(r"\$(?:\$|(?P<plain>\w+)|\{(?P<name>\w+)(?::?-(?P<default>[^}]*))?\})")
 _TIMES: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
@@ -87,6 +87,7 @@ class Project:
         service = self._services[name]
         unknown = set(service) - _KEYS
         assert not unknown, f"{name}: the runner does not know {sorted(unknown)}"
+        assert service.get("pull_policy", "never") == "never", f"{name}: the runner pulls no image"
         dependencies = service.get("depends_on") or {}
         if isinstance(dependencies, list):
             dependencies = {each: {"condition": "service_started"} for each in dependencies}
