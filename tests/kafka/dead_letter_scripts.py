@@ -54,7 +54,8 @@ def what_nobody_acknowledges_goes_to_the_queue(world: DeadLetterWorld) -> None:
     )  # fmt: skip
     world.produce(place, *(b"%d" % number * 200 for number in range(3)), b"x" * 1000)
     world.fetch("a", place, wait=True)
-    world.fetch("b", place, wait=True)
+    # The locks of the batches end one by one, and a fetch may come in between.
+    world.fetch_until("b", place, [1, 2, 3, 4], {})
     world.dead_letters(queue, 4, 1)
     world.until_done(place)
     world.configure(share_record_lock_duration_ms=_LONG_MS, errors_deadletterqueue_copy_record_enable="false")
