@@ -2,13 +2,11 @@
 
 import gc
 import os
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -33,18 +31,6 @@ COLLECTED = pytest.StashKey[list[pytest.Item]]()
 """The tests that a sample was taken of."""
 FAILED = pytest.StashKey[bool]()
 """Whether a test has failed."""
-
-BESIDE_OTHERS: Final = (
-    "tests/clients/",
-    "tests/command_line_tools/",
-    "tests/docker/",
-    "tests/kafka/",
-    "tests/pipeline/",
-)
-"""The rooms whose tests run programs of others, which keep time by their own clocks, and share a Kafka.
-
-A test of these that fails is run once more, and the summary shows the first failure in full: it has a cause, too.
-"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -126,10 +112,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if is_worker(config):
         items.sort(key=lambda item: place(item.nodeid))
 
-    for item in items:
-        if item.nodeid.startswith(BESIDE_OTHERS):
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
 
 def names_tests(config: pytest.Config) -> bool:
     """Whether a run was asked for certain tests, and not for files: those run, whatever the sample is."""
@@ -148,17 +130,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         watch.running = None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before a test runs once more, free what its first failure has left open: those warnings would fail it again."""
-    if getattr(item, "execution_count", 1) > 1:  # the plugin that repeats tests counts from 1
-        for name in ("last_exc", "last_type", "last_value", "last_traceback"):
-            vars(sys).pop(name, None)  # its frames keep the clients of the test alive
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
-
-
 def fixtures_of(item: pytest.Item) -> list[str]:
     """The fixtures of a test, and those that they ask for."""
     return cast("list[str]", getattr(item, "fixturenames", []))
@@ -173,9 +144,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.section(f"failed at first: {report.nodeid}", yellow=True)
-        terminalreporter.line(report.longreprtext)
     if begun := config.stash.get(STARTED, []):
         terminalreporter.section("tools that tests without tools have started", red=True)
         for line in begun:

@@ -11,6 +11,7 @@ from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRe
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from tests.broker.config.configs import BROKER, DELETE, GROUP, METRICS, SET, TOPIC
 from tests.broker.socket_client import SocketClient, address_of
+from tests.kafka.coordinators import until
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.test_configs import CONFIG, DEFAULT_SOURCE, NODE, Change, Side
 from tests.kafka.test_log_answers import Side as Logs
@@ -95,11 +96,14 @@ def test_settings_of_groups_are_refused_in_the_words_of_the_newest_kafka(sides: 
     for changes in _OF_GROUPS:
         ours, theirs = (side.change(GROUP, "g", *changes) for side in sides)
         assert ours == theirs, changes
-    set_here, set_there = (
-        {key: row.value for key, row in side.describe(GROUP, "g").items() if row.config_source != DEFAULT_SOURCE}
-        for side in sides
-    )
-    assert set_here == set_there
+    here, there = sides
+    expected = _set_values(here)
+    until(lambda: _set_values(there) == expected)  # Kafka's broker learns of a change after its controller
+
+
+def _set_values(side: Side) -> dict[str, str | None]:
+    """Return the settings of the group that are not defaults."""
+    return {key: row.value for key, row in side.describe(GROUP, "g").items() if row.config_source != DEFAULT_SOURCE}
 
 
 @pytest.mark.parametrize(

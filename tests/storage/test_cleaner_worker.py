@@ -39,7 +39,8 @@ def plan(tmp_path: Path) -> CleaningPlan:
 def worker(*runner: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     command = [*runner, *worker_command()]
-    return subprocess.Popen(command, env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
+    # Without a buffer nothing is left to flush when the pipe is closed, which fails once the worker has ended.
+    return subprocess.Popen(command, bufsize=0, env=worker_environment(), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def work(plan_bytes: bytes, *runner: str) -> subprocess.CompletedProcess[bytes]:
@@ -50,7 +51,6 @@ def work(plan_bytes: bytes, *runner: str) -> subprocess.CompletedProcess[bytes]:
         assert started.stderr is not None
         with suppress(BrokenPipeError):  # it may have ended at its start
             started.stdin.write(plan_bytes)
-            started.stdin.flush()
         output, complaint = started.stdout.read(), started.stderr.read()
         return subprocess.CompletedProcess(worker_command(), started.wait(PATIENCE_S), output, complaint)
 
