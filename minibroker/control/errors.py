@@ -42,6 +42,7 @@ _WORDS: Final = {
     404: "not_found",
     405: "method_not_allowed",
     409: "conflict",
+    413: "too_large",
     500: "internal",
     503: "unavailable",
 }
@@ -59,6 +60,7 @@ def handle_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(UnavailableError, _unavailable)
     app.add_exception_handler(UnicodeEncodeError, _no_text)
+    app.add_exception_handler(RecursionError, _nested)
     app.add_exception_handler(OSError, _storage)
     app.add_exception_handler(Exception, _internal)
     for kind, status, word in (
@@ -115,6 +117,10 @@ async def _unavailable(_: Request, error: Exception) -> Response:  # noqa: ARG00
 
 async def _no_text(_: Request, error: Exception) -> Response:
     return problem(400, f"the text is not valid Unicode: {cast('UnicodeEncodeError', error).reason}")
+
+
+async def _nested(_: Request, error: Exception) -> Response:  # noqa: ARG001 - it says nothing more
+    return problem(400, "the body is nested too deeply")
 
 
 async def _storage(_: Request, error: Exception) -> Response:

@@ -1,20 +1,22 @@
-"""Access to the control plane: the token, and the hosts and origins that are let in.
+"""Access to the control plane: the token, the hosts and origins that are let in, and the size of bodies.
 
-With a token: its holders. Without one, which is on the loopback interface alone: programs, but not web pages. A page in
-a browser on this machine can send requests there, too: under a name of its own that leads to 127.0.0.1 (DNS rebinding),
-as the Host header says, or to the address itself, as the Origin header says.
+With a token: its holders. Without one, which is on the loopback interface alone: programs, but not web pages
+(`web_pages`).
 """
 
 import hmac
 from typing import Final
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minibroker.control.errors import problem
-from minibroker.support.addresses import is_loopback
+from minibroker.control.web_pages import refusal_of
 
+MAX_BODY_BYTES: Final = 8 << 20
+"""A larger body is refused: whoever parses it keeps the interpreter, and Kafka's clients wait."""
 _OPEN_TO_ALL: Final = frozenset({"/healthz", "/readyz"})
 """Paths without a token, for the health checks of container runtimes."""
 
@@ -34,16 +36,26 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse to."""
-        refusal = self._refusal(Headers(scope=scope), scope["path"]) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        size = 0
+
+        async def receive_limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > MAX_BODY_BYTES:
+                raise HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes; send several requests")
+            return message
+
+        refusal = self._refusal(Headers(scope=scope), scope["path"])
+        await (refusal or self._app)(scope, receive_limited, send)
 
     def _refusal(self, headers: Headers, path: str) -> Response | None:
-        host = headers.get("host", "")
-        if self._expected is None and not self._is_ours(host):
-            return problem(403, f"the Host header names {host!r}, which is not a name of the loopback interface")
-        origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            return problem(403, f"requests of web pages elsewhere ({origin!r}) are not served")
+        reason = refusal_of(headers.get, self._host if self._expected is None else None)
+        if reason is not None:
+            return problem(403, reason)
         if self._expected is None or path in _OPEN_TO_ALL:
             return None
         given = headers.get("authorization", "").encode("latin-1")
@@ -51,7 +63,3 @@ class Guard:
             return None
         hint = "a token is needed: Authorization: Bearer TOKEN"
         return problem(401, "the token is wrong" if given else hint, headers={"WWW-Authenticate": "Bearer"})
-
-    def _is_ours(self, host: str) -> bool:
-        name = host.partition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
-        return is_loopback(name.lower()) or name.lower() == self._host.lower()

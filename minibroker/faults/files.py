@@ -15,7 +15,7 @@ from minibroker.support.documents import read_document
 def read_faults(path: str) -> list[Fault]:
     """The faults of a file. FaultError that names the file, the fault and the field; OSError."""
     try:
-        data = read_document(path, "faults")
+        data = read_document(path)
     except ValueError as error:
         raise FaultError(str(error)) from None
     return parse_faults(data, path)

@@ -1,6 +1,6 @@
 """The journal: requests of clients, and their responses.
 
-A ring of entries, the newest `capacity` of them. It is kept only on request
+A ring of entries, the newest `capacity` of them, and at most `MAX_BYTES` of their messages. It is kept only on request
 (`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when they are read
 (`kept`). Requests of the short way are noted first (`requests.noting`): their entries are made at a look at the
 journal. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
@@ -38,6 +38,10 @@ Moment = tuple[int, float]
 """A time by `Clock.now_ms` and by `Clock.monotonic_ms`."""
 
 DEFAULT_CAPACITY: Final = 10_000
+MAX_BYTES: Final = 64 << 20
+"""Memory for messages, by estimate. The newest entry stays, however large it is."""
+_MEMORY_PER_BYTE: Final = 8
+"""Bytes of memory that a byte of a decoded message takes."""
 _STEP: Final = 16
 """Entries that are looked at in one step: some may have to be decoded."""
 LENGTH_SIZE: Final = 4
@@ -86,6 +90,8 @@ class Entry:
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
         watcher: is called when it is over.
+        journal: The journal that has the entry, or None.
+        memory: Bytes of memory that its messages take, by estimate.
     """
 
     __slots__ = (
@@ -105,6 +111,8 @@ class Entry:
         "correlation_id",
         "failure",
         "fault",
+        "journal",
+        "memory",
         "number",
         "time_ms",
         "version",
@@ -125,6 +133,8 @@ class Entry:
         self.fault: AppliedFault | None = None
         self.failure: str | None = None
         self.watcher: Callable[[Entry], None] | None = None
+        self.journal: Journal | None = None
+        self.memory = 0
         self._note: Noted | None = None
         self._endpoint: Endpoint | None = None
         self._answer_version = 0
@@ -180,6 +190,15 @@ class Entry:
         self._answer_version = version
         self._request = request
         self._targets = targets
+        if isinstance(request, bytes):
+            self._grow(len(request))
+        elif not isinstance(request, tuple):  # tuples have summaries of records
+            self._grow(self.bytes_in * _MEMORY_PER_BYTE)
+
+    def _grow(self, memory: int) -> None:
+        if self.journal is not None:
+            self.memory += memory
+            self.journal.grow(memory)
 
     def end(self) -> None:
         """The request is over: call the watchers."""
@@ -199,6 +218,7 @@ class Entry:
         endpoint = self._endpoint
         self._response = detached(response) if endpoint is None else response_of(endpoint, response, frame, splices)
         self._bytes_out = size_of(frame, splices)
+        self._grow(len(frame))
         self._duration_ms = self._origin.monotonic_ms() - self.began_ms
         if self.watcher is not None:
             self.watcher(self)
@@ -350,7 +370,9 @@ class Journal:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"capacity: {capacity} is not at least 1")
-        self._entries: deque[Entry | Noted] = deque(maxlen=capacity)
+        self._entries: deque[Entry | Noted] = deque()
+        self._capacity = capacity
+        self._memory = 0
         self._count = 0
         self._cleared_after = 0
 
@@ -372,6 +394,22 @@ class Journal:
         """
         self._count = entry.number = self._count + 1
         self._entries.append(entry)
+        if isinstance(entry, Entry):
+            entry.journal = self
+        if len(self._entries) > self._capacity:
+            self._drop_oldest()
+
+    def grow(self, memory: int) -> None:
+        """Count the memory of an entry's message; the oldest entries go when there is no room."""
+        self._memory += memory
+        while self._memory > MAX_BYTES and len(self._entries) > 1:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        entry = self._entries.popleft()
+        if isinstance(entry, Entry):
+            self._memory -= entry.memory
+            entry.journal = None
 
     @property
     def cleared_after(self) -> int:
@@ -380,7 +418,8 @@ class Journal:
 
     def clear(self) -> None:
         """Forget the entries; numbers go on."""
-        self._entries.clear()
+        while self._entries:
+            self._drop_oldest()
         self._cleared_after = self._count
 
     def entries(

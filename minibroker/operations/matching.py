@@ -3,7 +3,6 @@
 record(value={"id": 1}, key="a", headers={"trace": ...})     # JSON is compared as JSON, ... is anything
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final, cast
 
 from minibroker.operations.records import ConsumerRecord
 from minibroker.operations.wording import counted
+from minibroker.support.documents import parse_json
 
 ANY: Final = ...
 """Stands for whatever is there."""
@@ -122,7 +122,7 @@ def _compare(subject: str, expected: Any, actual: bytes | None) -> list[str]:
             return []
         return [f"{subject}: expected {_cut(repr(expected))}, found {_shown(actual)}"]
     try:
-        found = json.loads(actual)
+        found = parse_json(actual, subject)
     except ValueError:
         return [f"{subject}: expected JSON {_cut(repr(expected))}, found {_shown(actual)}, which is none"]
     return _compare_json(subject, expected, found)

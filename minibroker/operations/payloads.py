@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 
 from minibroker.errors import OperationError
 from minibroker.operations.producing import Payload
+from minibroker.support.documents import parse_json
 
 Form = Literal["text", "base64", "json"]
 _BASE64: Final = "base64"
@@ -46,10 +47,10 @@ def shown(data: bytes | None, form: Form) -> Any:
         return None
     if form == "json":
         try:
-            content = json.loads(data)
+            content = parse_json(data, "")
             # Python reads JSON that others refuse.
             json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         else:
             return content

@@ -5,7 +5,6 @@ have their turn.
 """
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
 from minibroker.services import Services
+from minibroker.support.documents import parse_json
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_protocol.records.batch import records_in_steps
 from minibroker_storage.log import Log
@@ -73,7 +73,7 @@ class ConsumerRecord:
 
     def json(self) -> Any:
         """The value as JSON; None for a tombstone. ValueError."""
-        return None if self.value is None else json.loads(self.value)
+        return None if self.value is None else parse_json(self.value, "value")
 
     def header(self, name: str) -> bytes | None:
         """The last header of this name, as Kafka's `Headers.lastHeader`; None if there is none."""

@@ -7,6 +7,7 @@ There are no sockets here: a test can drive it with bytes alone. Interceptors st
 (`minibroker.routing.interceptors`).
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import GeneratorType
@@ -22,6 +23,7 @@ from minibroker.routing.interceptors import Channel, Observer
 from minibroker.routing.outcomes import NO_ANSWER, Answer, AnyOutcome, Filled, Outcome, Waiting, outcome_of
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.services import Services
+from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.letting_go import let_go, long_lists
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
@@ -34,6 +36,8 @@ from minibroker_protocol.frame import (
     read_request_header,
 )
 from minibroker_protocol.primitives import skip_tagged_fields
+
+_logger = logging.getLogger(__name__)
 
 
 class SlicedRequest(DelayedResponse):
@@ -179,17 +183,48 @@ def outcome_from(response: Any, served: Endpoint, version: int, correlation_id: 
 
 
 def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
-    """Commit, authorize, handle: what the handler returns, as far as the client may ask for it.
+    """Commit, authorize, handle: return what the handler returns, or a response with the error that ended it.
 
     All but Produce see what was appended before them.
     """
     # Produce stages, and reads nothing of the log: all its appends of a wake-up are written together.
     if endpoint.route.key is not _PRODUCE:
         call.core.writes.commit()
-    # Rights come last: an error fault has answered by now, whether the client may ask or not.
-    if call.services.authorizer is None:
-        return endpoint.handle(request, call)
-    return _guard()(endpoint, request, call)
+    try:
+        # Rights come last: an error fault has answered by now, whether the client may ask or not.
+        if call.services.authorizer is None:
+            response = endpoint.handle(request, call)
+        else:
+            response = _guard()(endpoint, request, call)
+    except Exception as error:  # noqa: BLE001 - the client gets the error
+        return _failed(endpoint, request, call, error)
+    if isinstance(response, GeneratorType):
+        return _completed(cast("Steps[Any]", response), endpoint, request, call)
+    return response
+
+
+def _completed(steps: Steps[Any], endpoint: Endpoint, request: Any, call: Call) -> Steps[Any]:
+    """Take the steps of a handler; return its response, or one with the error that ended it."""
+    try:
+        return (yield from steps)
+    except Exception as error:  # noqa: BLE001 - the client gets the error
+        return _failed(endpoint, request, call, error)
+
+
+def _failed(endpoint: Endpoint, request: Any, call: Call, error: Exception) -> Any:
+    """Return a response with the error that a handler has let through (`KafkaApis.handle`).
+
+    Raises:
+        Exception: The error itself, which closes the connection, where no response can carry an error.
+    """
+    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - most brokers never need it
+
+    has_no_response = endpoint.route.key is _PRODUCE and request.acks == 0
+    if request is None or has_no_response or isinstance(error, DecodeError | EncodeError | UnservedRequestError):
+        raise error
+    is_expected = isinstance(error, MAPPED)
+    _logger.error("%s failed: %s", endpoint.route.key.name, error, exc_info=None if is_expected else error)
+    return error_answer(endpoint, request, call.api_version, error_code_of(error))
 
 
 @cache

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _YAML: Final = (".yaml", ".yml")
+MAX_JSON_DEPTH: Final = 200
+"""Arrays and objects inside each other. Whatever encodes or compares values takes a few calls for each level."""
 
 
 def read_text(path: str) -> str:
@@ -19,25 +21,39 @@ def read_text(path: str) -> str:
             raise ValueError(f"{path}: not UTF-8: {error.reason}") from None
 
 
-def read_document(path: str, form: str) -> object:
-    """The document in a file, which is YAML if its name says so, else JSON. ValueError that names it; OSError.
-
-    `what` is what should be in it, for a document that has no end.
-    """
+def read_document(path: str) -> object:
+    """Return the document in a file: YAML if its name says so, else JSON. ValueError that names the file; OSError."""
     text = read_text(path)
-    try:
-        return _yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
-    except RecursionError:
-        raise ValueError(f"{path}: not {form}: nested too deeply") from None
+    return _yaml(text, path) if path.endswith(_YAML) else parse_json(text, path)
 
 
-def parse_json(text: str, source: str) -> object:
-    """A JSON document. ValueError that names `source`; RecursionError."""
+def parse_json(text: str | bytes, source: str) -> object:
+    """Parse a JSON document that anybody may have written.
+
+    Raises:
+        ValueError: The text is not JSON, or nested deeper than `MAX_JSON_DEPTH`. The message begins with `source`.
+    """
     try:
         data: object = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{source}: not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{source}: nested too deeply") from None
+    brackets = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
+    if brackets > MAX_JSON_DEPTH and _is_deeper(data, MAX_JSON_DEPTH):
+        raise ValueError(f"{source}: nested too deeply")
     return data
+
+
+def _is_deeper(data: object, depth: int) -> bool:
+    level = [data]
+    for _ in range(depth):
+        level = [
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+        ]
+    return bool(level)
 
 
 def _yaml(text: str, path: str) -> object:
@@ -50,3 +66,5 @@ def _yaml(text: str, path: str) -> object:
         return load(text)
     except (yaml.YAMLError, ValueError) as error:  # a date such as 2026-13-01 is a ValueError
         raise ValueError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ValueError(f"{path}: nested too deeply") from None

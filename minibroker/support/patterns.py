@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable
-from functools import cache
+from fnmatch import translate
+from functools import lru_cache
 
 
-@cache
+@lru_cache
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A function that returns whether a whole name matches."""
-    parts = (".*" if each == "*" else "." if each == "?" else re.escape(each) for each in pattern)
-    compiled = re.compile("".join(parts), re.DOTALL)
-    return lambda name: compiled.fullmatch(name) is not None
+    """Return a function that tells whether a whole name matches.
+
+    Clients choose patterns, so a match must not backtrack: `translate` makes an atomic group of each star.
+    """
+    compiled = re.compile(translate(pattern.replace("[", "[[]")))
+    return lambda name: compiled.match(name) is not None
 
 
 def api_matcher(pattern: str) -> Callable[[str], bool]:

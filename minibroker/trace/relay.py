@@ -111,6 +111,7 @@ class ClientSide(_Side):
         """A client has connected: connect to the broker before anything is read."""
         super().connection_made(transport)
         self.hold("connecting")
+        asyncio.get_running_loop().call_soon(self._pause_again)
         peer, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         self.conversation = Conversation(
             written(peer[:2]),
@@ -121,6 +122,12 @@ class ClientSide(_Side):
         self._stream = RequestStream(self.conversation, MOST_KEPT)
         self._owner.opened(self)
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def _pause_again(self) -> None:
+        """Stop reading once more: in Python 3.11.2 a transport reads after `connection_made`, though it is paused."""
+        if self._holds and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.transport.pause_reading()
 
     async def _connect(self) -> None:
         host, port = self._target

@@ -2,11 +2,10 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Collection, Mapping
 from struct import Struct
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import BatchHeader, RecordBatch
@@ -27,18 +26,15 @@ from minibroker_storage.producer_snapshot import (
     NUM_BATCHES_TO_RETAIN,
     BatchMetadata,
     ProducerStateEntry,
+    SnapshotEncoder,
     decode_snapshot,
-    encode_snapshot,
+    new_batch,
+    new_entry,
 )
 from minibroker_storage.transaction_index import AbortedTxn
 
 __all__ = ["BatchMetadata", "ProducerStateEntry", "ProducerStateManager"]
 
-# Half the time of calling the classes; an update makes one of each.
-_new_batch: Final[Callable[[tuple[int, ...]], BatchMetadata]] = partial(cast("Any", tuple).__new__, BatchMetadata)
-_new_entry: Final[Callable[[tuple[Any, ...]], ProducerStateEntry]] = partial(
-    cast("Any", tuple).__new__, ProducerStateEntry
-)
 _KEPT_BEFORE_APPEND: Final = NUM_BATCHES_TO_RETAIN - 1
 _MARKER_VALUE: Final = Struct(">hi")
 _ABORT_MARKER: Final = 0
@@ -47,7 +43,7 @@ _ABORT_MARKER: Final = 0
 class ProducerStateManager:
     """The producers of one log by id, and their snapshot files (Kafka's `ProducerStateManager`).
 
-    Bytes: see `encode_snapshot`; a file is named by its end offset, `<20 digits>.snapshot`. One is
+    Bytes: see `SnapshotEncoder`; a file is named by its end offset, `<20 digits>.snapshot`. One is
     written at roll, and stays as long as the segment that begins there; others are written at close and while a
     segment grows, and each takes the place of the one before. Crash rule: a snapshot that does not check out is
     removed; the newest good one at or below the log's end is loaded, and the batches behind it are replayed from the
@@ -59,7 +55,9 @@ class ProducerStateManager:
     """
 
     __slots__ = (
+        "_changed",
         "_directory",
+        "_encoder",
         "_expiration_ms",
         "_last_snapshot_offset",
         "_ongoing",
@@ -82,6 +80,8 @@ class ProducerStateManager:
         self._directory = directory
         self._expiration_ms = expiration_ms
         self._producers: dict[int, ProducerStateEntry] = dict(known or {})
+        self._encoder = SnapshotEncoder()
+        self._changed = set(self._producers)  # since the encoder was last asked
         #: The producers of the updates that `commit` has yet to keep, with what was known of them before each.
         self.staged: list[tuple[int, ProducerStateEntry | None]] = []
         self._last_snapshot_offset = 0
@@ -182,13 +182,14 @@ class ProducerStateManager:
         old = self._producers.get(producer_id)
         # Entries are immutable, so the old one is the whole of the undo.
         self.staged.append((producer_id, old))
+        self._changed.add(producer_id)
         if header.attributes & CONTROL_FLAG:
             return self._end_transaction(header, old, base_offset, batch)
         delta, timestamp = header.last_offset_delta, header.max_timestamp
         epoch, sequence = header.producer_epoch, header.base_sequence
         # Sequence numbers wrap to 0, not to negative ones (`DefaultRecordBatch.incrementSequence`).
         last_sequence = (sequence + delta) & INT32_MAX if sequence >= 0 else sequence
-        added = _new_batch((sequence, last_sequence, base_offset + delta, delta, timestamp))
+        added = new_batch((sequence, last_sequence, base_offset + delta, delta, timestamp))
         kept: tuple[BatchMetadata, ...] = ()
         coordinator_epoch, txn_first_offset = NO_COORDINATOR_EPOCH, NO_OFFSET
         if old is not None:
@@ -199,7 +200,7 @@ class ProducerStateManager:
         if txn_first_offset < 0 and header.attributes & TRANSACTIONAL_FLAG:
             txn_first_offset = self._ongoing[producer_id] = base_offset
             self._transactions_changed = True
-        self._producers[producer_id] = _new_entry(
+        self._producers[producer_id] = new_entry(
             (epoch, (*kept, added), timestamp, coordinator_epoch, txn_first_offset)
         )
         return None
@@ -284,12 +285,14 @@ class ProducerStateManager:
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
+        self._changed.update(expired)
         return len(expired)
 
     def _date(self, now_ms: int) -> None:
         """Let `now_ms` be the last sign of life of producers whose batches have no time."""
         for producer_id in [key for key, entry in self._producers.items() if entry.last_timestamp < 0]:
             self._producers[producer_id] = self._producers[producer_id]._replace(last_timestamp=now_ms)
+            self._changed.add(producer_id)
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         # An open transaction keeps its producer: the last stable offset would else jump over it.
@@ -309,7 +312,8 @@ class ProducerStateManager:
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:
-                pwrite_all(fd, encode_snapshot(self._producers), 0)
+                pwrite_all(fd, self._encoder.encode(self._producers, self._changed), 0)
+                self._changed.clear()
             finally:
                 os.close(fd)
         except OSError:
@@ -356,18 +360,18 @@ class ProducerStateManager:
             # Behind the end they have batches that are gone; at or below the start they are older than the log.
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
-        self._producers.clear()
-        self.staged.clear()
+        self._forget_producers()
         self.map_end_offset = self._last_snapshot_offset = log_start_offset
         for offset in reversed(self.snapshots[:]):
             if at_most is not None and offset > at_most:
                 continue
             try:
-                loaded = decode_snapshot(read_file(self._path(offset)))
+                snapshot = read_file(self._path(offset))
+                self._producers.update(decode_snapshot(snapshot))
             except (CorruptSnapshotError, FileNotFoundError):
                 self.delete_snapshot(offset)
                 continue
-            self._producers.update(loaded)
+            self._encoder = SnapshotEncoder(snapshot)
             self.remove_expired(now_ms)
             self.map_end_offset = self._last_snapshot_offset = offset
             break
@@ -375,13 +379,18 @@ class ProducerStateManager:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget all producers and remove all snapshots."""
-        self._producers.clear()
-        self.staged.clear()
+        self._forget_producers()
         self._find_ongoing()
         for snapshot in self.snapshots[:]:
             self.delete_snapshot(snapshot)
         self._last_snapshot_offset = 0
         self.map_end_offset = offset
+
+    def _forget_producers(self) -> None:
+        self._producers.clear()
+        self.staged.clear()
+        self._encoder = SnapshotEncoder()
+        self._changed.clear()
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """The log begins later now; the producers themselves stay known."""

@@ -192,3 +192,12 @@ def test_the_page_about_it_shows_what_it_prints(tmp_path: Path, monkeypatch: pyt
         shown = page.partition(f"$ minibroker dump {command} {name}\n")[2].partition("```")[0].splitlines()
         assert len(shown) > 3
         assert [line for line in shown if line not in dump.lines and line != "        ..."] == []
+
+
+def test_a_long_line_of_a_text_file_is_cut(tmp_path: Path) -> None:
+    """To wrap all of it would take time that grows with its square."""
+    path = tmp_path / "partition.metadata"
+    path.write_bytes(b"0" * (4 << 20))
+    page = explained(path)
+    assert len(page.out) < 100_000
+    assert "characters)" in page.out

@@ -4,6 +4,8 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import BatchHeader
@@ -15,7 +17,13 @@ from minibroker_storage import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from minibroker_storage.producer_snapshot import BatchMetadata, ProducerStateEntry, decode_snapshot, encode_snapshot
+from minibroker_storage.producer_snapshot import (
+    BatchMetadata,
+    ProducerStateEntry,
+    SnapshotEncoder,
+    decode_snapshot,
+    encode_snapshot,
+)
 from minibroker_storage.producer_state import ProducerStateManager
 from tests.storage.helpers import NOW, Batch, a_batch, marker, sequenced
 
@@ -343,3 +351,20 @@ def test_a_later_log_start_is_remembered(tmp_path: Path) -> None:
     manager.on_log_start_offset_incremented(50)
     assert manager.map_end_offset == 50
     assert sorted(manager.active) == [7]
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 8), st.none() | st.integers(0, 3), max_size=4), max_size=8))
+def test_a_snapshot_of_changes_is_that_of_all_producers(changes: list[dict[int, int | None]]) -> None:
+    """None removes a producer."""
+    producers: dict[int, ProducerStateEntry] = {}
+    encoder = SnapshotEncoder()
+    for number, changed in enumerate(changes):
+        for producer_id, epoch in changed.items():
+            if epoch is None:
+                producers.pop(producer_id, None)
+            else:
+                producers[producer_id] = ProducerStateEntry(epoch, (BatchMetadata(0, 0, number, 0, NOW),), NOW)
+        data = encoder.encode(producers, changed)
+        assert decode_snapshot(data) == producers
+        if number % 2:
+            encoder = SnapshotEncoder(data)

@@ -20,6 +20,9 @@ from minibroker.support.callers import collected_warnings
 ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
 
 
+_MAX_NEW_RECORDS: Final = 20_000
+"""More would hold up Kafka's clients for longer than 200 ms."""
+
 Within = Annotated[float, Field(ge=0, le=600, allow_inf_nan=False, description="Go on looking for so many seconds.")]
 
 
@@ -44,7 +47,7 @@ class NewRecord(Body):
 class NewRecords(Body):
     """Records to be written, in their order."""
 
-    records: list[NewRecord]
+    records: list[NewRecord] = Field(max_length=_MAX_NEW_RECORDS)
     message_format: Literal["v2", "v1", "v0"] = Field(
         default="v2", description="v0 and v1 as brokers before 0.10 and 0.11."
     )

@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
 
 from minibroker.control.vendors import absent, confluent, redpanda
-from minibroker.control.vendors.answers import Answer, Question
-from minibroker.support.addresses import parse_address
+from minibroker.control.vendors.answers import Answer, Question, refusal
+from minibroker.control.web_pages import refusal_of
+from minibroker.support.addresses import is_loopback, parse_address
 from minibroker.support.suggestions import suggestion
 
 if TYPE_CHECKING:
     from minibroker.services import Services
+
+_logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 100
 """Connections that one port keeps; the oldest goes when another one comes."""
@@ -54,7 +59,8 @@ class AdminPorts:
         for port in self._given:
 
             def connection(port: _Port = port) -> _Connection:
-                return _Connection(lambda question: port.answer(services, question), self._connections)
+                own_host = port.host if is_loopback(port.host) else None
+                return _Connection(lambda question: port.answer(services, question), self._connections, own_host)
 
             try:
                 self._servers.append(await loop.create_server(connection, port.host, port.number))
@@ -83,8 +89,9 @@ def _parsed(text: str) -> _Port:
 class _Connection(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, answer: Callable[[Question], Answer], kept: "deque[_Connection]") -> None:
+    def __init__(self, answer: Callable[[Question], Answer], kept: "deque[_Connection]", own_host: str | None) -> None:
         self._answer = answer
+        self._own_host = own_host
         self._kept = kept
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
         self._head: h11.Request | None = None
@@ -132,7 +139,14 @@ class _Connection(asyncio.Protocol):
         elif isinstance(event, h11.EndOfMessage):
             assert self._head is not None
             method, target = self._head.method.decode("ascii"), self._head.target.decode("ascii")
-            self._respond(*self._answer(Question(method, target.partition("?")[0], bytes(self._body))))
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self._head.headers}
+            # The name of a service in a network of containers has no dot; the names of web pages have one.
+            is_service = "." not in headers.get("host", ".")
+            reason = refusal_of(headers.get, None if is_service else self._own_host)
+            if reason is not None:
+                self._respond(*refusal(HTTPStatus.FORBIDDEN, reason))
+            else:
+                self._respond(*self._safe_answer(Question(method, target.partition("?")[0], bytes(self._body))))
             if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
                 self._close()
                 return False
@@ -140,6 +154,13 @@ class _Connection(asyncio.Protocol):
         else:
             return False
         return True
+
+    def _safe_answer(self, question: Question) -> Answer:
+        try:
+            return self._answer(question)
+        except Exception as error:
+            _logger.exception("%s %s failed", question.method, question.path)
+            return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
     def _refuse(self, status: int, message: str) -> None:
         if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:

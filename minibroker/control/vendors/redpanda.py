@@ -1,6 +1,5 @@
 """Redpanda's admin API as far as Testcontainers' modules, `rpk` and health checks ask it: health, brokers, users."""
 
-import json
 import re
 from collections.abc import Callable
 from http import HTTPStatus
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
 from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found, refusal
+from minibroker.support.documents import parse_json
 
 if TYPE_CHECKING:
     from minibroker.cluster.node import Node
@@ -94,14 +94,17 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     from minibroker.security.sasl.scram import credential_of  # noqa: PLC0415 - few programs make users
 
     try:
-        given: Any = json.loads(question.body)
+        given: Any = parse_json(question.body, "the body")
     except ValueError as error:
-        return refusal(HTTPStatus.BAD_REQUEST, f"the body is not valid JSON: {error}")
+        return refusal(HTTPStatus.BAD_REQUEST, str(error))
     fields = cast("dict[str, object]", given) if isinstance(given, dict) else {}
     user, secret = name or fields.get("username"), fields.get("password")
     mechanism = fields.get("algorithm", _DEFAULT_MECHANISM)
     if not isinstance(user, str) or not user or not isinstance(secret, str) or not secret:
         return refusal(HTTPStatus.BAD_REQUEST, "a user needs the texts username and password")
+    for field, text in (("username", user), ("password", secret)):
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            return refusal(HTTPStatus.BAD_REQUEST, f"{field}: {text!r} is not valid Unicode")
     if mechanism not in _MECHANISMS:
         return refusal(HTTPStatus.BAD_REQUEST, f"algorithm: {mechanism!r} is not one of {', '.join(_MECHANISMS)}")
     stored = services.security.scram

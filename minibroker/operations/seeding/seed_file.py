@@ -36,7 +36,7 @@ def read_seeds(path: str) -> Seeds:
         if path.endswith(_LINES):
             _read_lines(seeds, read_text(path))
         else:
-            _read_lists(seeds, read_document(path, "topics and records"))
+            _read_lists(seeds, read_document(path))
     except SeedError:
         raise
     except ValueError as error:
@@ -59,10 +59,7 @@ def _read_lines(seeds: Seeds, text: str) -> None:
         if not line.strip():
             continue
         place = f"{seeds.source}: line {number}"
-        try:
-            data = parse_json(line, place)
-        except RecursionError:
-            raise SeedError(f"{place}: nested too deeply") from None
+        data = parse_json(line, place)
         names = _names(data)
         if "topic" in names:
             _add_record(seeds, data, place)

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest
 
 _FEW_RECORDS: Final = 1000
+_FEW_BYTES: Final = 1 << 20
+_FEW_COMPRESSED_BYTES: Final = 256
+"""zstd makes at most 8 MiB of them."""
 _SMALL_SET: Final = 16_384
 _RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
+_ATTRIBUTES_AT: Final = MAGIC_AT + 5
+"""Of a v2 batch, after the magic byte and the checksum. Its low byte has the codec."""
 _LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
 
 
@@ -39,8 +44,12 @@ def has_many_records(request: ProduceRequest, call: Call) -> bool:
 
 def _may_hold_many(records: memoryview, max_message_bytes: int) -> bool:
     if is_v2(records):
+        if len(records) > max_message_bytes:  # it is refused unread
+            return False
         count = int.from_bytes(records[_RECORD_COUNT], "big")
-        return count > _FEW_RECORDS and len(records) <= max_message_bytes  # a larger one is refused unread
+        # A single record that was compressed to some kilobytes may have 100 MiB.
+        is_compressed = records[_ATTRIBUTES_AT + 1] & CODEC_MASK
+        return count > _FEW_RECORDS or len(records) > (_FEW_COMPRESSED_BYTES if is_compressed else _FEW_BYTES)
     # The number of messages in a compressed one is unknown.
     is_compressed = len(records) > _LEGACY_ATTRIBUTES_AT and records[_LEGACY_ATTRIBUTES_AT] & CODEC_MASK
     return bool(is_compressed) or len(records) > _SMALL_SET

@@ -70,7 +70,7 @@ def _keys(jwt: ModuleType, url: str) -> list[Any]:
     with open(url2pathname(parts.path), "rb") as file:
         try:
             return list(jwt.PyJWKSet.from_dict(json.load(file)).keys)
-        except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{_URL}: {parts.path} holds no keys that can be used: {error}") from None
 
 
@@ -80,7 +80,7 @@ def _claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules)
     options = {**dict.fromkeys(by_ourselves, False), "verify_aud": bool(rules.audiences)}
     try:
         kid = jwt.get_unverified_header(token).get("kid")
-    except jwt.PyJWTError as error:
+    except (jwt.PyJWTError, RecursionError) as error:
         raise TokenError(f"the token is not a JWT: {error}") from None
     reason = f"there is no key {kid!r}"
     for key in keys:
@@ -95,7 +95,7 @@ def _claims(jwt: ModuleType, keys: Sequence[Any], token: str, rules: TokenRules)
                 issuer=rules.issuer,
                 options=options,
             )
-        except (jwt.PyJWTError, ValueError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             reason = str(error)
         else:
             return claims

@@ -6,6 +6,7 @@ from io import SEEK_END, BytesIO
 from typing import Final, Protocol, cast
 
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
+from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
 from minibroker_protocol.steps import Steps
 
@@ -64,12 +65,16 @@ def compress(
     """
     if codec is CompressionCodec.NONE:
         return bytes(data)
+    return _codec(codec, magic).compress(data, _checked_level(codec, level))
+
+
+def _checked_level(codec: CompressionCodec, level: int | None) -> int:
     default = DEFAULT_COMPRESSION_LEVELS.get(codec, 0)
     if level is None:
-        level = default
-    elif level != default and level not in COMPRESSION_LEVELS.get(codec, (level,)):
+        return default
+    if level != default and level not in COMPRESSION_LEVELS.get(codec, (level,)):
         raise EncodeError(f"{codec.name.lower()}: there is no compression level {level}")
-    return _codec(codec, magic).compress(data, level)
+    return level
 
 
 def decompress(
@@ -88,11 +93,13 @@ def decompress(
 
 
 def compress_in_steps(
-    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2
-) -> Steps[bytearray]:
-    """`compress` at the default level in steps of some milliseconds, with any codec but NONE."""
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
+) -> Steps[bytes | bytearray]:
+    """`compress` in steps of some milliseconds."""
+    if codec is CompressionCodec.NONE or len(data) <= STEP_SIZE:
+        return compress(codec, data, magic=magic, level=level)
     out = bytearray()
-    for piece in _codec(codec, magic).compressed(data, DEFAULT_COMPRESSION_LEVELS.get(codec, 0)):
+    for piece in _codec(codec, magic).compressed(data, _checked_level(codec, level)):
         out += piece
         yield
     return out

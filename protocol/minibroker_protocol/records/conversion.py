@@ -19,7 +19,7 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.compression import bytes_in_steps, compress
+from minibroker_protocol.records.compression import bytes_in_steps, compress_in_steps
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CRC_AT,
@@ -36,7 +36,7 @@ from minibroker_protocol.records.header import (
     compute_crc,
     read_header,
 )
-from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap_in_steps
+from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap
 from minibroker_protocol.records.record import NewRecord, Record, read_records
 from minibroker_protocol.records.record_times import RecordTimes, read_times, records_in
 from minibroker_protocol.records.varint import INT32_MAX
@@ -53,12 +53,12 @@ _OFFSET_AND_SIZE: Final = Struct(">qi")
 
 def pack_batch(
     header: BatchHeader, data: bytes, codec: CompressionCodec, level: int | None = None
-) -> tuple[bytearray, BatchHeader]:
-    """A v2 batch of the encoded records `data`, compressed with `codec`, and its header.
+) -> Steps[tuple[bytearray, BatchHeader]]:
+    """Make a v2 batch of the encoded records `data`, compressed with `codec`; return it and its header, in steps.
 
     All else is as `header` says, also its base timestamp, which the records' own count from.
     """
-    packed = compress(codec, data, level=level)
+    packed = yield from compress_in_steps(codec, data, level=level)
     header = header._replace(
         batch_length=RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(packed),
         attributes=header.attributes & ~CODEC_MASK | codec,
@@ -89,8 +89,8 @@ def to_message_set(
     codec: CompressionCodec,
     level: int | None = None,
     log_append_time: int | None = None,
-) -> bytearray:
-    """The records as a message set of format v0 or v1, with offsets from `base_offset` on.
+) -> Steps[bytearray]:
+    """Make a message set of format v0 or v1 of the records, with offsets from `base_offset` on, in steps.
 
     Plain, or one wrapper; under LOG_APPEND_TIME when `log_append_time` is given. `UnsupportedCodecError` for zstd,
     `UnsupportedMagicError` for headers (only consumers have them dropped), `InvalidTimestampError` as above.
@@ -99,14 +99,27 @@ def to_message_set(
         raise UnsupportedCodecError(f"codec: zstd, which message format v{magic} does not know")
     if any(record.headers for record in records):
         raise UnsupportedMagicError(f"headers: message format v{magic} does not know them")
-    return build_message_set(
+    is_wrapped = codec is not CompressionCodec.NONE
+    message_set = build_message_set(
         _writable(records),
         magic=magic,
-        base_offset=base_offset,
-        codec=codec,
+        base_offset=0 if is_wrapped and magic > MAGIC_V0 else base_offset,  # inner offsets of v1 count from the first
         timestamp_type=TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
         log_append_time=log_append_time,
-        level=level,
+    )
+    if not is_wrapped:
+        return message_set
+    append_time = log_append_time if magic > MAGIC_V0 else None
+    return (
+        yield from wrap(
+            message_set,
+            codec,
+            magic=magic,
+            last_offset=base_offset + len(records) - 1,
+            timestamp=max(record.timestamp for record in records) if append_time is None else append_time,
+            attributes=0 if append_time is None else TIMESTAMP_TYPE_FLAG,
+            level=level,
+        )
     )
 
 
@@ -236,7 +249,7 @@ def _down_convert(
                 count += len(some)
             yield
         if codec is not CompressionCodec.NONE and count:
-            message_set = yield from wrap_in_steps(
+            message_set = yield from wrap(
                 message_set,
                 codec,
                 magic=magic,

@@ -28,7 +28,6 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records.compression import (
     MAX_DECOMPRESSED_SIZE,
     bytes_in_steps,
-    compress,
     compress_in_steps,
     decompress,
     decompress_in_steps,
@@ -394,8 +393,16 @@ def build_message_set(
         )
     if codec is CompressionCodec.NONE or not message_set:
         return message_set
-    return wrap(
-        message_set, codec, magic=magic, last_offset=offset, timestamp=max_timestamp, attributes=attributes, level=level
+    return drain(
+        wrap(
+            message_set,
+            codec,
+            magic=magic,
+            last_offset=offset,
+            timestamp=max_timestamp,
+            attributes=attributes,
+            level=level,
+        )
     )
 
 
@@ -408,22 +415,8 @@ def wrap(
     timestamp: int,
     attributes: int = 0,
     level: int | None = None,
-) -> bytearray:
-    """The wrapper of a message set; `attributes` are those of its messages. `EncodeError` as above."""
-    value = compress(codec, message_set, magic=magic, level=level)
-    return _wrapper(value, codec, magic, last_offset, timestamp, attributes)
-
-
-def wrap_in_steps(
-    message_set: bytearray, codec: CompressionCodec, *, magic: int, last_offset: int, timestamp: int, attributes: int
 ) -> Steps[bytearray]:
-    """`wrap` at the codec's default level, in steps."""
-    value = yield from compress_in_steps(codec, message_set, magic=magic)
-    return _wrapper(value, codec, magic, last_offset, timestamp, attributes)
-
-
-def _wrapper(
-    value: bytes | bytearray, codec: CompressionCodec, magic: int, last_offset: int, timestamp: int, attributes: int
-) -> bytearray:
+    """Make the wrapper of a message set, in steps; `attributes` are those of its messages. `EncodeError` as above."""
+    value = yield from compress_in_steps(codec, message_set, magic=magic, level=level)
     attributes |= codec
     return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))

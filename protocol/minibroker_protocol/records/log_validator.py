@@ -104,8 +104,7 @@ def prepare_in_steps(
 
     `records` is one v2 batch or a v0 or v1 message set, and writable: what can stay is changed in place, and nothing
     else may use it meanwhile or afterwards. The records get the offsets from `next_offset()` on, which is called in
-    the last step; `topic_partition` is for messages. A step looks at some hundred records, but decompressing,
-    converting and compressing a set is one step.
+    the last step; `topic_partition` is for messages. A step looks at some hundred records, or at 1 MiB of them.
 
     Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
     """
@@ -127,10 +126,10 @@ def prepare_in_steps(
         yield
     yield from append.validator.validate(opened)
     if policy.magic == MAGIC_V2:
-        return _converted_batch(_records_of(opened), first.header, append)
+        return (yield from _converted_batch(_records_of(opened), first.header, append))
     if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
         return _message_set_in_place(records[: info.valid_bytes], info, opened, append)
-    return _converted_message_set(_records_of(opened), append)
+    return (yield from _converted_message_set(_records_of(opened), append))
 
 
 def _records_of(opened: Sequence[OpenedBatch]) -> list[Record]:
@@ -158,7 +157,7 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
         yield from append.validator.validate([opened])
         data, records = opened.data, opened.records
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
-            return _converted_batch(records, header, append)
+            return (yield from _converted_batch(records, header, append))
     else:
         walked = not 0 <= append.policy.validated_records < header.record_count
         data = b""
@@ -179,10 +178,10 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
         header = restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp)
         return _prepared_batch(batch.buffer, header, append)
     header = stamped(header, append.policy.timestamp_type, max_timestamp)
-    return _prepared_batch(*pack_batch(header, data, append.codec, append.policy.level), append)
+    return _prepared_batch(*(yield from pack_batch(header, data, append.codec, append.policy.level)), append)
 
 
-def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Append) -> Prepared:
+def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Append) -> Steps[Prepared]:
     """Records from older messages, or ones whose timestamps change, as one v2 batch of the same producer."""
     header, data = up_convert(records)
     header = header._replace(
@@ -193,7 +192,7 @@ def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Ap
     )
     if append.log_append_time is not None:
         header = stamped(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
-    return _prepared_batch(*pack_batch(header, data, append.codec, append.policy.level), append)
+    return _prepared_batch(*(yield from pack_batch(header, data, append.codec, append.policy.level)), append)
 
 
 def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _Append) -> Prepared:
@@ -221,9 +220,9 @@ def _message_set_in_place(
     return _prepared_message_set(message_set, _records_of(opened), append)
 
 
-def _converted_message_set(records: Sequence[Record], append: _Append) -> Prepared:
+def _converted_message_set(records: Sequence[Record], append: _Append) -> Steps[Prepared]:
     policy = append.policy
-    message_set = to_message_set(
+    message_set = yield from to_message_set(
         records,
         magic=policy.magic,
         base_offset=append.next_offset(),

@@ -14,6 +14,7 @@ _POSITION_WIDTH: Final = 10
 _NAME_WIDTH: Final = 22
 _LEFT: Final = _POSITION_WIDTH + 2 + _HEX_WIDTH + 2 + _NAME_WIDTH + 2
 _PREVIEW: Final = 60
+_SHOWN_CHARACTERS: Final = 2000
 
 
 class Page:
@@ -44,19 +45,25 @@ class Page:
     def row(self, position: str, raw: bytes, name: str, value: str, meaning: str = "") -> None:
         """One field."""
         shown = raw.hex(" ") if len(raw) <= _SHOWN_BYTES else raw[: _SHOWN_BYTES - 1].hex(" ") + " .."
-        text = f"{value} ({meaning})" if meaning else value
+        text = _cut(f"{value} ({meaning})" if meaning else value)
         first, *more = [text] if len(text) <= WIDTH - _LEFT else textwrap.wrap(text, WIDTH - _LEFT)
-        line = f"{position:>{_POSITION_WIDTH}}  {shown:{_HEX_WIDTH}}  {name:{_NAME_WIDTH}}  {first}"
+        line = f"{position:>{_POSITION_WIDTH}}  {shown:{_HEX_WIDTH}}  {_cut(name):{_NAME_WIDTH}}  {first}"
         self._write(line.rstrip() + "\n")
         for rest in more:
             self._write(f"{'':{_LEFT}}{rest}\n")
 
     def _lines(self, text: str, indent: str) -> None:
+        text = _cut(text)
         if len(indent + text) <= WIDTH:
             self._write(f"{indent}{text}\n")
             return
         for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  "):
             self._write(line + "\n")
+
+
+def _cut(text: str) -> str:
+    """Return a text that can be shown: `textwrap` takes quadratic time for a long word."""
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"
 
 
 class Fields:

@@ -137,3 +137,29 @@ def test_whoever_waits_when_the_broker_stops_is_told() -> None:
         broker.wait(until_it_waits())
     waiting.join()
     assert answers[0].problem == (503, "unavailable", "the broker is not running")
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_a_browser_does_not_send_requests_for_pages_elsewhere(control: Control, site: str) -> None:
+    """An image of such a page is a GET without an Origin header."""
+    sent_by_image = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+    assert control.ask("GET", "/", headers=sent_by_image).problem[:2] == (403, "forbidden")
+    link = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert control.ask("GET", "/", headers=link).status == 200
+
+
+@pytest.mark.parametrize("site", ["same-origin", "none"])
+def test_our_own_pages_and_the_user_are_served(control: Control, site: str) -> None:
+    assert control.ask("GET", "/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "image"}).status == 200
+
+
+def test_a_body_that_is_too_large_is_refused(control: Control) -> None:
+    answer = control.ask("POST", "/topics", {"name": "a" * (9 << 20)})
+    assert answer.problem[:2] == (413, "too_large")
+
+
+def test_too_many_records_are_refused_before_any_is_written(control: Control) -> None:
+    answer = control.ask("POST", "/topics/many/records", {"records": [{"value": "x"}] * 20_001})
+    assert answer.problem[:2] == (400, "bad_request")
+    assert "at most 20000 items" in answer.problem[2]
+    assert control.ask("GET", "/topics/many").status == 404

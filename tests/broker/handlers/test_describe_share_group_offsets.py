@@ -1,6 +1,11 @@
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unittest.mock import PropertyMock
 
+import pytest
+
+from minibroker.cluster.partition import Partition
 from minibroker.coordinators.share_state.state import Change, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_share_group_offsets import (
@@ -77,3 +82,15 @@ def test_a_group_that_is_not_known_has_nothing(harness: Harness) -> None:
 def test_without_the_feature_it_is_refused(harness: Harness) -> None:
     harness.core.features.finalize({"share.version": 0})
     assert describe(harness, None).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_log_that_cannot_be_opened_is_the_error_of_its_partition(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ShareGroupClient(harness).read_something()
+    key = SharePartitionKey("g", topic_of(harness, "t").id, 0)
+    change = Change(leader_epoch=0, start_offset=1, delivery_complete_count=0, batches=())
+    assert not harness.services.share_states.write(key, -1, change).code
+    monkeypatch.setattr(Partition, "log", PropertyMock(side_effect=OSError(errno.EIO, "Input/output error")))
+    ((partition,),) = (topic.partitions for topic in describe(harness, {"t": [0]}).topics)
+    assert (partition.error_code, partition.start_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)

@@ -103,3 +103,14 @@ def test_long_message_sets_of_old_clients_are_looked_at_in_slices(compacted: Har
     assert outcomes(long) == [(0, 3)]
     fetched = compacted.fetch_one(3)
     assert fetched.records
+
+
+def test_one_record_that_unpacks_to_many_bytes_is_compressed_again_in_slices(harness: Harness) -> None:
+    harness.create("z", compression_type="zstd")
+    harness.core.slices.slice_s = 0.0
+    large = build_batch([NewRecord(None, bytes(16 << 20), 1_700_000_000_000)], codec=CompressionCodec.GZIP)
+    assert len(large) < 20_000
+    long = begun(harness, produce_request(large, "z"))
+    assert harness.accept(produce_request(build_batch(records(1)), "z"), 9) is not None
+    harness.run_soon()
+    assert outcomes(long) == [(0, 1)]

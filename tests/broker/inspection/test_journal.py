@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from minibroker.faults.observed import journal_of
 from minibroker.faults.observer import drop_journal, keep_journal
+from minibroker.inspection import journal as module
 from minibroker.inspection.journal import Entry, Journal, Origin
 from minibroker.inspection.kept import MOST_BYTES, request_of
 from minibroker.inspection.message_json import RecordsSummary, detached, summary, to_json
@@ -462,3 +463,19 @@ def test_ids_and_bytes_are_shown_as_texts() -> None:
     assert bytes_json(b"\x00\x01") == {"base64": "AAE="}
     assert bytes_json(b"\xff") == {"base64": "/w=="}
     assert camel_case("v3_and_below_topics") == "v3AndBelowTopics"
+
+
+def test_memory_is_bounded_in_bytes(tapped: Tapped, journal: Journal) -> None:
+    """A request of 800,000 bytes counts as it is kept: decoded. The newest one always stays."""
+    topics = [DeleteTopicState(name=f"{number:0200}") for number in range(4000)]
+    with patch.object(module, "MAX_BYTES", 20 << 20):
+        for _ in range(5):
+            tapped.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6)
+        assert [entry.number for entry in journal] == [3, 4, 5][-len(journal) :]
+        assert 1 <= len(journal) <= 3
+        for _ in range(3):
+            tapped.produce(batch(b"a" * 900_000))  # of records a summary is kept
+        assert len(journal) >= 4
+    journal.clear()
+    tapped.produce(batch(b"a"))
+    assert len(journal) == 1

@@ -7,6 +7,7 @@ import struct
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -14,12 +15,15 @@ from hypothesis import strategies as st
 
 from minibroker.cluster.releases import RELEASES, release
 from minibroker.faults.observer import keep_journal
-from minibroker.requests.dispatch import accept_whole, encode_answers
+from minibroker.requests.call import Call
+from minibroker.requests.dispatch import accept_whole, encode_answers, serve
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
 from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.support.slices import Steps, drain, result_of
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -27,6 +31,7 @@ from minibroker_protocol.messages.alter_user_scram_credentials import (
 )
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
 from tests.broker.faults.tapped import Channel
@@ -294,3 +299,47 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Ha
     assert isinstance(outcome, Answer)
     assert (outcome.version, outcome.flexible_header) == (0, False)
     response_of(ApiVersionsRequest(), 0, bytes_of(outcome))
+
+
+# Failures of a handler.
+
+
+def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> HeartbeatResponse:
+    """The response of a handler that raises an error, at once or in its second step."""
+
+    def handle(*_: object) -> Any:
+        def steps() -> Steps[Any]:
+            yield
+            raise error
+
+        if in_steps:
+            return steps()
+        raise error
+
+    failing = endpoint(ApiKey.HEARTBEAT)._replace(handle=handle)
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    call = Call(harness.core, harness.services, 4, "test", harness.session())
+    return cast("HeartbeatResponse", drain(result_of(serve(failing, request, call))))
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(5, "Input/output error"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (LookupError("a fault of ours"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_error_that_a_handler_lets_through_is_answered(
+    harness: Harness, caplog: pytest.LogCaptureFixture, error: Exception, code: ErrorCode, *, in_steps: bool
+) -> None:
+    """`KafkaApis.handle` answers each exception, too. Only one that nobody expects is logged with its traceback."""
+    assert answer_of_failing(harness, error, in_steps=in_steps).error_code == code
+    (logged,) = caplog.records
+    assert logged.getMessage() == f"HEARTBEAT failed: {error}"
+    assert (logged.exc_info is not None) == (code is ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def test_bytes_that_a_handler_cannot_read_end_the_connection(harness: Harness) -> None:
+    with pytest.raises(DecodeError):
+        answer_of_failing(harness, DecodeError("bad"), in_steps=True)

@@ -24,6 +24,7 @@ from minibroker_protocol.records.conversion import (
     pack_batch,
     up_convert,
 )
+from minibroker_protocol.steps import drain
 from tests.samples import not_in_check
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
@@ -187,7 +188,7 @@ NULLABLE_BYTES = st.none() | st.binary(max_size=40)
 @settings(deadline=None, max_examples=50)
 def test_up_conversion_changes_no_record(records: list[NewRecord], codec: CompressionCodec) -> None:
     source = read(build_message_set(records, magic=1))
-    batch, header = pack_batch(*up_convert(source), codec)
+    batch, header = drain(pack_batch(*up_convert(source), codec))
     assert header == read_header(batch)
     assert header.codec is codec
     assert read(batch) == source

@@ -15,6 +15,7 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.share.state_partitions import StatePartitions, TopicState
 from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
+from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
@@ -67,7 +68,11 @@ class ShareOffsets:
             partition = topic.partition(index)
             if partition is None:
                 return StartOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            lag = partition.log.high_watermark - summary.start_offset - summary.delivery_complete_count
+            try:
+                high_watermark = partition.log.high_watermark
+            except MAPPED as error:
+                return StartOffset(error_code_of(error))
+            lag = high_watermark - summary.start_offset - summary.delivery_complete_count
         return StartOffset(ErrorCode.NONE, summary.start_offset, summary.leader_epoch, lag)
 
     # Setting

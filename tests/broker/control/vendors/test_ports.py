@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -94,7 +95,7 @@ async def test_users_are_made_altered_listed_and_removed(broker: AsyncBroker, cl
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"{", "the body is not valid JSON: "),
+        (b"{", "the body: not JSON: "),
         (b"[]", "a user needs the texts username and password"),
         (b'{"username": 1, "password": "p"}', "a user needs the texts username and password"),
         (b'{"username": "u", "password": ""}', "a user needs the texts username and password"),
@@ -181,3 +182,49 @@ def test_a_port_that_cannot_be_is_refused_by_its_option(given: str, reason: str)
     with pytest.raises(ValueError, match=reason) as error:
         AdminPorts([given])
     assert str(error.value).startswith("--admin-api: ")
+
+
+async def asked_with(client: Client, *headers: str) -> int:
+    """The status of a GET of the users, and of the POST of one, with these headers in place of Host."""
+    statuses = []
+    for method, body in (("GET", b""), ("POST", b'{"username": "mallory", "password": "p"}')):
+        lines = (f"{method} {USERS} HTTP/1.1", *headers, f"Content-Length: {len(body)}", "", "")
+        client.writer.write("\r\n".join(lines).encode() + body)
+        statuses.append((await client.receive())[0])
+    assert len({*statuses}) == 1
+    return statuses[0]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (["Host: evil.example:9644", "Origin: http://evil.example:9644"], 403),  # DNS rebinding
+        (["Host: localhost:9644", "Origin: http://evil.example", "Content-Type: text/plain"], 403),
+        (["Host: localhost:9644", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image"], 403),
+        (["Host: redpanda:9644"], 200),  # a service in a network of containers
+        (["Host: 127.0.0.1:9644"], 200),
+    ],
+)
+async def test_web_pages_elsewhere_are_refused(client: Client, headers: list[str], status: int) -> None:
+    assert await asked_with(client, *headers) == status
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (rb'{"username": "\ud800", "password": "p"}', r"username: '\ud800' is not valid Unicode"),
+        (rb'{"username": "x", "password": "\udfff"}', r"password: '\udfff' is not valid Unicode"),
+        (b"[" * 60_000, "the body: nested too deeply"),
+    ],
+)
+async def test_a_body_that_is_hostile_is_refused_with_the_reason(client: Client, body: bytes, reason: str) -> None:
+    assert await client.ask("POST", USERS, body) == (400, {"message": reason, "code": 400})
+    assert await client.ask("GET", USERS) == (200, [])
+
+
+async def test_a_failure_of_ours_is_answered(
+    client: Client, broker: AsyncBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(type(broker.services.security.scram), "users", Mock(side_effect=LookupError("gone")))
+    assert await client.ask("GET", USERS) == (500, {"message": "LookupError: gone", "code": 500})
+    assert "GET /v1/security/users failed" in caplog.text

@@ -29,6 +29,10 @@ def part(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
+DEEP = base64.urlsafe_b64encode(b"[" * 30_000).decode()
+"""JSON that no parser reads whole."""
+
+
 def unsecured(claims: Any, header: Any = None) -> str:
     return f"{part({'alg': 'none'} if header is None else header)}.{part(claims)}."
 
@@ -84,7 +88,11 @@ def test_claims_that_do_not_count_now_are_refused(lax: Validate, claims: Any) ->
 
 
 @pytest.mark.parametrize(
-    "token", ["a", "a.b", "a.b.c", "....", "YQ.YQ.", unsecured(CLAIMS, {"alg": "HS256"}), unsecured(CLAIMS) + "c2ln"]
+    "token",
+    [
+        *("a", "a.b", "a.b.c", "....", "YQ.YQ.", f"{DEEP}.{part(CLAIMS)}.", f"{part({'alg': 'none'})}.{DEEP}."),
+        *(unsecured(CLAIMS, {"alg": "HS256"}), unsecured(CLAIMS) + "c2ln"),
+    ],
 )
 def test_what_is_no_unsecured_token_is_refused(lax: Validate, token: str) -> None:
     assert refusal(lax, token) == INVALID
