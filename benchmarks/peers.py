@@ -271,6 +271,15 @@ class MinibrokerPeer(Peer):
         return {"PYTHONPATH": ":".join(map(str, rooms))}
 
 
+class PlainPeer(MinibrokerPeer):
+    """Minibroker without its workarounds for clients, which answers when Kafka would."""
+
+    name = "minibroker-plain"
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--set", "minibroker.client.workarounds.enable=false"]
+
+
 class PagePeer(MinibrokerPeer):
     """Minibroker with a page that is not open."""
 
@@ -361,7 +370,7 @@ class MockPeer(Peer):
 
 
 PEERS: dict[str, type[Peer]] = {kind.name: kind for kind in (MinibrokerPeer, KafkaPeer, KfakePeer, MockPeer)}
-OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PagePeer, OpenPagePeer)}
+OTHERS: dict[str, type[Peer]] = {kind.name: kind for kind in (PlainPeer, PagePeer, OpenPagePeer)}
 """Peers that run only when they are asked for."""
 REFERENCE = KafkaPeer.name
 """The plot compares with this peer, pair by pair."""

@@ -1,5 +1,6 @@
 """Clients of consumer groups: how soon a member has its partitions, and what members cost that only say they live."""
 
+import contextlib
 import selectors
 import struct
 import time
@@ -15,6 +16,8 @@ _NOT_READY = {14, 15, 16}
 """The coordinator is loading, is not there, or is elsewhere: Kafka says so for a while after it has been found."""
 _SESSION_TIMEOUT_MS = 45_000
 _TIMEOUT = 60.0
+_SETTLING_S = 2.0
+"""Seconds until the first fetches of all sessions, which may be answered sooner, are done."""
 
 
 # The first assignment
@@ -96,6 +99,29 @@ def heartbeats(address: Address, pid: int, topic: str, *, groups: int, seconds: 
     """`groups` groups of two members, a connection each, with a heartbeat every 3 s: the broker's CPU meanwhile."""
     pairs = [_Group(address, f"live-{number}", topic) for number in range(groups)]
     return keep_alive(pid, [member for pair in pairs for member in pair.members], 3.0, seconds, _one_answer)
+
+
+def idle_consumers(address: Address, pid: int, topic: str, *, consumers: int, seconds: float) -> dict[str, float]:
+    """Consumers with a fetch session each, and a fetch that waits for 500 ms and gets nothing: the broker's CPU."""
+    everything = [wire.FetchRange(0, 0, 1 << 20)]
+    with contextlib.ExitStack() as stack:
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for _ in range(consumers):
+            connection = stack.enter_context(wire.Connection(address))
+            connection.socket.sendall(wire.fetch_request(topic, everything, wire.FetchOptions(session_epoch=0)))
+            selector.register(connection.socket, selectors.EVENT_READ, [connection, 0])
+        watch, fetches, begin = Stopwatch(pid), 0, time.perf_counter()
+        while time.perf_counter() < begin + _SETTLING_S + seconds:
+            if time.perf_counter() < begin + _SETTLING_S:
+                watch, fetches = Stopwatch(pid), 0
+            for key, _ in selector.select(0.002):
+                connection, epoch = key.data
+                session = wire.fetched(connection.receive(), 11).session_id
+                options = wire.FetchOptions(session_id=session, session_epoch=epoch + 1)
+                connection.socket.sendall(wire.fetch_request(topic, [], options))
+                key.data[1] += 1
+                fetches += 1
+        return {**watch.read(), "fetches": fetches}
 
 
 def keep_alive(

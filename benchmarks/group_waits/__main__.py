@@ -9,8 +9,12 @@ committed, the members close, and a new consumer of the group waits for one more
 run beside `--load` busy loops. The groups are shared among the clients. Before its first try each client makes one that
 does not count. A driver in the client's language (`drivers.py`) measures, so starts of processes are no part of it.
 
-The peers are minibroker, kafka (3.9.1 with `group.initial.rebalance.delay.ms=0`), kafka-3000 (with its default, as far
-as a broker's is 3,000) and kfake. `--checkout` runs the minibroker of another folder instead of this one.
+With `--seconds` each client repeats one small test instead: a topic, a record, a consumer that commits and closes, one
+more record and a second consumer. The figure is the number of such tests in a minute.
+
+The peers are minibroker, minibroker-plain (without its workarounds for clients), kafka (3.9.1 with
+`group.initial.rebalance.delay.ms=0`), kafka-3000 (with 3,000, Kafka's own default) and kfake. `--checkout` runs the
+minibroker of another folder instead of this one.
 """
 
 import argparse
@@ -22,10 +26,11 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +47,7 @@ DEFAULT_DELAY_MS = 3_000
 
 
 class DelayingKafkaPeer(peers.KafkaPeer):
-    """Kafka with the delay before a group's first rebalance that its own configuration files have."""
+    """Kafka with its own default for the delay before a group's first rebalance."""
 
     name = "kafka-3000"
 
@@ -62,8 +67,13 @@ class CheckoutPeer(peers.MinibrokerPeer):
         return {"PYTHONPATH": ":".join(map(str, rooms)), "PYTHONSAFEPATH": "1"}
 
 
+class PlainCheckoutPeer(CheckoutPeer, peers.PlainPeer):
+    """The same without its workarounds for clients."""
+
+
 PEERS: Mapping[str, type[peers.Peer]] = {
     "minibroker": CheckoutPeer,
+    "minibroker-plain": PlainCheckoutPeer,
     "kafka": peers.KafkaPeer,
     "kafka-3000": DelayingKafkaPeer,
     "kfake": peers.KfakePeer,
@@ -142,9 +152,22 @@ def attempt(driver: Driver, peer: peers.Peer, shape: Mapping[str, int]) -> dict[
         request = {"bootstrap": peer.bootstrap, "group": name, **shape, "topics": topics, "partitions": partitions}
         driver.send(request)
         while "subscribed" in (message := driver.receive()):
-            connection.socket.sendall(wire.produce_request(topics[0], 0, batch))
-            wire.produced_offset(connection.receive())
+            produce(connection, wire.produce_request(topics[0], 0, batch))
     return message
+
+
+def produce(connection: wire.Connection, request: bytearray) -> None:
+    """Produce a record; Kafka may say that a new partition has a leader before that leader says so."""
+    for patience in range(100, -1, -1):
+        connection.socket.sendall(request)
+        try:
+            wire.produced_offset(connection.receive())
+        except wire.WireError:
+            if not patience:
+                raise
+            time.sleep(0.005)
+        else:
+            return
 
 
 @contextmanager
@@ -203,6 +226,22 @@ def measure_all(
     yield from tries.items()
 
 
+def tests_a_minute(start: Start, peer: peers.Peer, seconds: float) -> float:
+    """Count the small tests that a client does in a minute; the first two of them do not count."""
+    driver = Driver(start, peer.dir / "stderr")
+    shape = {"poll_ms": 100, "topics": 1, "members": 1}
+    try:
+        for _ in range(2):
+            attempt(driver, peer, shape)
+        began, count = time.monotonic(), 0
+        while time.monotonic() < began + seconds:
+            attempt(driver, peer, shape)
+            count += 1
+        return count * 60 / (time.monotonic() - began)
+    finally:
+        driver.end()
+
+
 def times(samples: Sequence[float | None]) -> str:
     """The median and the 99th percentile, in ms."""
     present = sorted(sample for sample in samples if sample is not None)
@@ -232,12 +271,26 @@ def row(client: str, peer: str, tries: Sequence[Mapping[str, Any]]) -> str:
     return f"| {' | '.join(cells)} | {'; '.join([*notes, *sorted(errors - {''})])} |"
 
 
+def loop(starts: Mapping[str, Start], names: Sequence[str], seconds: float) -> None:
+    """A line for each client: its tests a minute with each peer, which take turns."""
+    print(f"| client | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
+    with ExitStack() as stack:
+        running = [PEERS[name]() for name in names]
+        for peer in running:
+            stack.callback(peer.stop)
+            peer.start()
+        for client, start in starts.items():
+            figures = [f"{tests_a_minute(start, peer, seconds):,.0f}" for peer in running]
+            print(f"| {client} | {' | '.join(figures)} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", default=",".join(DRIVERS), help="names, separated by commas")
     parser.add_argument("--groups", type=int, default=500, help="tries on each peer, shared among the clients")
     parser.add_argument("--peers", default="minibroker", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--load", type=int, default=2, help="busy loops beside half of the tries")
+    parser.add_argument("--seconds", type=float, help="measure tests a minute, for so long with each client and peer")
     parser.add_argument("--jobs", type=int, default=1, help="clients that are measured at the same time")
     parser.add_argument("--json", type=Path, help="a file for all samples")
     parser.add_argument("--checkout", type=Path, default=children.ROOT, help="the folder of the minibroker to run")
@@ -252,6 +305,9 @@ def main() -> None:
             starts[client] = DRIVERS[client]()
         except (pytest.skip.Exception, pytest.fail.Exception) as reason:
             print(f"{client}: left out, {reason}")
+    if options.seconds:
+        loop(starts, options.peers.split(","), options.seconds)
+        return
     print("| client | broker | tries | stalls first, second | first record | second record | close | leave | notes |")
     print("|" + "---|" * 9)
     tries: list[dict[str, Any]] = []

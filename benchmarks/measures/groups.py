@@ -7,6 +7,8 @@ default of 3 s it takes that much longer.
 
 `heartbeats`: 1,000 groups of two members each, 2,000 connections, a heartbeat of each member every 3 s.
 
+`idle-consumers`: 1,000 consumers, each with a fetch session whose fetches wait for 500 ms and get nothing.
+
 `offset-fetch`: a group has committed 10,000 partitions; OffsetFetch asks for a hundred of them, and for all.
 """
 
@@ -36,6 +38,17 @@ def _heartbeats(bench: Bench) -> Numbers:
     return {
         "heartbeats.cpu": got["cpu"] / got["seconds"] * 100,
         "heartbeats.each": got["cpu"] / got["heartbeats"] * 1e6,
+    }
+
+
+def _idle_consumers(bench: Bench) -> Numbers:
+    scale = bench.scale
+    got = bench.client(
+        "groups.idle_consumers", topic=bench.topic(), consumers=scale.groups, seconds=scale.heartbeat_seconds
+    )
+    return {
+        "idle-consumers.cpu": got["cpu"] / got["seconds"] * 100,
+        "idle-consumers.each": got["cpu"] / got["fetches"] * 1e6,
     }
 
 
@@ -80,6 +93,15 @@ MEASURES = (
         ),
         run=_heartbeats,
         when="once",
+    ),
+    Measure(
+        name="idle-consumers",
+        figures=(
+            Figure("idle-consumers.cpu", "1,000 idle consumers", "% CPU"),
+            Figure("idle-consumers.each", "one fetch of an idle consumer", "CPU us", decimals=0),
+        ),
+        run=_idle_consumers,
+        when="round",
     ),
     Measure(
         name="offset-fetch",
