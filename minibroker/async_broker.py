@@ -173,7 +173,14 @@ class AsyncBroker(AsyncOperations):
         try:
             plane = self._plane = options.open_control_plane()
             self._page = options.open_page(plane)
-            server = Server(options.config, self.data_dir, options.listeners, options.clock, brokers=options.brokers)
+            server = Server(
+                options.config,
+                self.data_dir,
+                options.listeners,
+                options.clock,
+                brokers=options.brokers,
+                racks=options.racks,
+            )
             if self._page is not None:
                 self._page.watch(server.services)
             self._make_topics(server.services)

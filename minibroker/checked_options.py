@@ -30,6 +30,7 @@ class CheckedOptions:
     """The checked options of a broker. TypeError, ValueError or ConfigError name the wrong option.
 
     Attributes:
+        racks: the rack of each broker, empty for `broker.rack`; nothing without the option.
         listeners: those of the first broker.
         seeds: the topics and records of `seed_data`.
         journal: how many requests are kept; True for the default number, 0 for no journal.
@@ -44,11 +45,12 @@ class CheckedOptions:
             properties = {**self.security.settings(), **properties}
         self.config = BrokerConfig.from_properties(properties)
         self.topics = _topics(options)
-        self.brokers = _number_of_brokers(options)
+        self.seeds = _seeds(options)
+        self.racks = _racks(options, self.seeds)
+        self.brokers = _number_of_brokers(options, self.racks)
         self.listeners = _listeners(options, properties, self.brokers)
         self._properties = properties
         self._is_list_served = options.get("listeners") is not None or self.security is not None
-        self.seeds = _seeds(options)
         self.clock = options.get("clock")
         self.journal = options.get("journal", False)
         if self.journal is not True and self.journal < 0:
@@ -111,12 +113,27 @@ def _topic(given: object) -> TopicSpec:
     return TopicSpec.parse(given)
 
 
-def _number_of_brokers(options: BrokerOptions) -> int:
-    brokers = options.get("brokers", 1)
+def _racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
+    given = options.get("racks") or (() if seeds is None else seeds.racks)
+    racks = ["" if each is None else each for each in given]
+    for each in racks:
+        if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise TypeError(f"racks: {each!r} is not the name of a rack, or None")
+    return [each.strip() for each in racks]
+
+
+def _number_of_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
+    brokers = options.get("brokers")
+    if brokers is None:
+        return len(racks) or 1
     if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
         raise TypeError(f"brokers: {brokers!r} is not a number of brokers")
     if brokers < 1:
         raise ValueError(f"brokers: {brokers} is not at least 1")
+    if racks and len(racks) != brokers:
+        raise ValueError(
+            f"racks: {', '.join(map(repr, racks))} are not as many as the brokers, of which there are {brokers}"
+        )
     return brokers
 
 

@@ -3,7 +3,7 @@
 `services.Services` has it as `core`, and adds what serves clients. Code below `services` knows the core alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
 from minibroker.clock import Clock
@@ -41,6 +41,7 @@ class Surroundings(TypedDict):
     run_cleaning: "RunCleaning"
     max_open_files: int
     brokers: NotRequired[int]
+    racks: NotRequired[Sequence[str]]
 
 
 class Core:
@@ -49,6 +50,7 @@ class Core:
     Args:
         run_cleaning: cleans a log aside from the event loop.
         brokers: how many nodes there are.
+        racks: the rack of each node, empty for `broker.rack`; none for `broker.rack` at all of them.
         features: those that can be finalized.
 
     Attributes:
@@ -85,14 +87,19 @@ class Core:
         self.hooks = Hooks()
         self._data_dir = DataDir(data_dir, config.integer("node.id"), config.optional_text("minibroker.cluster.id"))
         self.cluster = Cluster(
-            self._data_dir.node_id, given.get("brokers", 1), config, cluster_id=self._data_dir.cluster_id
+            self._data_dir.node_id,
+            given.get("brokers", 1),
+            config,
+            cluster_id=self._data_dir.cluster_id,
+            racks=given.get("racks", ()),
+            is_kraft=bool(features),
         )
         self.files = FilePool(given["max_open_files"])
         self.chores = Chores(clock, call_soon)
         self.durability = Durability(call_soon, background, is_needed=not self._data_dir.is_temporary)
         try:
             self.metadata = ClusterMetadata(data_dir, self.durability)
-            self.configs = DynamicConfigs(config, self.metadata, self._data_dir.node_id)
+            self.configs = DynamicConfigs(config, self.metadata, self._data_dir.node_id, self.cluster.racks)
             config = self.config = self.configs.broker
             self.features = Features(self.metadata, features)
             self.logs = LogManager(

@@ -51,11 +51,16 @@ class BrokerOptions(TypedDict, total=False):
     """
     clock: "Clock | None"
     """The source of time; None for the machine's clock, which `broker.clock` can move."""
-    brokers: int
-    """The number of brokers, as in a Kafka cluster. Default: 1.
+    brokers: int | None
+    """The number of brokers, as in a Kafka cluster. Default: as many as there are racks, or 1.
 
     Each listens on a port of its own (those after the port of `listen`, and of `advertise`, or free ones), and their
     node ids count up from `node.id`.
+    """
+    racks: Iterable[str | None]
+    """`broker.rack` of each broker, in their order; None for that of `config`.
+
+    TypeError for a single string, ValueError unless there are as many as `brokers`.
     """
     also_listen: Iterable[str]
     """Further addresses in plaintext, HOST:PORT or HOST:PORT=ADVERTISED.
@@ -104,6 +109,7 @@ _MEANT: Final = {
     "path": "data_dir",
     "port": "listen",
     "properties": "config",
+    "rack": "racks",
     "settings": "config",
     "topic": "topics",
 }
@@ -122,6 +128,7 @@ _EXAMPLES: Final = {
     "listeners": "'PLAINTEXT://127.0.0.1:9092'",
     "seed_data": "'seeds.json'",
     "page": "True",
+    "racks": "['a', 'b', 'c']",
     "timeout": "10",
     "topics": "['orders']",
 }
@@ -138,6 +145,7 @@ _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
     "listen": (str,),
     "listeners": _TEXT,
     "page": (bool, str, NoneType),
+    "racks": (Iterable,),
     "seed_data": _PATH,
     "timeout": (int, float),
     "topics": (Iterable,),
@@ -191,7 +199,7 @@ def _check_class(kind: str, name: str, value: object) -> None:
 
         if not isinstance(value, Clock):
             raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_EXAMPLES[name]})")
-    elif name in ("topics", "also_listen") and isinstance(value, str):
+    elif name in ("topics", "also_listen", "racks") and isinstance(value, str):
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
     elif name in _CLASSES and not isinstance(value, _CLASSES[name]):
         given = f"a value of type {type(value).__name__}" if name == "control_token" else repr(value)

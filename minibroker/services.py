@@ -9,6 +9,7 @@ from minibroker.cluster.features import FEATURES
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.config import BrokerConfig
+from minibroker.config.broker import RACK_AWARE_SELECTOR
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
 from minibroker.support.slices import Steps, drain
@@ -67,6 +68,7 @@ class Services:
         self.misspelt_topics: dict[str, str] = {}
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")
+        self.prefers_racks = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
         self._closed = False

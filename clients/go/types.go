@@ -317,9 +317,10 @@ type Snapshot struct {
 
 // Node is one broker. Address is HOST:PORT.
 type Node struct {
-	NodeID  int    `json:"node_id"`
-	IsUp    bool   `json:"is_up"`
-	Address string `json:"address"`
+	NodeID  int     `json:"node_id"`
+	IsUp    bool    `json:"is_up"`
+	Address string  `json:"address"`
+	Rack    *string `json:"rack"`
 }
 
 // JournalInfo tells whether a journal is kept, and how many requests have come since it was begun.

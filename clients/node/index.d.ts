@@ -261,6 +261,7 @@ export interface Node {
   node_id: number;
   is_up: boolean;
   address: string;
+  rack: string | null;
 }
 
 export interface JournalInfo {

@@ -172,6 +172,7 @@ def _broker(options: argparse.Namespace) -> "Broker":
             topics=options.topic,
             seed_data=options.seed_data,
             brokers=options.brokers,
+            racks=options.racks,
             also_listen=options.also_listen,
             listeners=listeners,
             journal=options.journal,

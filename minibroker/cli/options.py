@@ -30,9 +30,15 @@ def _add_addresses(option: _Add) -> None:
     option(
         "--brokers",
         type=int,
-        default=1,
         metavar="N",
         help="number of brokers of one cluster, in this process; their ports follow that of --listen (default 1)",
+    )
+    option(
+        "--racks",
+        type=_items,
+        default=[],
+        metavar="RACK,...",
+        help="`broker.rack` of each broker, in their order; an empty item is no rack (default `broker.rack`)",
     )
     option(
         "--also-listen",
@@ -67,6 +73,10 @@ def _add_addresses(option: _Add) -> None:
         metavar="KIND=HOST:PORT",
         help="answer health checks of a vendor's HTTP API: redpanda, confluent, or absent for status 404",
     )
+
+
+def _items(text: str) -> list[str]:
+    return text.split(",")
 
 
 def _add_configuration(option: _Add) -> None:

@@ -21,6 +21,7 @@ OPTIONS: Final = {
     "MINIBROKER_FAULTS": "--faults",
     "MINIBROKER_JOURNAL": "--journal",
     "MINIBROKER_LOG_FORMAT": "--log-format",
+    "MINIBROKER_RACKS": "--racks",
     "MINIBROKER_SEED_DATA": "--seed-data",
 }
 """Variables that are options of `minibroker serve`."""

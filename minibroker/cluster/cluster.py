@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.replicas import Replicas, assign_replicas
+from minibroker.cluster.replicas import Replicas, assign_replicas, stripe_replicas
 
 if TYPE_CHECKING:
     from minibroker.config import BrokerConfig
@@ -64,6 +64,7 @@ class Cluster:
         cluster_id: as the data directory has it.
         nodes: by node id, which count up from that of the first.
         first: the node with the lowest id.
+        racks: the racks by node id, of nodes that have one.
         is_single: there is only one node, however often it is stopped.
         controller: the one in responses to clients; None while no node is up.
         controller_epoch: counts the controllers that there have been.
@@ -75,12 +76,24 @@ class Cluster:
     """
 
     def __init__(
-        self, first_id: int = 1, count: int = 1, config: "BrokerConfig | None" = None, *, cluster_id: str = ""
+        self,
+        first_id: int = 1,
+        count: int = 1,
+        config: "BrokerConfig | None" = None,
+        *,
+        cluster_id: str = "",
+        racks: Sequence[str] = (),
+        is_kraft: bool = True,
     ) -> None:
         self.cluster_id = cluster_id
-        rack = None if config is None else config.optional_text("broker.rack")
+        rack_of_all = None if config is None else config.optional_text("broker.rack")
+        given = racks or [""] * count
+        self.racks = {first_id + at: rack for at, each in enumerate(given) if (rack := each or rack_of_all)}
+        self._is_kraft = is_kraft
         slots = 0 if config is None else config.integer("max.incremental.fetch.session.cache.slots")
-        self.nodes = {node_id: Node(node_id, rack, slots) for node_id in range(first_id, first_id + count)}
+        self.nodes = {
+            node_id: Node(node_id, self.racks.get(node_id), slots) for node_id in range(first_id, first_id + count)
+        }
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
         self.controller_epoch = 1
@@ -116,19 +129,21 @@ class Cluster:
         up = [node.id for node in self.up]
         # In turn, where Kafka begins at a random node: tests get the same leaders each time.
         start, self._start = self._start, self._start + 1
-        return assign_replicas(up if factor <= len(up) else tuple(self.nodes), partitions, factor, start=start)
+        nodes = up if factor <= len(up) else tuple(self.nodes)
+        # Without racks, too, KRaft's placement differs only after the first round, where it is random.
+        if self.racks and self._is_kraft:
+            return stripe_replicas(nodes, partitions, factor, start=start, racks=self.racks)
+        return assign_replicas(nodes, partitions, factor, start=start, racks=self.racks)
 
     def assign_more_replicas(self, topic: ClusterTopic, partitions: int) -> list[Replicas]:
         """Replicas for further partitions of a topic, as if they had been there from its beginning."""
         nodes = tuple(self.nodes)
         known = topic.partitions[0].replicas
-        return assign_replicas(
-            nodes,
-            partitions,
-            min(len(known), len(nodes)),
-            start=nodes.index(known[0]),
-            first_partition=len(topic.partitions),
-        )
+        factor, present = min(len(known), len(nodes)), len(topic.partitions)
+        if self.racks and self._is_kraft:
+            return stripe_replicas(nodes, partitions, factor, start=present, racks=self.racks)
+        start = nodes.index(known[0])
+        return assign_replicas(nodes, partitions, factor, start=start, first_partition=present, racks=self.racks)
 
     def settle(self, partition: Partition, replicas: Replicas | None = None) -> None:
         """Give a new partition its replicas (None: one node each, in turn) and, if any of them is up, a leader."""

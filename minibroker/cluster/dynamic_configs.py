@@ -34,6 +34,7 @@ _PLACES: Final = {
     ConfigResourceType.GROUP: "groups",
 }
 _NOTHING: Final[Texts] = {}
+_NO_RACKS: Final[Mapping[int, str]] = {}
 _logger = logging.getLogger(__name__)
 
 
@@ -49,10 +50,13 @@ class DynamicConfigs:
         on_change: called when what a resource is configured with has changed.
     """
 
-    def __init__(self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int) -> None:
+    def __init__(
+        self, given: BrokerConfig, metadata: ClusterMetadata, first_node: int, racks: Mapping[int, str] = _NO_RACKS
+    ) -> None:
         self._given = given
         self._metadata = metadata
         self._first = str(first_node)
+        self._racks = racks
         self.broker = given.altered(RunTime(_NOTHING, _NOTHING))
         self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
         self._section: Section = {}
@@ -75,6 +79,8 @@ class DynamicConfigs:
         """The configuration of one node, as it describes itself."""
         name = str(node_id)
         given = {"node.id": name, "broker.id": name}
+        if node_id in self._racks:
+            given["broker.rack"] = self._racks[node_id]
         try:
             return self._given.altered(self._run_time(name), given)
         except ConfigError:  # complained of when it was read

@@ -86,7 +86,7 @@ class CachedPartition:
         # After an error all counts as new, so that the consumer hears of its end as well.
         self.high_watermark = _UNKNOWN if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return news or data.error_code != 0 or has_records(data)
+        return news or data.error_code != 0 or data.preferred_read_replica >= 0 or has_records(data)
 
 
 def has_records(data: PartitionData) -> bool:

@@ -1,35 +1,94 @@
-"""Replica assignment: brokers in turn, with a shift, without regard to racks.
+"""Replica assignment by Kafka's two rules, which spread the replicas of a partition over racks.
 
-The rule is that of Kafka's `AdminUtils.assignReplicasToBrokersRackUnaware`. Kafka begins at a random broker; here the
-caller says where, so that a test finds its leaders in the same places every time.
+Kafka begins at a random broker, and shuffles brokers now and then. Here the caller says where to begin, so that a test
+gets the same leaders every time.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Final, TypeVar
 
 Replicas = tuple[int, ...]
 """The node ids of a partition's replicas, the preferred leader first."""
+Racks = Mapping[int, str]
+"""The racks of nodes by node id. A node without a rack is missing; such nodes count as one rack, as in KRaft."""
+PartitionRacks = tuple[tuple[str, ...], ...]
+"""The racks of the replicas of each partition of a topic, sorted; nothing if no broker has a rack."""
+
+Item = TypeVar("Item")
+_NO_RACKS: Final[Racks] = {}
 
 
 def assign_replicas(
-    nodes: Sequence[int], partitions: int, factor: int, *, start: int = 0, first_partition: int = 0
+    nodes: Sequence[int],
+    partitions: int,
+    factor: int,
+    *,
+    start: int = 0,
+    first_partition: int = 0,
+    racks: Racks = _NO_RACKS,
 ) -> list[Replicas]:
-    """The replicas of `partitions` new partitions, numbered from `first_partition` on.
+    """Place `partitions` new partitions, numbered from `first_partition` on, as Kafka's `AdminUtils` does.
 
     The first replicas go round over `nodes`, from the one at `start`; the others follow at a distance that grows by
-    one with each round. `factor` is at most the number of nodes.
+    one with each round. No rack gets a second replica before every rack has one. `factor` is at most the number of
+    nodes.
     """
-    count = len(nodes)
-    shift = start + (first_partition - 1) // count if first_partition > 0 else start
+    if racks:
+        nodes = _alternating(_by_rack(nodes, racks).values())
+    number = len(nodes)
+    rack_count = len({racks.get(node) for node in nodes})
+    shift = start + (first_partition - 1) // number if first_partition > 0 else start
     assigned: list[Replicas] = []
     for partition in range(first_partition, first_partition + partitions):
-        if partition > 0 and partition % count == 0:
+        if partition > 0 and partition % number == 0:
             shift += 1
-        first = (partition + start) % count
-        others = (nodes[_replica_index(first, shift, number, count)] for number in range(factor - 1))
-        assigned.append((nodes[first], *others))
+        first = (partition + start) % number
+        replicas = [nodes[first]]
+        used = {racks.get(nodes[first])}
+        steps = count(shift * rack_count)
+        while len(replicas) < factor:
+            node = nodes[(first + 1 + next(steps) % (number - 1)) % number]
+            rack = racks.get(node)
+            if node not in replicas and (rack not in used or len(used) == rack_count):
+                replicas.append(node)
+                used.add(rack)
+        assigned.append(tuple(replicas))
     return assigned
 
 
-def _replica_index(first: int, shift: int, number: int, count: int) -> int:
-    """The index among `count` nodes of the replica `number` behind the first one."""
-    return (first + 1 + (shift + number) % (count - 1)) % count
+def stripe_replicas(nodes: Sequence[int], partitions: int, factor: int, *, start: int, racks: Racks) -> list[Replicas]:
+    """Place new partitions as KRaft's `StripedReplicaPlacer` does: leaders go round over racks, not over nodes."""
+    by_rack = _by_rack(nodes, racks)
+    names = list(by_rack)
+    turns = Counter[str]()
+    assigned: list[Replicas] = []
+    for partition in range(start, start + partitions):
+        order = _rotated(names, partition)
+        replicas = _alternating([_rotated(by_rack[name], turns[name]) for name in order])[:factor]
+        turns.update({racks.get(node, "") for node in replicas})
+        assigned.append(tuple(replicas))
+    return assigned
+
+
+def racks_of(partitions: Iterable[Replicas], racks: Racks) -> PartitionRacks:
+    """Return the racks of each partition's replicas."""
+    return tuple(tuple(sorted(racks[node_id] for node_id in replicas if node_id in racks)) for replicas in partitions)
+
+
+def _by_rack(nodes: Iterable[int], racks: Racks) -> dict[str, list[int]]:
+    """Return the nodes of each rack, racks and nodes in ascending order."""
+    names = sorted({racks.get(node, "") for node in nodes})
+    return {name: sorted(node for node in nodes if racks.get(node, "") == name) for name in names}
+
+
+def _rotated(items: Sequence[Item], by: int) -> list[Item]:
+    by %= len(items)
+    return [*items[by:], *items[:by]]
+
+
+def _alternating(groups: Iterable[Sequence[int]]) -> list[int]:
+    """Return the first node of each group, then the second ones, and so on."""
+    groups = tuple(groups)
+    return [group[turn] for turn in range(max(map(len, groups))) for group in groups if turn < len(group)]

@@ -22,7 +22,7 @@ from minibroker.cluster.deletion import mark, marked, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
 from minibroker.cluster.partition import LogManager, Partition, begin_partitions, end_partitions, prepare_partitions
-from minibroker.cluster.replicas import Replicas
+from minibroker.cluster.replicas import PartitionRacks, Replicas, racks_of
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
@@ -80,6 +80,7 @@ class Topic:
         #: The topic's line in the topics file; None when it has to be made again.
         self.line: bytes | None = None
         self._described: list[MetadataResponsePartition] = []
+        self._racks: PartitionRacks = ()
         self.configure(config)
 
     def configure(self, config: TopicConfig) -> None:
@@ -124,6 +125,7 @@ class Topic:
     def changed(self) -> None:
         """Something about the partitions in Metadata has changed."""
         self._described = []
+        self._racks = ()
         self.line = None
 
     @property
@@ -143,6 +145,12 @@ class Topic:
         if self._described is before:  # nothing has changed meanwhile
             self._described = described
         return described
+
+    def racks(self, cluster: Cluster) -> PartitionRacks:
+        """Return the racks of the partitions' replicas."""
+        if cluster.racks and len(self._racks) != len(self.partitions):
+            self._racks = racks_of([partition.replicas for partition in self.partitions], cluster.racks)
+        return self._racks if any(self._racks) else ()
 
     def placement(self) -> dict[str, list[Any]]:
         """The replicas and leaders of all partitions, as the topics file keeps them."""
@@ -172,7 +180,7 @@ class Topics:
         self.data_dir = data_dir
         self._config = config
         self._log_manager = log_manager
-        self._cluster = cluster or Cluster()
+        self.cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._names: frozenset[str] | None = None
@@ -233,14 +241,14 @@ class Topics:
         has the replicas of each topic's partitions; None for one each.
         """
         # Nodes may stop between the slices: `prepare_partitions` settles leaders again if they did.
-        version = self._cluster.settle_version
+        version = self.cluster.settle_version
         self._coming.update((name, None) for name, _, _ in specs)
         created: list[Topic] = []
         begun: list[Steps[None]] = []
         try:
             for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
                 topic = Topic(name, new_uuid(), config)
-                steps = begin_partitions(topic, partitions, placed, self._new_partition, self._cluster)
+                steps = begin_partitions(topic, partitions, placed, self._new_partition, self.cluster)
                 next(steps, None)  # the file may have no topic without any partition
                 self._coming[name] = topic
                 created.append(topic)
@@ -253,7 +261,7 @@ class Topics:
             # The file first: a topic that it names gets the directories that it lacks when they are first used, but
             # directories that it does not name would be taken for a topic without configuration.
             self.save()
-            yield from prepare_partitions(created, version, self._cluster)
+            yield from prepare_partitions(created, version, self.cluster)
         # GeneratorExit: the broker stops while the topics are being made.
         except (OSError, GeneratorExit):
             for name, _, _ in specs:
@@ -273,17 +281,17 @@ class Topics:
         or looks for its directory; clients see them when all are there. The replicas are those of new partitions.
         A topic whose partitions are coming may not be grown again, but deleted.
         """
-        version = self._cluster.settle_version
+        version = self.cluster.settle_version
         grown: list[Topic] = []
         try:
             for growth in growths:
                 if growth is not None:
                     grown.append(growth[0])
-                    yield from begin_partitions(*growth, self._new_partition, self._cluster)
+                    yield from begin_partitions(*growth, self._new_partition, self.cluster)
                 yield
             if grown:
                 self.save()
-            yield from prepare_partitions(grown, version, self._cluster)
+            yield from prepare_partitions(grown, version, self.cluster)
         except (OSError, GeneratorExit):
             for topic in grown:
                 topic.coming, topic.line = [], None
@@ -422,7 +430,7 @@ class Topics:
             "partitions": len(topic.partitions) + len(topic.coming),
             "configs": dict(topic.config.overrides),
         }
-        if not self._cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
+        if not self.cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
             entry.update(topic.placement())
         return entry
 
@@ -488,7 +496,7 @@ class Topics:
         epochs = placement.get("leader_epochs", unknown)
         for index in range(partitions):
             partition = self._append_partition(topic, index)
-            self._cluster.restore(partition, replicas[index], leaders[index], int(epochs[index] or 0))
+            self.cluster.restore(partition, replicas[index], leaders[index], int(epochs[index] or 0))
         self._add(topic)
 
     def _adopt(self) -> bool:

@@ -22,6 +22,8 @@ LISTENER: Final = "listener.name."
 """The start of the names of keys that one listener has for itself."""
 _CONFLUENT = "confluent."
 """Keys of Confluent Server, which Kafka passes over, too; they resemble Kafka's on purpose."""
+RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The replica selector that there is, as `replica.selector.class` names it (KIP-392)."""
 _PROTOCOLS: Final = frozenset({"classic", "consumer"})
 ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
@@ -221,6 +223,9 @@ class BrokerConfig(ConfigValues):
         strangers = [each for each in self.items("group.streams.assignors") if each not in STREAMS_ASSIGNORS]
         if strangers:
             found.append(f"group.streams.assignors: {', '.join(strangers)} cannot be run here; sticky can")
+        selector = self.optional_text("replica.selector.class")
+        if selector not in {None, "", RACK_AWARE_SELECTOR}:
+            found.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
         classes = {name: key for name in self.given if (key := BROKER_KEYS[name]).type is ConfigType.CLASS}
         return found + [
             f"{name}: {text} is a Java class, which cannot be run here"

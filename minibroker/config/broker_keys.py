@@ -372,6 +372,9 @@ ACTED_ON = by_name((
               "How many windows of time a client quota looks back on."),
     ConfigKey("quota.window.size.seconds", INT, 1, POSITIVE, LOW, HONORED,
               "How long each window of a client quota is."),
+    ConfigKey("replica.selector.class", STRING, None, None, MEDIUM, HONORED,
+              "org.apache.kafka.common.replica.RackAwareReplicaSelector sends consumers with a rack (client.rack) to a "
+              "replica in that rack (KIP-392). Without it all read from the leader, and so with any other class."),
     ConfigKey("sasl.enabled.mechanisms", LIST, ["GSSAPI"], None, MEDIUM, HONORED,
               "The SASL mechanisms that the broker offers."),
     ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, HONORED,

@@ -9,8 +9,9 @@ Versions 0-18. Each version adds to the ones before:
 - 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
 - 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 - 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below).
-- 11: a replica that does not lead serves consumers, too (KIP-392). The response names no preferred replica. A broker
-  without a replica answers NOT_LEADER_OR_FOLLOWER.
+- 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
+  NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
+  rack, at once and without records.
 - 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session knew
   the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with names, and the
   request has ids, or the other way round.
@@ -25,7 +26,7 @@ within a batch, which clients pass over.
 With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes behind
 the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
 
-Ignored: the rack, the state of replicas, and the last fetched epoch, since replicas that share a log never diverge.
+Ignored: the state of replicas, and the last fetched epoch, since replicas that share a log never diverge.
 """
 
 from collections.abc import Iterable

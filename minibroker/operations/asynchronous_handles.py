@@ -179,6 +179,11 @@ class AsyncBrokerNode:
         """Does it listen?"""
         return self._broker.services.core.cluster.node(self._node_id).is_up
 
+    @property
+    def rack(self) -> str | None:
+        """Its `broker.rack`."""
+        return self._broker.services.core.cluster.node(self._node_id).rack
+
     async def stop(self) -> None:
         """Stop it: its connections end, and others lead its partitions. A stopped one stays so."""
         self._broker.services.core.writes.commit()

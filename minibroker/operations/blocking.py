@@ -140,6 +140,11 @@ class BrokerNode(Handle[AsyncBrokerNode]):
         """Does it listen?"""
         return self.asynchronous.is_up
 
+    @property
+    def rack(self) -> str | None:
+        """Its `broker.rack`."""
+        return self.asynchronous.rack
+
     stop = blocking(AsyncBrokerNode.stop)
     start = blocking(AsyncBrokerNode.start)
 

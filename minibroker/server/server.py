@@ -42,6 +42,7 @@ class Server:
         listeners: of the first one; the others have the ports behind them, also where they are advertised. Port 0
             picks a free one for each.
         brokers: how many there are.
+        racks: the rack of each broker, see `Core`.
 
     OSError for a port that is taken, before anything is written.
     ValueError, OSError for a listener whose TLS, SASL or limits cannot be had as they are configured.
@@ -55,6 +56,7 @@ class Server:
         clock: Clock | None = None,
         *,
         brokers: int = 1,
+        racks: Sequence[str] = (),
     ) -> None:
         self._given = given
         self._step = port_step((each.port for each in given), brokers)
@@ -75,6 +77,7 @@ class Server:
             run_cleaning=self._run_cleaning,
             max_open_files=_log_file_limit(),
             brokers=brokers,
+            racks=racks,
             aside=self._aside,
         )
         try:

@@ -3,7 +3,7 @@
 import importlib
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from minibroker.clock import ManualClock
@@ -143,8 +143,16 @@ def bytes_of(*answers: Answer | Filled) -> bytes:
 class Harness:
     """A broker's state with a clock that stands still, and the verbs that tests need most."""
 
-    def __init__(self, data_dir: str, config: Mapping[str, str] | None = None, *, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        data_dir: str,
+        config: Mapping[str, str] | None = None,
+        *,
+        brokers: int = 1,
+        racks: Sequence[str] = (),
+    ) -> None:
         self.data_dir = data_dir
+        self.racks = racks
         self.brokers = brokers
         #: The node id that requests go to; None for the first one's.
         self.asks: int | None = None
@@ -181,6 +189,7 @@ class Harness:
             run_cleaning=self._run_cleaning,
             max_open_files=64,
             brokers=self.brokers,
+            racks=self.racks,
         )
 
     def restart(self) -> None:

@@ -269,6 +269,7 @@ def test_variables_of_minibroker_go_before_those_of_kafka() -> None:
             "MINIBROKER_DATA_DIR": "/data",
             "MINIBROKER_READY_FILE": "/run/ready",
             "MINIBROKER_BROKERS": "3",
+            "MINIBROKER_RACKS": "a,b,c",
             "MINIBROKER_SEED_DATA": "/seeds.yaml",
             "MINIBROKER_TOPICS": "orders:3  audit:1:cleanup.policy=compact",
         }
@@ -279,6 +280,7 @@ def test_variables_of_minibroker_go_before_those_of_kafka() -> None:
         *("--data-dir", "/data"),
         *("--ready-file", "/run/ready"),
         *("--brokers", "3"),
+        *("--racks", "a,b,c"),
         *("--seed-data", "/seeds.yaml"),
         *("--topic", "orders:3"),
         *("--topic", "audit:1:cleanup.policy=compact"),

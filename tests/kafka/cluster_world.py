@@ -130,6 +130,14 @@ class ClusterWorld:
             for node_id in self.up:
                 self.ask(node_id, request, version)
 
+    def look(self, node_id: int, request: Any, version: int) -> Any:
+        """Ask a broker without noting the answer."""
+        return self._client(node_id).ask(request, version)
+
+    def note(self, subject: str, answer: Any) -> None:
+        """Note something that a script has made of answers."""
+        self.transcript.append(Line(f"{len(self.transcript)}. {subject}", answer))
+
     def _ask(self, node_id: int, request: Any, version: int, patience_s: float) -> Any:
         asked = f"{len(self.transcript)}. node {node_id} v{version}: {request!r}"
         expected = self._next_expected()

@@ -6,7 +6,7 @@ So the quorum has one voter, which stays when one of the other brokers is stoppe
 import base64
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,9 +66,12 @@ class _Follower(RealKafka):
 class RealCluster:
     """The three brokers, whose ids are 1 to 3."""
 
-    def __init__(self, directory: Path, libs: Path, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, libs: Path, properties: Mapping[str, str] | None = None, racks: Sequence[str] = ()
+    ) -> None:
         def own(node_id: int) -> dict[str, str]:
-            return {**_PROPERTIES, **(properties or {}), "node.id": str(node_id)}
+            rack = {"broker.rack": racks[node_id - 1]} if racks else {}
+            return {**_PROPERTIES, **(properties or {}), **rack, "node.id": str(node_id)}
 
         first = _Controller(directory / "1", libs, own(1))
         self.nodes: dict[int, RealKafka] = {1: first}

@@ -11,6 +11,7 @@ import pytest
 
 from minibroker import Broker
 from tests.kafka import cluster_coordinator_scripts, cluster_outage_scripts
+from tests.kafka.cluster_rack_scripts import RACK_CONFIG, RACKS
 from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import Brokers, ClusterWorld
 from tests.kafka.real_cluster import RealCluster
@@ -26,6 +27,7 @@ _CONFIG: Final = {
     "log.index.size.max.bytes": "65536",  # Kafka takes that much disk for every partition, thrice
     "log.retention.ms": "-1",
     "log.segment.delete.delay.ms": "1000",
+    **RACK_CONFIG,
 }
 
 
@@ -59,7 +61,7 @@ class OurCluster:
 
 @pytest.fixture(scope="module")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    cluster = RealCluster(tmp_path_factory.mktemp("kafka"), kafka_libs, _CONFIG)
+    cluster = RealCluster(tmp_path_factory.mktemp("kafka"), kafka_libs, _CONFIG, RACKS)
     try:
         cluster.start()
         yield cluster
@@ -69,7 +71,7 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Brokers]:
-    with Broker(brokers=3, config={"minibroker.emulate": "3.9", "node.id": "1", **_CONFIG}) as broker:
+    with Broker(racks=RACKS, config={"minibroker.emulate": "3.9", "node.id": "1", **_CONFIG}) as broker:
         yield OurCluster(broker)
 
 

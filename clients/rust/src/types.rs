@@ -384,6 +384,7 @@ pub struct Node {
     pub node_id: i32,
     pub is_up: bool,
     pub address: String,
+    pub rack: Option<String>,
 }
 
 /// Whether a journal is kept, and how many requests have come since it was begun.

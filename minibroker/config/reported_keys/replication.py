@@ -38,8 +38,6 @@ KEYS = (
               "How often high watermarks are written to their file."),
     ConfigKey("replica.lag.time.max.ms", LONG, 30_000, None, HIGH, REPORTED,
               "How long a follower may lag before it counts as out of sync."),
-    ConfigKey("replica.selector.class", STRING, None, None, MEDIUM, REPORTED,
-              "A Java class that picks the replica that a consumer reads from (KIP-392); here that is the leader."),
     ConfigKey("replica.socket.receive.buffer.bytes", INT, 64 * 1024, None, HIGH, REPORTED,
               "The receive buffer of a follower's socket."),
     ConfigKey("replica.socket.timeout.ms", INT, 30_000, None, HIGH, REPORTED,

@@ -17,6 +17,7 @@ class Node(About):
     node_id: int
     is_up: bool
     address: str = Field(description="HOST:PORT that it listens on.")
+    rack: str | None = Field(description="Its `broker.rack`; null without one.")
 
 
 class Nodes(About):
@@ -40,7 +41,7 @@ class NewLeader(Body):
 router = APIRouter(tags=["Brokers"])
 
 
-@router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id"))
+@router.get("/brokers", openapi_extra=calls("brokers", "brokers.is_up", "brokers.node_id", "brokers.rack"))
 async def list_brokers(on_broker: OnBroker) -> Nodes:
     """All brokers, up or down."""
 
@@ -103,4 +104,5 @@ def _find(broker: AsyncOperations, node_id: int) -> AsyncBrokerNode:
 
 def _node(broker: AsyncOperations, node_id: int) -> Node:
     addresses = dict(zip(broker.brokers, broker.bootstrap_servers.split(","), strict=True))
-    return Node(node_id=node_id, is_up=broker.brokers[node_id].is_up, address=addresses[node_id])
+    node = broker.brokers[node_id]
+    return Node(node_id=node_id, is_up=node.is_up, address=addresses[node_id], rack=node.rack)

@@ -1,7 +1,8 @@
 """Files that say which topics and records a broker starts with: JSON, YAML, or JSON lines (.ndjson, .jsonl).
 
     {"topics": [{"name": "orders", "partitions": 4, "configs": {...}, "records": [{"key": "a", "value": {...}}]}],
-     "records": [{"topic": "orders", "value": "text"}]}
+     "records": [{"topic": "orders", "value": "text"}],
+     "racks": ["a", "b", null]}
 
 Of JSON lines each is one of either list: a topic, which has a `name`, or a record, which has a `topic`. A text alone
 stands for a topic as `--topic` takes it, and among a topic's records for a record of that value.
@@ -22,7 +23,7 @@ from minibroker.support.documents import parse_json, read_document, read_text
 from minibroker.topic_admin import DEFAULT
 
 _LINES: Final = (".ndjson", ".jsonl")
-_DOCUMENT: Final = ("topics", "records")
+_DOCUMENT: Final = ("topics", "records", "racks")
 _TOPIC: Final = ("name", "partitions", "replication_factor", "configs", "records", "message_format", "codec")
 _RECORD: Final = ("topic", "key", "value", "headers", "timestamp", "partition")
 
@@ -52,6 +53,8 @@ def _read_lists(seeds: Seeds, data: object) -> None:
         _add_topic(seeds, each, f"{seeds.source}: topic {number}")
     for number, each in enumerate(_list(document, "records", seeds.source), 1):
         _add_record(seeds, each, f"{seeds.source}: record {number}")
+    for number, each in enumerate(_list(document, "racks", seeds.source), 1):
+        seeds.racks.append(None if each is None else _checked(_text, each, place=f"{seeds.source}: rack {number}"))
 
 
 def _read_lines(seeds: Seeds, text: str) -> None:

@@ -36,11 +36,12 @@ class SeededRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seeds found in `source`: topics by name, and records by the name of their topic."""
+    """The seeds found in `source`: topics by name, records by the name of their topic, and the racks of brokers."""
 
     source: str
     topics: dict[str, SeededTopic] = field(default_factory=dict[str, SeededTopic])
     records: dict[str, list[SeededRecord]] = field(default_factory=dict[str, list[SeededRecord]])
+    racks: list[str | None] = field(default_factory=list["str | None"])
 
 
 def load_seeds(services: Services, seeds: Seeds) -> None:

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
+from minibroker.cluster.partition import Partition
 from minibroker.cluster.quiet_partitions import Terms
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
@@ -71,6 +72,7 @@ class Reader:
         "_found",
         "_least",
         "_left",
+        "_rack",
         "_request",
         "_size",
         "asked",
@@ -83,6 +85,7 @@ class Reader:
         self._call = call
         self._context = context
         self._failed = False
+        self._rack = request.rack_id if prefers_racks(request, call) else ""
         self._size = 0
         self._least = 0
         self._left = 0
@@ -155,7 +158,7 @@ class Reader:
             if isinstance(records, LogSlice):
                 self._size += records.size
                 left = max(0, left - records.size)
-            if data.error_code not in _NO_FAILURE:
+            if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
                 self._failed = True
         self._left = left
 
@@ -295,6 +298,20 @@ class Reader:
         try:
             log = partition.log
             stable = log.last_stable_offset
+            if self._rack and partition.leader is node:
+                preferred = self._preferred_replica(partition, log, requested.fetch_offset)
+                if preferred is not None:
+                    self.readable += 1
+                    return PartitionData(
+                        partition_index=requested.partition,
+                        error_code=ErrorCode.NONE,
+                        high_watermark=log.high_watermark,
+                        last_stable_offset=stable,
+                        log_start_offset=log.log_start_offset,
+                        aborted_transactions=None,
+                        preferred_read_replica=preferred,
+                        records=_NOTHING,
+                    )
             version = self._call.api_version
             committed = self._request.isolation_level == READ_COMMITTED
             limit = min(requested.partition_max_bytes, left)
@@ -316,7 +333,8 @@ class Reader:
         self.readable += 1
         quiet = self._context.quiet
         end = stable if committed else log.high_watermark
-        if quiet is None or requested.fetch_offset < end or not quiet.silence(key, log):
+        # A consumer with a rack has to hear of a nearer replica that comes back, which no append announces.
+        if quiet is None or self._rack or requested.fetch_offset < end or not quiet.silence(key, log):
             self.logs.append(log)
             self._found.append((found, requested))
         return PartitionData(
@@ -328,6 +346,21 @@ class Reader:
             aborted_transactions=aborted,
             records=records,
         )
+
+    def _preferred_replica(self, partition: Partition, log: Log, offset: int) -> int | None:
+        """Return the replica in the consumer's rack, or None for the leader (`RackAwareReplicaSelector`)."""
+        racks = self._call.core.cluster.racks
+        is_known = log.log_start_offset <= offset <= log.log_end_offset
+        near = [node_id for node_id in partition.isr if racks.get(node_id) == self._rack]
+        is_leader_near = self._call.node.id in near
+        # Of replicas that have caught up alike, Kafka takes the one with the highest id.
+        return max(near) if near and is_known and not is_leader_near else None
+
+
+def prefers_racks(request: FetchRequest, call: Call) -> bool:
+    """Return whether the leader may send the client of a fetch to a replica in its rack (KIP-392)."""
+    is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
+    return call.services.prefers_racks and request.rack_id != "" and not is_replica
 
 
 def terms_of(request: FetchRequest, call: Call) -> Terms:

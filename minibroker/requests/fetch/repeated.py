@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchContext
 from minibroker.requests.fetch.delayed import DelayedFetch
-from minibroker.requests.fetch.reader import FIRST_WITH_IDS, FIRST_WITH_ZSTD, READ_COMMITTED, Reader
+from minibroker.requests.fetch.reader import FIRST_WITH_IDS, FIRST_WITH_ZSTD, READ_COMMITTED, Reader, prefers_racks
 from minibroker.requests.numbered_request import NumberedRequest, NumbersOf
 from minibroker.requests.repeats import Template
 from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
@@ -148,6 +148,8 @@ class Tail:
         services = call.services
         # Asked for each request, not when the template was made: both may be set while the broker runs.
         if services.authorizer is not None or services.quotas is not None:
+            return None
+        if prefers_racks(self.request, call):  # to which the template cannot send it
             return None
         if services.observer is not None or services.tape is not None:  # which keep ranges of files, not their bytes
             return None

@@ -112,6 +112,17 @@ def test_several_brokers_say_in_one_line_where_they_are(serve: Serve) -> None:
     assert served.end() == (0, "")
 
 
+def test_brokers_have_the_racks_of_the_command_line(serve: Serve) -> None:
+    served = serve("--listen", "127.0.0.1:0", "--racks", "a,,c")
+    assert [node.rack for node in served.metadata().brokers] == ["a", None, "c"]
+
+
+def test_racks_for_another_number_of_brokers_are_refused(refused: Callable[..., str]) -> None:
+    assert "racks: 'a', 'b' are not as many as the brokers, of which there are 3" in refused(
+        "--brokers", "3", "--racks", "a,b"
+    )
+
+
 def test_where_each_of_several_listeners_is_stands_in_the_line_too(serve: Serve) -> None:
     served = serve(
         "--set", "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0",

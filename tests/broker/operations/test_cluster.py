@@ -1,10 +1,11 @@
 """Brokers that go and come back, and leaders that move, by a test's hand."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +25,58 @@ def test_leaders_move_and_producers_follow() -> None:
             producer.produce("t", b"%d" % to, partition=0)
             assert producer.flush(PATIENCE_S) == 0
         assert [each.value for each in broker.records("t")] == [b"2", b"3", b"1"]
+
+
+def test_racks_say_how_many_brokers_there_are(tmp_path: Path) -> None:
+    with Broker(racks=["a", None, "c"]) as broker:
+        assert [broker.brokers[node_id].rack for node_id in broker.brokers] == ["a", None, "c"]
+    seeds = tmp_path / "seeds.json"
+    seeds.write_text('{"topics": ["t:3"], "racks": ["x", "y"]}')
+    with Broker(seed_data=seeds) as broker:
+        assert [broker.brokers[node_id].rack for node_id in broker.brokers] == ["x", "y"]
+    with Broker(seed_data=seeds, racks=["z"]) as broker:
+        assert [broker.brokers[node_id].rack for node_id in broker.brokers] == ["z"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"racks": "a,b"}, TypeError, "racks: 'a,b' is a string; give a list, such as"),
+        ({"racks": [1]}, TypeError, "racks: 1 is not the name of a rack, or None"),
+        ({"rack": "a"}, TypeError, r"no argument 'rack'; write Broker\(racks="),
+        ({"racks": ["a"], "brokers": 2}, ValueError, "racks: 'a' are not as many as the brokers, of which there are 2"),
+    ],
+)
+def test_racks_that_cannot_be_are_refused(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        Broker(**options)
+
+
+def test_consumers_read_from_the_replica_in_their_rack() -> None:
+    config: dict[str, str | int] = {
+        "default.replication.factor": 3,
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    with Broker(racks=["a", "b", "c"], config=config, topics=["t"], journal=True) as broker:
+        broker.produce("t", "x")
+        leader = broker.leader("t")
+        for rack, node_id in (("a", 1), ("b", 2), ("c", 3)):
+            consumer = Consumer(
+                {
+                    "bootstrap.servers": broker.bootstrap_servers,
+                    "group.id": rack,
+                    "client.id": rack,
+                    "client.rack": rack,
+                    "auto.offset.reset": "earliest",
+                }
+            )
+            consumer.assign([TopicPartition("t", 0, 0)])
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None
+            assert message.value() == b"x"
+            consumer.close()
+            fetches = [each for each in broker.requests if each.api == "Fetch" and each.client_id == rack]
+            assert {each.node for each in fetches} == {leader, node_id}
 
 
 def test_a_broker_is_taken_down_and_up_again() -> None:

@@ -25,10 +25,17 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Change:
 
 
 def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Change:
-    """The topics that the members subscribe to are like this now, before Kafka 4.1; there are no racks."""
+    """Return the record of the topics that the members subscribe to, as before Kafka 4.1."""
     listed = [
         records.TopicMetadata(
-            topic_id=topic.topic_id, topic_name=name, num_partitions=topic.partitions, partition_metadata=[]
+            topic_id=topic.topic_id,
+            topic_name=name,
+            num_partitions=topic.partitions,
+            partition_metadata=[
+                records.PartitionMetadata(partition=index, racks=list(racks))
+                for index, racks in enumerate(topic.racks)
+                if racks
+            ],
         )
         for name, topic in topics.items()
     ]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Final
 
+from minibroker.cluster.replicas import PartitionRacks
 from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
@@ -331,7 +332,16 @@ def _places(member: ConsumerMember) -> list[tuple[bytes, int]]:
 
 
 def _topics_of(value: records.ConsumerGroupPartitionMetadataValue) -> dict[str, TopicMetadata]:
-    return {each.topic_name: TopicMetadata(bytes(each.topic_id), each.num_partitions) for each in value.topics}
+    return {
+        topic.topic_name: TopicMetadata(bytes(topic.topic_id), topic.num_partitions, _racks_of(topic))
+        for topic in value.topics
+    }
+
+
+def _racks_of(topic: records.TopicMetadata) -> PartitionRacks:
+    """Return the racks of each partition; the record leaves out partitions without racks."""
+    by_partition = {partition.partition: tuple(sorted(partition.racks)) for partition in topic.partition_metadata}
+    return tuple(by_partition.get(index, ()) for index in range(topic.num_partitions)) if by_partition else ()
 
 
 def _epoch_error(member: ConsumerMember, epoch: int) -> ErrorCode:

@@ -4,17 +4,23 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
-from minibroker.cluster.topics import Topics
+from minibroker.cluster.replicas import PartitionRacks
+from minibroker.cluster.topics import Topic, Topics
 from minibroker.support.slices import Steps
 
 _OF_A_STEP: Final = 500
 
 
 class TopicMetadata(NamedTuple):
-    """A topic as it was when the group looked."""
+    """A topic as it was when the group looked.
+
+    Attributes:
+        racks: the racks of the replicas of each partition, sorted; empty if no broker has a rack.
+    """
 
     topic_id: bytes
     partitions: int
+    racks: PartitionRacks = ()
 
 
 def known_topics(
@@ -29,7 +35,7 @@ def known_topics(
     for name in sorted(names):
         topic = topics.get(name)
         if topic is not None:
-            found[name] = TopicMetadata(topic.id, len(topic.partitions))
+            found[name] = _metadata_of(topic, topics)
     return found
 
 
@@ -41,12 +47,16 @@ def finding_topics(
     for number, name in enumerate(sorted(names), 1):
         topic = topics.get(name)
         if topic is not None:
-            found[name] = TopicMetadata(topic.id, len(topic.partitions))
+            found[name] = _metadata_of(topic, topics)
         if not number % _OF_A_STEP:
             yield
     return known if found == known else found
 
 
+def _metadata_of(topic: Topic, topics: Topics) -> TopicMetadata:
+    return TopicMetadata(topic.id, len(topic.partitions), topic.racks(topics.cluster))
+
+
 def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
     topic = topics.get(name)
-    return topic is not None and topic.id == before.topic_id and len(topic.partitions) == before.partitions
+    return topic is not None and _metadata_of(topic, topics) == before

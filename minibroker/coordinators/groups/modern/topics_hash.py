@@ -1,7 +1,6 @@
 """The hash of the topics that a group subscribes to (Kafka's `Utils.computeGroupHash` and `computeTopicHash`).
 
-A coordinator that reads a group from the log knows by it whether the topics are still the same. Racks of brokers, which
-Kafka's hash has as well, are not in it here.
+A coordinator that reads a group from the log knows by it whether the topics and their racks are still the same.
 """
 
 import struct
@@ -14,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 
 _FORMAT_VERSION: Final = b"\0"
-_COUNTS: Final = struct.Struct("<II")
+_LENGTH_BYTES: Final = 4
 
 
 def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
@@ -28,11 +27,20 @@ def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
 
 def _topic_hash(name: str, topic: TopicMetadata) -> int:
     high, low = topic.topic_id[:8], topic.topic_id[8:]
-    letters = name.encode("utf-16-le", "surrogatepass")
-    counts = _COUNTS.pack(len(letters) // 2, topic.partitions)
-    return xxh3_64_intdigest(
-        b"".join((_FORMAT_VERSION, high[::-1], low[::-1], letters, counts, _indexes(topic.partitions)))
-    )
+    ends = b"".join(map(_end_of, range(topic.partitions), topic.racks)) if topic.racks else _indexes(topic.partitions)
+    parts = _FORMAT_VERSION, high[::-1], low[::-1], _text(name), topic.partitions.to_bytes(4, "little"), ends
+    return xxh3_64_intdigest(b"".join(parts))
+
+
+def _end_of(index: int, racks: tuple[str, ...]) -> bytes:
+    """Return the hashed bytes of a partition; a rack has its length on either side."""
+    texts = map(_text, racks)
+    return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
+
+
+def _text(text: str) -> bytes:
+    letters = text.encode("utf-16-le", "surrogatepass")
+    return letters + (len(letters) // 2).to_bytes(_LENGTH_BYTES, "little")
 
 
 @lru_cache(maxsize=16)

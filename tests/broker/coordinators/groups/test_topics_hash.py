@@ -35,6 +35,20 @@ def test_topics_have_the_hash_that_kafka_has_for_them() -> None:
 
 
 @pytest.mark.parametrize(
+    ("racks", "hashed"),
+    [
+        ((("a",), ("b",)), -7703515895374128652),
+        ((("a", "b"), ()), -1348403205792034284),
+        ((("a", "a"), ("rack-1",)), 1952697268777308478),
+        ((("\u00e9\U0001f600",), ("a",)), 552983867612544999),
+    ],
+)
+def test_racks_count_as_in_the_hash_of_kafka(racks: tuple[tuple[str, ...], ...], hashed: int) -> None:
+    """The result of `Utils.computeGroupHash` of Kafka 4.4.0."""
+    assert hash_of({"orders": TopicMetadata(bytes(7) + b"\1" + bytes(7) + b"\2", 2, racks)}) == hashed
+
+
+@pytest.mark.parametrize(
     ("size", "hashed"),
     [
         (0, 3244421341483603138),

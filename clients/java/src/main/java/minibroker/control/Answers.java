@@ -109,7 +109,7 @@ public final class Answers {
     public record Snapshot(String name, String directory) {}
 
     /** One broker; its address is HOST:PORT. */
-    public record Node(int nodeId, boolean isUp, String address) {}
+    public record Node(int nodeId, boolean isUp, String address, String rack) {}
 
     /** The journal. */
     public record JournalInfo(boolean isKept, long count) {}
