@@ -9,6 +9,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     CorruptRecordError,
     DecodeError,
+    DecompressionError,
     InvalidRecordError,
     InvalidTimestampError,
     UnsupportedCodecError,
@@ -27,6 +28,7 @@ from minibroker_storage.errors import (
 _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     # The first match counts, so the narrow ones come first.
     (CorruptRecordError, ErrorCode.CORRUPT_MESSAGE),
+    (DecompressionError, ErrorCode.UNKNOWN_SERVER_ERROR),
     (InvalidRecordError, ErrorCode.INVALID_RECORD),
     (InvalidTimestampError, ErrorCode.INVALID_TIMESTAMP),
     (UnsupportedMagicError, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),

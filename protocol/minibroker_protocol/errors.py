@@ -54,6 +54,10 @@ class DecompressedSizeError(InvalidRecordError):
     """Compressed records that would grow beyond the reader's limit. They may be sound."""
 
 
+class DecompressionError(InvalidRecordError):
+    """Compressed records that Kafka's decoder cannot read. To clients of Kafka that is an unknown error."""
+
+
 class InvalidTimestampError(RecordValidationError):
     """Timestamps that the topic does not take (`InvalidTimestampException`)."""
 

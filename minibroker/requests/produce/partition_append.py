@@ -72,6 +72,8 @@ class RefusedError(Exception):
         self.code = code
 
 
+_WITHOUT_LOG_START: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
+"""Errors of a log whose responses have no log start offset (`ReplicaManager.appendToLocalLog`)."""
 _REFUSALS: Final[tuple[type[Exception], ...]] = (RefusedError, *MAPPED)
 
 
@@ -199,7 +201,11 @@ def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic,
             about = about_size(topic.name, len(given), topic.max_message_bytes)
             call.core.advised.advise(LARGE_BATCHES, topic.name, about)
     else:
-        refuse_partition(response, error_code_of(error), error)
+        code = error_code_of(error)
+        refuse_partition(response, code, error)
+        partition = topic.partition(response.index)
+        if partition is not None and code not in _WITHOUT_LOG_START:
+            response.log_start_offset = partition.log.log_start_offset
         if isinstance(error, RecordValidationError):
             response.record_errors = [
                 BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)

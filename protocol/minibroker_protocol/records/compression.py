@@ -25,6 +25,8 @@ _COPIED_AT_ONCE: Final = 1 << 20
 
 
 class _Codec(Protocol):
+    def check_header(self, data: bytes | bytearray | memoryview) -> None: ...
+
     def compress(self, data: bytes | bytearray | memoryview, level: int) -> bytes: ...
 
     def decompress(self, data: bytes | bytearray | memoryview, max_size: int) -> bytes: ...
@@ -140,6 +142,11 @@ def bytes_in_steps(data: memoryview) -> Steps[bytes]:
 
 def _too_large(size: int, max_size: int) -> DecompressedSizeError:
     return DecompressedSizeError(f"records: {size} bytes, above the limit of {max_size}")
+
+
+def check_header(codec: CompressionCodec, data: memoryview) -> None:
+    """Raise `DecompressionError` for records (v2) whose first bytes show that Kafka's decoder refuses them."""
+    _codec(codec, MAGIC_V2).check_header(data)
 
 
 def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryview, budget: int) -> bytes | None:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 
 from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedMagicError
 from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompress, decompress_within
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, check_header, decompress, decompress_within
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -156,6 +156,7 @@ def _check_compressed(
         if records is not None:
             return check_records(records, 0, count)
         return None
+    check_header(codec, data)
     if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
         from minibroker_protocol.records.record_count import check_record_count  # noqa: PLC0415 - rarely needed
 

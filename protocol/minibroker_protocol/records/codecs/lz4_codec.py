@@ -1,10 +1,12 @@
 """LZ4 in its frame format, with the correct header checksum that message formats v1 and v2 ask for (KIP-57).
 
-Written as Kafka's `Lz4BlockOutputStream` does: independent blocks of 64 KB, no content size, no checksums. Read with
-any of them. Like Kafka's `Lz4BlockInputStream`, the reader takes one frame and ignores what follows it.
+Written as Kafka's `Lz4BlockOutputStream` does: independent blocks of 64 KB, no content size, no checksums. Read as
+Kafka's `Lz4BlockInputStream` does: it takes one frame and ignores what follows it, refuses linked blocks and
+dictionaries, checks the sums of header and blocks, and skips content size and content checksum. So the library gets a
+header without these two.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final
 
@@ -18,6 +20,27 @@ _MAX_THOROUGH: Final = 12
 """The library has no thorough compressor below 3, and takes all that lies above 12 as 12."""
 _PIECE: Final = 4 * 1024 * 1024
 """Bytes asked for at a time: the library prepares room for all that it is asked for."""
+
+_MAGIC: Final = b"\x04\x22\x4d\x18"
+SMALLEST_HEADER: Final = 7
+"""The size of a header with magic number, two descriptor bytes and checksum, in bytes."""
+_VERSION_1: Final = 0x40
+_VERSION_MASK: Final = 0xC0
+_INDEPENDENT_FLAG: Final = 0x20
+_CONTENT_SIZE_FLAG: Final = 0x08
+_CONTENT_SIZE: Final = 8
+_CONTENT_CHECKSUM_FLAG: Final = 0x04
+_CONTENT_CHECKSUM_SIZE: Final = 4
+_RESERVED_FLAGS: Final = 0x03
+"""The lower of them announces a dictionary."""
+_BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
+
+_PRIME_1: Final = 2_654_435_761
+_PRIME_2: Final = 2_246_822_519
+_PRIME_3: Final = 3_266_489_917
+_PRIME_4: Final = 668_265_263
+_PRIME_5: Final = 374_761_393
+_UINT32: Final = 2**32 - 1
 
 
 def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
@@ -45,45 +68,106 @@ def _options(level: int) -> dict[str, Any]:
 
 
 def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
-    """The first frame's data."""
-    return decompress_pieces((data,), max_size)
+    """Return the data of the first frame."""
+    return b"".join(read_frame(data, max_size))  # joining a single part copies nothing
 
 
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """The first frame's data in pieces."""
-    return decompressed_pieces((data,), max_size)
+    """Return the data of the first frame in pieces."""
+    return read_frame(data, max_size, STEP_SIZE)
 
 
-def decompress_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size: int) -> bytes:
-    """The data of the first frame in `pieces`, which follow each other."""
-    return b"".join(_read_frame(pieces, max_size, _PIECE))  # joining a single part copies nothing
+def check_header(data: bytes | bytearray | memoryview) -> None:
+    """Raise for a frame whose header Kafka refuses."""
+    _read_header(memoryview(data), checks_sum=True)
 
 
-def decompressed_pieces(pieces: Iterable[bytes | bytearray | memoryview], max_size: int) -> Iterator[bytes]:
-    """The same in pieces. The library copies what it has not read yet, so it gets little at a time."""
-    views = (memoryview(piece) for piece in pieces)
-    few = (view[start : start + STEP_SIZE] for view in views for start in range(0, len(view), STEP_SIZE))
-    return _read_frame(few, max_size, STEP_SIZE)
+def read_frame(
+    data: bytes | bytearray | memoryview, max_size: int, step_size: int = _PIECE, *, checks_sum: bool = True
+) -> Iterator[bytes]:
+    """Return the data of the first frame in pieces of `step_size` bytes.
 
-
-def _read_frame(pieces: Iterable[bytes | bytearray | memoryview], max_size: int, at_once: int) -> Iterator[bytes]:
+    Raises:
+        DecompressionError: The frame is malformed, or a form that Kafka does not read.
+        DecompressedSizeError: The data takes more than `max_size` bytes.
+    """
+    view = memoryview(data)
+    header, position = _read_header(view, checks_sum=checks_sum)
     frame = _frame.LZ4FrameDecompressor()
-    size = taken = 0
+    size = 0
+    waiting: bytes | memoryview = header
     try:
-        for piece in pieces:
-            waiting: bytes | bytearray | memoryview = piece
-            taken += len(piece)
-            while size <= max_size and not frame.eof:
-                part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, at_once))
-                if part:  # the frame's end comes apart
-                    size += len(part)
-                    yield part
-                waiting = b""
-                if frame.needs_input:
+        while size <= max_size and not frame.eof:
+            part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, step_size))
+            if part:  # the end mark gives no data
+                size += len(part)
+                yield part
+            waiting = b""
+            if frame.needs_input:
+                if position >= len(view):
                     break
+                waiting = view[position : position + step_size]  # the library copies what it has not read yet
+                position += len(waiting)
     except RuntimeError as error:
         raise malformed("lz4", error) from None
     if size > max_size:
         raise too_large("lz4", max_size)
-    if not frame.eof:
-        raise cut_short("lz4", taken)
+    rest = len(view) - position + len(frame.unused_data or b"")
+    if not frame.eof or (view[len(_MAGIC)] & _CONTENT_CHECKSUM_FLAG and rest < _CONTENT_CHECKSUM_SIZE):
+        raise cut_short("lz4", len(view))
+
+
+def _read_header(view: memoryview, *, checks_sum: bool) -> tuple[bytes, int]:
+    """Return a header that makes the library read the blocks as Kafka does, and where the blocks begin.
+
+    The checks and their order are those of Kafka's `Lz4BlockInputStream.readHeader`.
+    """
+    if len(view) < SMALLEST_HEADER - 1:
+        raise cut_short("lz4", len(view))
+    if bytes(view[: len(_MAGIC)]) != _MAGIC:
+        raise malformed("lz4", "Stream unsupported (invalid magic bytes)")
+    flags, sizes = view[len(_MAGIC)], view[len(_MAGIC) + 1]
+    if flags & _RESERVED_FLAGS:
+        raise malformed("lz4", "Reserved bits must be 0, and dictionaries are unsupported")
+    if not flags & _INDEPENDENT_FLAG:
+        raise malformed("lz4", "Dependent block stream is unsupported")
+    if flags & _VERSION_MASK != _VERSION_1:
+        raise malformed("lz4", f"Version {flags >> 6} is unsupported")
+    if sizes not in _BLOCK_SIZES:
+        raise malformed("lz4", f"Block sizes of {sizes:#x} are unsupported")
+    checksum_at = header_checksum_at(view)
+    if len(view) <= checksum_at:
+        raise cut_short("lz4", len(view))
+    if checks_sum and view[checksum_at] != header_checksum(bytes(view[len(_MAGIC) : checksum_at]))[0]:
+        raise malformed("lz4", "Stream frame descriptor corrupted")
+    descriptor = bytes((flags & ~(_CONTENT_SIZE_FLAG | _CONTENT_CHECKSUM_FLAG), sizes))
+    return _MAGIC + descriptor + header_checksum(descriptor), checksum_at + 1
+
+
+def header_checksum_at(frame: bytes | memoryview) -> int:
+    """Return the position of a frame's header checksum."""
+    return SMALLEST_HEADER - 1 + (_CONTENT_SIZE if frame[len(_MAGIC)] & _CONTENT_SIZE_FLAG else 0)
+
+
+def header_checksum(covered: bytes) -> bytes:
+    """Return the checksum byte of these bytes of a header."""
+    return bytes((xxh32_of_few(covered) >> 8 & 0xFF,))
+
+
+def xxh32_of_few(data: bytes) -> int:
+    """The xxHash-32 with seed 0 of at most 15 bytes, for which the algorithm leaves its four-lane loop out."""
+    whole_words = len(data) & ~3
+    hashed = _PRIME_5 + len(data)
+    for start in range(0, whole_words, 4):
+        hashed = hashed + int.from_bytes(data[start : start + 4], "little") * _PRIME_3 & _UINT32
+        hashed = _rotate(hashed, 17) * _PRIME_4 & _UINT32
+    for byte in data[whole_words:]:
+        hashed = hashed + byte * _PRIME_5 & _UINT32
+        hashed = _rotate(hashed, 11) * _PRIME_1 & _UINT32
+    hashed = (hashed ^ hashed >> 15) * _PRIME_2 & _UINT32
+    hashed = (hashed ^ hashed >> 13) * _PRIME_3 & _UINT32
+    return hashed ^ hashed >> 16
+
+
+def _rotate(word: int, bits: int) -> int:
+    return (word << bits | word >> 32 - bits) & _UINT32

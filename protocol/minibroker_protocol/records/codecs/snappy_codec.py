@@ -16,6 +16,8 @@ _snappy: Any = import_module("snappy")
 
 _MAGIC: Final = b"\x82SNAPPY\x00"
 _HEADER: Final = _MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_MIN_VERSION: Final = 1
+"""Of a header between two streams; snappy-java does not look at the version in the first one."""
 _MAGIC_AS_SIZE: Final = int.from_bytes(_MAGIC[:4], "big", signed=True)
 _SIZE: Final = Struct(">i")
 _BLOCK_SIZE: Final = 32 * 1024
@@ -54,9 +56,14 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
     before = 0
     while position < len(view):
         if len(view) - position < _SIZE.size:
-            raise cut_short("snappy", len(view))
+            return  # snappy-java ignores a size that is cut short
         (size,) = _SIZE.unpack_from(view, position)
         if size == _MAGIC_AS_SIZE:
+            if len(view) - position < len(_HEADER):
+                raise cut_short("snappy", len(view))
+            (version,) = _SIZE.unpack_from(view, position + len(_MAGIC))
+            if version < _MIN_VERSION:
+                raise malformed("snappy", f"Compressed with an incompatible codec version {version}")
             position += len(_HEADER)
             continue
         position += _SIZE.size
@@ -68,6 +75,12 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
         before += len(block)
         yield block
         position += size
+
+
+def check_header(data: bytes | bytearray | memoryview) -> None:
+    """Raise for raw data whose first bytes are no size."""
+    if bytes(data[: len(_MAGIC)]) != _MAGIC:
+        _promised_size(memoryview(data))
 
 
 def _block(block: memoryview, before: int, max_size: int) -> bytes:

@@ -25,6 +25,7 @@ _CHECKSUM_SIZE: Final = 4
 _BLOCK_HEAD: Final = 3
 _RLE_BLOCK: Final = 1
 _COMPRESSED_BLOCK: Final = 2
+_MAX_WINDOW: Final = 1 << 27
 _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
 _BLOCKS_OF_A_STEP: Final = 2_000
@@ -100,6 +101,21 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
                 yield part
     except _zstandard.ZstdError as error:
         raise malformed("zstd", error) from None
+
+
+def check_header(data: bytes | bytearray | memoryview) -> None:
+    """Raise for a first frame that asks for a dictionary, or for more memory than the decoder has."""
+    head = memoryview(data)[:_MAX_FRAME_HEADER]
+    if not head:
+        return  # no frame at all, which holds no records
+    if len(head) >= _UINT32.size and _UINT32.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+        return
+    try:
+        frame = _zstandard.get_frame_parameters(head)
+    except _zstandard.ZstdError as error:
+        raise malformed("zstd", error) from None
+    if frame.dict_id or frame.window_size > _MAX_WINDOW:
+        raise malformed("zstd", f"a frame with dictionary {frame.dict_id} and a window of {frame.window_size} bytes")
 
 
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
