@@ -194,6 +194,15 @@ class Partition:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the largest leader epoch that is not above `epoch`, and its end offset; -1 for both if unknown."""
+        log = self.log
+        epochs = log.epochs.copy()
+        # A leader's epoch begins when it is elected; in the log's file it stands once there is a record of it.
+        epochs.assign(self.leader_epoch, log.log_end_offset)
+        found = epochs.end_offset_for(epoch, log.log_end_offset)
+        return found.epoch, found.start_offset
+
 
 def begin_partitions(
     topic: Topic,

@@ -12,6 +12,7 @@ Versions 0-18. Each version adds to the ones before:
 - 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
   NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
   rack, at once and without records.
+- 12: of a last fetched epoch that ended before the fetch offset the end is answered, and no records (KIP-595).
 - 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session knew
   the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with names, and the
   request has ids, or the other way round.
@@ -26,7 +27,10 @@ within a batch, which clients pass over.
 With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes behind
 the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
 
-Ignored: the state of replicas, and the last fetched epoch, since replicas that share a log never diverge.
+Partitions are answered in the order of the request, or of the session, and get their share of `max_bytes` in it. Those
+that do not exist or may not be read come last.
+
+Ignored: the state of replicas.
 """
 
 from collections.abc import Iterable
@@ -46,6 +50,7 @@ from minibroker.requests.fetch.delayed import DelayedFetch
 from minibroker.requests.fetch.reader import (
     FIRST_WITH_IDS,
     FIRST_WITH_V2,
+    ISOLATION_LEVELS,
     READ_AT_ONCE,
     Reader,
     refused_partition,
@@ -121,6 +126,8 @@ def handle(
     request: FetchRequest, call: Call
 ) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
     """Answer at once if there are enough bytes, else park until there are."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return refuse(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
         return _serve_in_slices(request, call)
     core = call.core

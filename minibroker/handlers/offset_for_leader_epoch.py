@@ -8,7 +8,6 @@ the current one the log's end, and -1 for both where the log knows none. Only th
 
 from typing import Final
 
-from minibroker.cluster.partition import Partition
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each
@@ -50,16 +49,7 @@ def _epoch_end(name: str, requested: OffsetForLeaderPartition, call: Call) -> Ep
     response.error_code = partition.access_error(call.node, requested.current_leader_epoch)
     if not response.error_code:
         try:
-            response.leader_epoch, response.end_offset = _end_of(partition, requested.leader_epoch)
+            response.leader_epoch, response.end_offset = partition.end_of_epoch(requested.leader_epoch)
         except MAPPED as error:
             response.error_code = error_code_of(error)
     return response
-
-
-def _end_of(partition: Partition, epoch: int) -> tuple[int, int]:
-    log = partition.log
-    epochs = log.epochs.copy()
-    # A leader's epoch begins when it is elected; in the log's file it stands once there is a record of it.
-    epochs.assign(partition.leader_epoch, log.log_end_offset)
-    found = epochs.end_offset_for(epoch, log.log_end_offset)
-    return found.epoch, found.start_offset

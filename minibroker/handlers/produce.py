@@ -5,6 +5,7 @@ version 3 it may also be a message set of format v0 or v1; from there on those a
 configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
 else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
 Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID.
+A partition that is named twice gets the records that come last, and has one outcome, as in Kafka.
 Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
 INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
 
@@ -47,12 +48,14 @@ from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
 )
+from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
@@ -84,6 +87,7 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResp
     asked_topics = request.topic_data
     if len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1:
         return _append_one(asked_topics[0], request, call, acks_error)
+    request.topic_data = asked_topics = _without_repetitions(asked_topics, by_id=call.api_version >= FIRST_WITH_IDS)
     is_kept = has_many_batches(request)  # dispatch has copied those
     if is_kept or has_many_records(request, call):
         return _append_many(request if is_kept else kept(request), call, acks_error)
@@ -98,6 +102,23 @@ def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResp
         if topic is not None and topic.flushes_on_append:
             flushed += [(topic, outcome) for outcome in outcomes]
     return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
+    """Return the topics that have partitions, each once. Of a partition's repeated records the last ones count."""
+    merged: dict[str | bytes, dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        if topic.partition_data:
+            partitions = merged.setdefault(topic.topic_id if by_id else topic.name, {})
+            partitions.update((data.index, data) for data in topic.partition_data)
+    return [
+        TopicProduceData(
+            name=key if isinstance(key, str) else "",
+            topic_id=key if isinstance(key, bytes) else ZERO_UUID,
+            partition_data=list(partitions.values()),
+        )
+        for key, partitions in merged.items()
+    ]
 
 
 def _append_one(

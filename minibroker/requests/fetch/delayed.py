@@ -42,6 +42,7 @@ class DelayedFetch(DelayedRead):
         if context.quiet is not None:
             context.waiter = self
         self._is_gone = False
+        reader.remember_names()
         super().__init__(call, request.max_wait_ms, logs)
 
     def cancel(self) -> None:

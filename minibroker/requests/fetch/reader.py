@@ -17,6 +17,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -43,8 +44,7 @@ _OF_A_STEP: Final = 64
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 READ_COMMITTED: Final = 1
-_Topics = dict[str | bytes, FetchableTopicResponse]
-"""The responses by topic: its name, or its id as bytes."""
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 _NOTHING: Final = b""
 _NO_FAILURE: Final = frozenset(
     {
@@ -72,7 +72,9 @@ class Reader:
         "_found",
         "_least",
         "_left",
+        "_names",
         "_rack",
+        "_replica",
         "_request",
         "_size",
         "asked",
@@ -89,6 +91,8 @@ class Reader:
         self._size = 0
         self._least = 0
         self._left = 0
+        self._names: dict[bytes, str] = {}
+        self._replica = max(request.replica_id, request.replica_state.replica_id)
         self._found: list[tuple[LogSlice, FetchPartition]] = []
         self.asked: Mapping[FetchKey, FetchPartition] = {}
         self.logs: list[Log] = []
@@ -155,12 +159,21 @@ class Reader:
                 data = self._unknown(key) if topic is None else self._read_partition(topic, key, requested, left)
             results[key] = data
             records = data.records
-            if isinstance(records, LogSlice):
-                self._size += records.size
-                left = max(0, left - records.size)
+            size = records.size if isinstance(records, LogSlice) else 0
+            self._size += size
+            left = max(0, left - size)
             if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
                 self._failed = True
         self._left = left
+
+    def remember_names(self) -> None:
+        """Remember the names of topics that are asked for by id: they may be deleted while the request waits."""
+        if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
+            return
+        for named, _ in self._context.to_read():
+            topic = self._topic(named)
+            if isinstance(named, bytes) and topic is not None:
+                self._names[named] = topic.name
 
     def has_enough(self) -> bool:
         """Whether to answer at once.
@@ -183,8 +196,8 @@ class Reader:
 
     def _may_read(self, named: str | bytes) -> bool:
         """Whether the client may read a topic; an unknown id is no secret."""
-        request, call = self._request, self._call
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+        call = self._call
+        if self._replica >= 0:
             return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
         return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
 
@@ -198,7 +211,8 @@ class Reader:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not isinstance(named, str):
             session = self._context.session
-            name = None if session is None or session.names is None else session.names.get(named)
+            names = self._names if session is None or session.names is None else session.names
+            name = names.get(named)
             if name is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
             elif self._call.core.topics.get(name) is not None:
@@ -207,8 +221,9 @@ class Reader:
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
         """The response, or an empty one for a client that is over its quota; what it reads needs no conversion."""
-        topics: _Topics = {}
+        topics: list[FetchableTopicResponse] = []
         leaders: dict[int, NodeEndpoint] = {}
+        results = _in_order(results)
         self._tell(results, topics, leaders)
         return self._response(topics, leaders)
 
@@ -219,17 +234,17 @@ class Reader:
             for key, data in results.items():
                 if isinstance(data.records, LogSlice):
                     results[key] = yield from self._converted(key, data, data.records)
-        topics: _Topics = {}
+        topics: list[FetchableTopicResponse] = []
         leaders: dict[int, NodeEndpoint] = {}
-        read = iter(results.items())
+        read = iter(_in_order(results).items())
         while some := dict(islice(read, _OF_A_STEP)):
             self._tell(some, topics, leaders)
             yield
         return self._response(topics, leaders)
 
-    def _response(self, topics: _Topics, leaders: dict[int, NodeEndpoint]) -> FetchResponse:
+    def _response(self, topics: list[FetchableTopicResponse], leaders: dict[int, NodeEndpoint]) -> FetchResponse:
         self._context.end()
-        response = FetchResponse(session_id=self._context.session_id, responses=list(topics.values()))
+        response = FetchResponse(session_id=self._context.session_id, responses=topics)
         if leaders:
             response.node_endpoints = list(leaders.values())
         call = self._call
@@ -238,20 +253,25 @@ class Reader:
             return response
         return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
-    def _tell(self, results: dict[FetchKey, PartitionData], topics: _Topics, leaders: dict[int, NodeEndpoint]) -> None:
+    def _tell(
+        self,
+        results: dict[FetchKey, PartitionData],
+        topics: list[FetchableTopicResponse],
+        leaders: dict[int, NodeEndpoint],
+    ) -> None:
         """Add to the response what is new for the session's consumer."""
         for key, data in self._context.select(results).items():
             topic = key[0]
             if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
-            known = topics.get(topic)
-            if known is not None:
-                known.partitions.append(data)
+            last = topics[-1] if topics else None
+            if last is not None and topic in (last.topic, last.topic_id):
+                last.partitions.append(data)
             elif isinstance(topic, str):
-                topics[topic] = FetchableTopicResponse(topic=topic, partitions=[data])
+                topics.append(FetchableTopicResponse(topic=topic, partitions=[data]))
             else:
                 name = found.name if (found := self._topic(topic)) is not None else ""
-                topics[topic] = FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data])
+                topics.append(FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data]))
 
     def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
         """Name the leader to a client that has asked another broker, or has an old leader epoch (KIP-951)."""
@@ -285,33 +305,57 @@ class Reader:
         data.records = records
         return data
 
-    def _read_partition(self, topic: Topic, key: FetchKey, requested: FetchPartition, left: int) -> PartitionData:
-        partition = topic.partition(requested.partition)
+    def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
+        """Return the data for a reader that has to go to a nearer replica, or whose epoch has ended (KIP-595), or None."""
+        end, preferred = EpochEndOffset(), None
+        if requested.last_fetched_epoch >= 0 and log.log_start_offset <= requested.fetch_offset:
+            epoch, offset = partition.end_of_epoch(requested.last_fetched_epoch)
+            if epoch < 0 or offset < 0:
+                return failed_partition(requested.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < requested.last_fetched_epoch or offset < requested.fetch_offset:
+                end = EpochEndOffset(epoch=epoch, end_offset=offset)
+                self._failed = True
+        if self._rack and partition.leader is self._call.node:
+            preferred = self._preferred_replica(partition, log, requested.fetch_offset)
+            self.readable += preferred is not None
+        if preferred is None and end.epoch < 0:
+            return None
+        return PartitionData(
+            partition_index=requested.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=end,
+            aborted_transactions=None,
+            preferred_read_replica=-1 if preferred is None else preferred,
+            records=_NOTHING,
+        )
+
+    def _refusal(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
+        """Return the error for a reader that this node does not serve, or NONE."""
         if partition is None:
-            return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         node, epoch = self._call.node, requested.current_leader_epoch
         if partition.leader is not node or 0 <= epoch != partition.leader_epoch:
             leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
-            mistaken = partition.access_error(node, epoch, leader_only=leader_only)
-            if mistaken:
-                return failed_partition(requested.partition, mistaken)
+            error = partition.access_error(node, epoch, leader_only=leader_only)
+            if error:
+                return error
+        is_stranger = self._replica >= 0 and self._replica not in partition.replicas
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_stranger else ErrorCode.NONE
+
+    def _read_partition(self, topic: Topic, key: FetchKey, requested: FetchPartition, left: int) -> PartitionData:
+        partition = topic.partition(requested.partition)
+        refusal = self._refusal(requested, partition)
+        if partition is None or refusal:
+            return failed_partition(requested.partition, refusal)
         try:
             log = partition.log
+            data = self._without_records(requested, partition, log)
+            if data is not None:
+                return data
             stable = log.last_stable_offset
-            if self._rack and partition.leader is node:
-                preferred = self._preferred_replica(partition, log, requested.fetch_offset)
-                if preferred is not None:
-                    self.readable += 1
-                    return PartitionData(
-                        partition_index=requested.partition,
-                        error_code=ErrorCode.NONE,
-                        high_watermark=log.high_watermark,
-                        last_stable_offset=stable,
-                        log_start_offset=log.log_start_offset,
-                        aborted_transactions=None,
-                        preferred_read_replica=preferred,
-                        records=_NOTHING,
-                    )
             version = self._call.api_version
             committed = self._request.isolation_level == READ_COMMITTED
             limit = min(requested.partition_max_bytes, left)
@@ -322,6 +366,9 @@ class Reader:
                 min_one_batch=whole and self._size == 0,
                 end_offset=stable if committed else None,
             )
+            end = stable if committed else log.high_watermark
+            if limit < 0 and requested.fetch_offset < end:
+                return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka stumbles
             records: LogSlice | bytes = found if found.size else _NOTHING
             aborted = _aborted(log, requested.fetch_offset, found) if committed else None
             if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
@@ -332,7 +379,6 @@ class Reader:
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         quiet = self._context.quiet
-        end = stable if committed else log.high_watermark
         # A consumer with a rack has to hear of a nearer replica that comes back, which no append announces.
         if quiet is None or self._rack or requested.fetch_offset < end or not quiet.silence(key, log):
             self.logs.append(log)
@@ -361,6 +407,12 @@ def prefers_racks(request: FetchRequest, call: Call) -> bool:
     """Return whether the leader may send the client of a fetch to a replica in its rack (KIP-392)."""
     is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
     return call.services.prefers_racks and request.rack_id != "" and not is_replica
+
+
+def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
+    """Return the results with those last whose partitions do not exist or may not be read, as in Kafka."""
+    last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NO_FAILURE}
+    return {key: data for key, data in results.items() if key not in last} | last if last else results
 
 
 def terms_of(request: FetchRequest, call: Call) -> Terms:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchContext
 from minibroker.requests.fetch.delayed import DelayedFetch
-from minibroker.requests.fetch.reader import FIRST_WITH_IDS, FIRST_WITH_ZSTD, READ_COMMITTED, Reader, prefers_racks
+from minibroker.requests.fetch.reader import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_ZSTD,
+    ISOLATION_LEVELS,
+    READ_COMMITTED,
+    Reader,
+    prefers_racks,
+)
 from minibroker.requests.numbered_request import NumberedRequest, NumbersOf
 from minibroker.requests.repeats import Template
 from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
@@ -63,6 +70,14 @@ class RepeatedFetch(NumberedRequest):
 def _is_of_one(request: FetchRequest) -> bool:
     """Whether a request names one partition, and goes on with a session or wants none."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1 or request.forgotten_topics_data:
+        return False
+    partition = request.topics[0].partitions[0]
+    if partition.last_fetched_epoch >= 0 or partition.partition_max_bytes < 0 or request.max_bytes < 0:
+        return False
+    if (
+        request.isolation_level not in ISOLATION_LEVELS
+        or max(request.replica_id, request.replica_state.replica_id) >= 0
+    ):
         return False
     return (request.session_epoch == FINAL_EPOCH) is (request.session_id == NO_SESSION)
 

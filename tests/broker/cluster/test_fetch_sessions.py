@@ -397,8 +397,8 @@ def test_a_session_stays_with_names_or_with_ids(harness: Harness, first: int, se
 
 def test_an_id_that_nobody_has_is_told_so_and_does_not_end_the_wait(harness: Harness) -> None:
     harness.produce(batch(b"a"))
-    unknown, known = harness.fetch(("none", 0, 0), ("t", 0, 0), version=13).responses
-    assert [each.error_code for each in (*unknown.partitions, *known.partitions)] == [ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    known, unknown = harness.fetch(("none", 0, 0), ("t", 0, 0), version=13).responses
+    assert [each.error_code for each in (*known.partitions, *unknown.partitions)] == [0, ErrorCode.UNKNOWN_TOPIC_ID]
     assert isinstance(harness.send(fetch_request(("none", 0, 0), ("t", 0, 1)), 13), Pending)
 
 
