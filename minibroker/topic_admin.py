@@ -44,7 +44,7 @@ class TopicPlan(NamedTuple):
 def refuse_duplicate(name: str, named: Mapping[str, int]) -> None:
     """Raise TopicError when a request names a topic more than once: `named` counts."""
     if named[name] > 1:
-        raise TopicError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: '{name}'.")
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def refuse_empty_replicas(replicas: Iterable[Sequence[int]]) -> None:

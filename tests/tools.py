@@ -43,7 +43,7 @@ ELSEWHERE: Final = re.compile(
     | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
     | tests/kafka/test_consumer_groups\.py::test_kafka_4_4_.*
-    | tests/kafka/test_newest_(authorization|directories)\.py::.*
+    | tests/kafka/test_(newest_(authorization|directories)|odd_requests)\.py::.*
     | tests/kafka/test_(assignors|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
     | tests/broker/grade/test_peers\.py::.*\[kfake\]

@@ -176,7 +176,7 @@ class Partition:
 
     def epoch_error(self, epoch: int) -> ErrorCode:
         """The error for a client's leader epoch (KIP-320); NONE also if the client names none (-1)."""
-        if epoch == self.leader_epoch or epoch < 0:
+        if epoch in (self.leader_epoch, -1):
             return ErrorCode.NONE
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self.leader_epoch else ErrorCode.FENCED_LEADER_EPOCH
 

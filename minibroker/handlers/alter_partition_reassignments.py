@@ -56,7 +56,7 @@ def handle(
         AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=may_resize,
             error_code=ErrorCode.NONE,
-            error_message=None,
+            error_message=None if request.topics else "",  # as Kafka says without asking its controller
             responses=responses,
         ),
         request,

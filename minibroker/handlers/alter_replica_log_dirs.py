@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs: move replicas to another log directory of their broker (KIP-113).
 
 Versions 0-2. There is one log directory: to be moved there is no change and succeeds, everything else is
-LOG_DIR_NOT_FOUND. UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a partition that other brokers keep.
+LOG_DIR_NOT_FOUND. INVALID_TOPIC_EXCEPTION for a name that leaves no room for the suffix of Kafka's directories.
+UNKNOWN_TOPIC_OR_PARTITION, and REPLICA_NOT_AVAILABLE for a partition that other brokers keep.
 """
 
 import os
@@ -20,6 +21,10 @@ from minibroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
+_FUTURE_SUFFIX_SIZE: Final = 40
+"""Kafka moves a log by way of a directory with a UUID and "-future" after its name."""
+_MAX_FILE_NAME: Final = 255
+
 NAMES: Final = topics_at("dirs.topics.name", "partitions")
 NEEDS: Final = on_cluster(Operation.ALTER)
 
@@ -32,7 +37,7 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplic
         for topic in asked.topics:
             outcomes = results.setdefault(topic.name, {})
             for index in topic.partitions:
-                outcomes[index] = _check(topic.name, index, call) if asked.path == ours else ErrorCode.LOG_DIR_NOT_FOUND
+                outcomes[index] = _check(topic.name, index, call, is_ours=asked.path == ours)
                 yield
     return AlterReplicaLogDirsResponse(
         results=[
@@ -66,7 +71,11 @@ def refuse(request: AlterReplicaLogDirsRequest, _version: int, code: ErrorCode) 
 refuse_parts = refuse
 
 
-def _check(name: str, index: int, call: Call) -> ErrorCode:
+def _check(name: str, index: int, call: Call, *, is_ours: bool) -> ErrorCode:
+    if len(f"{name}-{index}") + _FUTURE_SUFFIX_SIZE > _MAX_FILE_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if not is_ours:
+        return ErrorCode.LOG_DIR_NOT_FOUND
     topic = call.core.topics.get(name)
     partition = None if topic is None else topic.partition(index)
     if partition is None:

@@ -27,7 +27,7 @@ from minibroker_protocol.messages.alter_user_scram_credentials import (
 )
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
-_Refusal = tuple[ErrorCode, str]
+_Refusal = tuple[ErrorCode, str | None]
 _LONGEST: Final = 1 << 16
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
@@ -95,6 +95,8 @@ def _upsertion_refusal(change: ScramCredentialUpsertion) -> _Refusal | None:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if change.iterations > MOST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
+    if not change.salted_password:
+        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka stumbles over an empty key
     if max(len(change.salt), len(change.salted_password)) > _LONGEST:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, f"The salt or the salted password has more than {_LONGEST} bytes"
     return None

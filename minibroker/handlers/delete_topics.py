@@ -33,6 +33,8 @@ _FIRST_STRICT: Final = 5
 """As in CreateTopics."""
 _FIRST_WITH_DISABLED_ERROR: Final = 3
 _Gone = tuple[Topic, list[str]]
+_Named = Counter[tuple[str | None, bytes]]
+"""The number of times that a request has each pair of name and id."""
 
 NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
 NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to get its name")
@@ -51,13 +53,12 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
         return DeleteTopicsResponse(
             responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in states]
         )
-    named = Counter(filter(None, (_target(topic, call) for topic in states)))
-    distinct = {(topic.name, topic.topic_id): topic for topic in states}
+    named = Counter((topic.name, topic.topic_id) for topic in states)
     results: list[DeletableTopicResult] = []
     gone: list[_Gone] = []
     try:
-        for each in distinct.values():
-            results.append(_delete(each, call, named, gone))
+        for name, topic_id in named:
+            results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, named, gone)
             yield
     finally:
         if gone:
@@ -74,22 +75,39 @@ def _target(state: DeleteTopicState, call: Call) -> Topic | None:
     return topics.get(state.name) if state.name is not None else topics.with_id(state.topic_id)
 
 
-def _delete(state: DeleteTopicState, call: Call, named: Counter[Topic], gone: list[_Gone]) -> DeletableTopicResult:
-    """Take a topic away, which joins those that are `gone`."""
-    if state.name is not None and state.topic_id != ZERO_UUID:
-        return _refusal(state, ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if state.name is None and state.topic_id == ZERO_UUID:
-        return _refusal(state, ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+def _delete(state: DeleteTopicState, call: Call, named: _Named, gone: list[_Gone]) -> list[DeletableTopicResult]:
+    """Take a topic away, which joins those that are `gone`. One that is named twice is refused, as in Kafka.
+
+    Of a name and an id of the same topic only the name gets a result.
+    """
+    mistake = _mistake(state, named)
+    if mistake is not None:
+        return [_refusal(state, ErrorCode.INVALID_REQUEST, mistake)]
     topic = _target(state, call)
     refusal = _refusal_of_rights(state, topic, call)
     if refusal is not None:
-        return refusal
+        return [refusal]
     if topic is None:
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if state.name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-        return _refusal(state, missing, missing.meaning)
-    if named[topic] > 1:
-        return _refusal(state, ErrorCode.INVALID_REQUEST, "The topic is named more than once.")
-    return _remove(topic, state, call, gone)
+        return [_refusal(state, missing, missing.meaning)]
+    if state.name is None and named[topic.name, ZERO_UUID] == 1:
+        return []
+    if state.name is not None and named[None, topic.id]:
+        known = DeleteTopicState(name=state.name, topic_id=topic.id)
+        reason = "The provided topic name maps to an ID that was already supplied."
+        return [_refusal(known, ErrorCode.INVALID_REQUEST, reason)]
+    return [_remove(topic, state, call, gone)]
+
+
+def _mistake(state: DeleteTopicState, named: _Named) -> str | None:
+    """Return what is wrong with the way in which a request names a topic."""
+    if state.name is not None and state.topic_id != ZERO_UUID:
+        return "You may not specify both topic name and topic id."
+    if state.name is None and state.topic_id == ZERO_UUID:
+        return "Neither topic name nor id were specified."
+    if named[state.name, state.topic_id] > 1:
+        return f"Duplicate topic {'id' if state.name is None else 'name'}."
+    return None
 
 
 def _refusal_of_rights(state: DeleteTopicState, topic: Topic | None, call: Call) -> DeletableTopicResult | None:

@@ -49,7 +49,7 @@ def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeCl
         if _matches(entity, request.components, strict=request.strict):
             entries.append(_entry(entity, values))
         yield
-    return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, entries=entries)
+    return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message="", entries=entries)
 
 
 def _check(components: Sequence[ComponentData]) -> None:

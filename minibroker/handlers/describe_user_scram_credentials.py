@@ -32,7 +32,7 @@ def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[De
     for user, times in named.items():
         results.append(_result(stored, user, times))
         yield
-    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message=None, results=results)
+    return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
 
 
 def refuse(

@@ -12,7 +12,8 @@ Versions 0-11. The timestamp of a partition in the request selects its offset:
 Version 0 answers with the start offsets of segments, newest first, as Kafka's `legacyFetchOffsetsBefore`: for a moment,
 those last written before it. The leader epoch (version 4) is that of the batch that was found, or of the first one; for
 the end, the leader's. A partition that is asked for twice is INVALID_REQUEST each time. Only the leader answers
-(NOT_LEADER_OR_FOLLOWER), and only a client that knows its epoch (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+(NOT_LEADER_OR_FOLLOWER), or with replica id -2 any replica, and only a client that knows its epoch
+(FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
 """
 
 import os
@@ -45,6 +46,9 @@ _EARLIEST_LOCAL: Final = -4
 _FIRST_WITH: Final = {_LATEST: 1, _EARLIEST: 1, _MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, -5: 9, -6: 11}
 """The timestamps that ask for a place in the log, and the first versions that know them."""
 _READ_COMMITTED: Final = 1
+_ISOLATION_LEVELS: Final = (0, _READ_COMMITTED)
+_DEBUGGER: Final = -2
+"""The replica id of a client that asks any replica."""
 _FEW: Final = 8
 """More partitions are looked up in steps: each may have a log to be opened, which takes half a millisecond."""
 _NOTED_AT_ONCE: Final = 500
@@ -133,6 +137,9 @@ def _list_offset(
 ) -> ListOffsetsPartitionResponse:
     """The response for one partition; one that has to be searched is added to `searches`."""
     response = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+    if request.isolation_level not in _ISOLATION_LEVELS:
+        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        return response
     if twice and (topic_name, requested.partition_index) in twice:
         response.error_code = ErrorCode.INVALID_REQUEST
         return response
@@ -143,7 +150,9 @@ def _list_offset(
         response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
     elif partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif mistaken := partition.access_error(call.node, requested.current_leader_epoch):
+    elif mistaken := partition.access_error(
+        call.node, requested.current_leader_epoch, leader_only=request.replica_id != _DEBUGGER
+    ):
         response.error_code = mistaken
     else:
         try:

@@ -229,7 +229,9 @@ def _create(names: Sequence[str], call: Call) -> Steps[dict[str, Topic | ErrorCo
             else:
                 plans.append(plan_topic(core, name))
         except TopicError as error:
-            made[name] = error.code
+            # Kafka's broker asks the controller for the topic, and does not wait for its refusal.
+            too_many = error.code is ErrorCode.INVALID_REPLICATION_FACTOR
+            made[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if too_many else error.code
         yield
     for plan, _ in taken(core, plans):  # between two slices
         plans.remove(plan)

@@ -78,7 +78,8 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(core.topics, topics)
     operation = Commit(admit, encode, store.commit)
-    outcomes = yield from commit(core, topics, operation, retention_ms=request.retention_time_ms)
+    merges = call.services.is_before("4.0")
+    outcomes = yield from commit(core, topics, operation, merges=merges, retention_ms=request.retention_time_ms)
     responses: list[OffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
     )

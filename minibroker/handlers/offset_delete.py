@@ -42,15 +42,15 @@ def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteRespon
     if group is None:
         return OffsetDeleteResponse(error_code=code, topics=[])
     existing: dict[TopicPartition, None] = {}
-    codes: list[tuple[TopicPartition, ErrorCode]] = []
-    for requested in request.topics:
+    codes: list[tuple[int, TopicPartition, ErrorCode]] = []
+    for number, requested in enumerate(request.topics):
         topic = call.core.topics.get(requested.name)
         for each in requested.partitions:
             key = requested.name, each.partition_index
             if topic is None or topic.partition(each.partition_index) is None:
-                codes.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                codes.append((number, key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             else:
-                codes.append((key, ErrorCode.NONE))
+                codes.append((number, key, ErrorCode.NONE))
                 existing[key] = None
             if not len(codes) % _OF_A_STEP:
                 yield
@@ -58,9 +58,10 @@ def handle(request: OffsetDeleteRequest, call: Call) -> Steps[OffsetDeleteRespon
     if isinstance(kept, ErrorCode):
         return OffsetDeleteResponse(error_code=kept, topics=[])
     subscribed = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    outcomes = yield from by_topic((key, subscribed if key in kept else code) for key, code in codes)
+    concluded = ((number, key, subscribed if key in kept else code) for number, key, code in codes)
+    outcomes = yield from by_topic(concluded, merges=call.services.is_before("4.0"))
     topics: list[OffsetDeleteResponseTopic] = []
-    for name, results in outcomes.items():
+    for name, results in outcomes:
         partitions: list[OffsetDeleteResponsePartition] = []
         topics.append(OffsetDeleteResponseTopic(name=name, partitions=partitions))
         for number, (index, code) in enumerate(results, 1):

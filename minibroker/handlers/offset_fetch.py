@@ -140,10 +140,11 @@ def _fetch(
     if topics is None:
         committed = offsets.committed.items()
         topics = [(name, tuple(indexes)) for name, indexes in committed if _may_describe(name, call)]
-    named = yield from _once(topics)
+    # Before Kafka 4.0 a topic and a partition that are named twice are answered once, and no topic without partitions.
+    named = (yield from _once(topics)).items() if call.services.is_before("4.0") else topics
     results: list[tuple[str, list[_Found]]] = []
     looked_up = 0
-    for name, partitions in named.items():
+    for name, partitions in named:
         refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         found: list[_Found] = []
         for each in partitions:

@@ -82,12 +82,13 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(call.core.topics, topics)
-    outcomes = yield from commit(call.core, topics, Commit(admit, encode, write))
+    merges = call.services.is_before("4.0")
+    outcomes = yield from commit(call.core, topics, Commit(admit, encode, write), merges=merges)
     if call.api_version < _FIRST_WITH_LOADING:
-        outcomes = {
-            name: [(index, _reported(code, call.api_version)) for index, code in partitions]
-            for name, partitions in outcomes.items()
-        }
+        outcomes = [
+            (name, [(index, _reported(code, call.api_version)) for index, code in partitions])
+            for name, partitions in outcomes
+        ]
     responses: list[TxnOffsetCommitResponseTopic] = yield from answered(
         outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
     )

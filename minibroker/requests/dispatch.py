@@ -28,6 +28,7 @@ from minibroker.support.letting_go import let_go, long_lists
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.frame import (
     RequestHeader,
@@ -120,6 +121,14 @@ Decoded = tuple[Endpoint, RequestHeader, Any, Call]
 """A decoded request. It is None, and the version of its call 0, for ApiVersions in a version that is not served."""
 
 # An enum's members are looked up each time that they are named.
+_DEADLINES: Final = {
+    ApiKey.CREATE_TOPICS: "timeout_ms",
+    ApiKey.DELETE_TOPICS: "timeout_ms",
+    ApiKey.CREATE_PARTITIONS: "timeout_ms",
+    ApiKey.ELECT_LEADERS: "topic_partitions",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "topics",
+}
+"""Requests that Kafka's controller refuses once their time is up, and a field that is not empty in those it gets."""
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FEW_ELEMENTS: Final = 1000
@@ -190,6 +199,9 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     # Produce stages, and reads nothing of the log: all its appends of a wake-up are written together.
     if endpoint.route.key is not _PRODUCE:
         call.core.writes.commit()
+    listed = _DEADLINES.get(endpoint.route.key)
+    if listed is not None and request is not None and request.timeout_ms <= 0 and getattr(request, listed) != []:
+        return _timed_out(endpoint, request, call.api_version)
     try:
         # Rights come last: an error fault has answered by now, whether the client may ask or not.
         if call.services.authorizer is None:
@@ -225,6 +237,12 @@ def _failed(endpoint: Endpoint, request: Any, call: Call, error: Exception) -> A
     is_expected = isinstance(error, MAPPED)
     _logger.error("%s failed: %s", endpoint.route.key.name, error, exc_info=None if is_expected else error)
     return error_answer(endpoint, request, call.api_version, error_code_of(error))
+
+
+def _timed_out(endpoint: Endpoint, request: Any, version: int) -> Any:
+    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - as for a fault
+
+    return error_answer(endpoint, request, version, ErrorCode.REQUEST_TIMED_OUT)
 
 
 @cache

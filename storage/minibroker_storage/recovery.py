@@ -59,8 +59,7 @@ def load_log(
     batch, and indexed again; nothing survives behind a cut.
 
     - After CLEAN: nothing. The ends of the indexes are read, and of the last log what lies behind its last index entry.
-    - After KILLED: the same part of the last log, batch by batch (of the one before too while the last is empty).
-    - After CRASHED: all behind `recovery_point`, from the last index entry below it on.
+    - After KILLED and CRASHED: all after `recovery_point`, from the last index entry below it on, batch by batch.
 
     An index that is missing or does not check out is rebuilt from the whole segment, after any stop. Producers come
     from the newest snapshot, and from the headers behind it. `OSError`.
@@ -117,9 +116,7 @@ class _Loader:
         self._segments = segments
         self._epochs = epochs
         #: Batches and index entries below this offset are trusted.
-        # After the death of the process alone, what was written is in the page cache: the recovery point says nothing
-        # then.
-        self._trusted_below = recovery_point if last_stop is LastStop.CRASHED else INT64_MAX
+        self._trusted_below = INT64_MAX if last_stop is LastStop.CLEAN else recovery_point
         self._last_stop = last_stop
         self.epochs_changed = False
         #: Transaction indexes lack nothing below this offset.
@@ -273,7 +270,8 @@ def check_time_index(segment: LogSegment) -> None:
 def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, *, resumed: bool = False) -> int:
     """Scan a segment, cut it behind its last good batch, rebuild both indexes (`LogSegment.recover`).
 
-    The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set.
+    The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set. As in Kafka
+    nothing is left of a segment whose batches are so out of order that they cannot be indexed.
     `on_epoch` gets each batch's leader epoch that differs from that of the one before, and its base offset. Returns
     the number of bytes that were cut. `OSError`; `CorruptIndexError` when a resumed index is wrong.
     """
@@ -296,6 +294,9 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
             # A good checksum is not enough: offsets rise, and are at most 32 bits above the base, or no index could
             # name them.
             if base_offset < next_offset or last_offset > last_possible:
+                if _misleads_index(segment, fd, size):
+                    segment.reset_indexes()
+                    next_offset, reached, indexed = segment.base_offset, -1, -1
                 break
             if last_offset <= indexed:
                 segment.pass_over(len(batch))
@@ -317,6 +318,20 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         raise CorruptIndexError(f"{index.file.path}: offset {indexed} is not at byte {index.last_position}")
     segment.adopt_noted_size(next_offset)
     return size - segment.size
+
+
+def _misleads_index(segment: LogSegment, fd: int, size: int) -> bool:
+    """Return whether the index entries that Kafka makes of the segment's batches would not rise; it drops all then."""
+    end = position = 0
+    indexed = -1
+    for batch, fields in scan(fd, size, end):
+        last_offset = fields[BASE_OFFSET] + fields[LAST_OFFSET_DELTA]
+        if end - position > segment.index_interval_bytes:
+            if last_offset <= indexed:
+                return True
+            position, indexed = end, last_offset
+        end += len(batch)
+    return False
 
 
 def _load_producers(

@@ -1,4 +1,4 @@
-"""The part of a log that a start reads: after a kill its end, after a crash the bytes that were not flushed."""
+"""The part of a log that a start reads: after a kill or a crash what was not flushed."""
 
 import os
 import shutil
@@ -36,13 +36,13 @@ def large(tmp_path: Path, count: int = 950, config: LogConfig = SEGMENTS, *, ide
 
 @linux_only
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_after_a_kill_only_the_end_of_a_log_is_read(tmp_path: Path, *, idempotent: bool) -> None:
+def test_after_a_kill_flushed_batches_are_not_read(tmp_path: Path, *, idempotent: bool) -> None:
     home = large(tmp_path, 2000, LogConfig(), idempotent=idempotent)
     home.log.take_producer_snapshot()
     home.append(sequenced(2000))
     home.crash()
     with counted() as reads:
-        log = home.open(last_stop=LastStop.KILLED)
+        log = home.open(last_stop=LastStop.KILLED, recovery_point=2000)
     assert log.log_end_offset == 2001
     assert log.producers.active[7].last_sequence == 2000
     assert reads.total(".log") < 60_000 < log.size // 30
@@ -53,13 +53,52 @@ def test_after_a_kill_closed_segments_are_looked_at_in_a_few_places_only(tmp_pat
     home = large(tmp_path)
     home.crash()
     with counted() as reads:
-        log = home.open(last_stop=LastStop.KILLED)
+        log = home.open(last_stop=LastStop.KILLED, recovery_point=home.log.segments[-1].base_offset)
     assert len(log.segments) == 10
     closed = {name: size for name, size in reads.of.items() if int(name[:20]) < log.segments[-1].base_offset}
     *others, newest = (size for name, size in sorted(closed.items()) if name.endswith(".log"))
     assert max(others) < 11_000 < log.segments[0].size // 8
     assert newest < 11_000 + 2 * RECALL_WINDOW_BYTES  # the batches before the producers' last ones
     assert max(size for name, size in closed.items() if name.endswith("index")) < 5000
+
+
+DISORDERS = {
+    "the last batch twice": ([0, 1, 2, 3, 4, 5, 5], 0),
+    "the first batch again at the end": ([0, 1, 2, 3, 4, 5, 0], 0),
+    "two batches swapped": ([0, 1, 3, 2, 4, 5], 0),
+    "reversed": ([5, 4, 3, 2, 1, 0], 0),
+    "a batch missing": ([0, 1, 3, 4, 5], 6),
+}
+"""Orders of the batches 0 to 5 in a file, and the log end offset of Kafka 3.9.1 and 4.4.0 after a kill."""
+
+
+@pytest.mark.parametrize("name", DISORDERS)
+def test_a_segment_that_cannot_be_indexed_is_emptied_after_a_kill(tmp_path: Path, name: str) -> None:
+    order, end = DISORDERS[name]
+    home = Home(tmp_path / "orders-0", LogConfig())
+    for number in range(6):
+        home.append(a_batch(value=bytes([number]) * 5000))
+    home.crash()
+    data = home.file(LOG).read_bytes()
+    size = len(data) // 6
+    home.file(LOG).write_bytes(b"".join(data[number * size : (number + 1) * size] for number in order))
+    log = home.open(last_stop=LastStop.KILLED)
+    assert log.log_end_offset == end
+    assert offsets_of(log) == (order if end else [])
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_damaged_batch_below_the_end_of_the_index_cuts_the_log_after_a_kill(tmp_path: Path, number: int) -> None:
+    home = Home(tmp_path / "orders-0", LogConfig())
+    for value in range(6):
+        home.append(a_batch(value=bytes([value]) * 5000))
+    home.crash()
+    data = bytearray(home.file(LOG).read_bytes())
+    data[len(data) // 6 * number + 8] ^= 0x40  # its length
+    home.file(LOG).write_bytes(data)
+    log = home.open(last_stop=LastStop.KILLED)
+    assert log.log_end_offset == number
+    assert offsets_of(log) == list(range(number))
 
 
 @pytest.mark.parametrize("lost", range(0, 2 * SIZE, 173))
@@ -186,10 +225,10 @@ def test_what_a_start_had_to_replay_the_next_one_has_not(tmp_path: Path) -> None
     home = large(tmp_path, 2000, LogConfig())
     home.crash()
     with counted() as first:
-        home.open(last_stop=LastStop.KILLED)
+        home.open(last_stop=LastStop.KILLED, recovery_point=2000)
     home.crash()
     with counted() as second:
-        log = home.open(last_stop=LastStop.KILLED)
+        log = home.open(last_stop=LastStop.KILLED, recovery_point=2000)
     assert first.total(".log") > 1_500_000
     assert second.total(".log") < 60_000
     assert log.producers.active[7].last_sequence == 1999

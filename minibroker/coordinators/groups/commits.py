@@ -27,8 +27,8 @@ _STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENER
 _PIECE: Final = 100
 """So many partitions are done in about half a millisecond; smaller commits are done at once."""
 
-Outcomes = dict[str, list[tuple[int, ErrorCode]]]
-"""By topic, its partitions and what has become of each."""
+Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
+"""The topics of a response, and the partitions of each with their errors."""
 
 
 class OffsetCommitPartition(Protocol):
@@ -82,20 +82,25 @@ class Commit(NamedTuple):
 
 
 def commit(
-    core: Core, topics: Sequence[OffsetCommitTopic], operation: Commit, *, retention_ms: int = _AS_LONG_AS_THE_GROUP
+    core: Core,
+    topics: Sequence[OffsetCommitTopic],
+    operation: Commit,
+    *,
+    merges: bool,
+    retention_ms: int = _AS_LONG_AS_THE_GROUP,
 ) -> Steps[Outcomes]:
     """Commit what can be.
 
     UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
     them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
-    counts in Java's characters. Of a partition that is named twice, the last offset counts.
+    counts in Java's characters. Of a partition that is named twice, the last offset counts. `merges` as for `by_topic`.
     """
     longest = core.config.integer("offset.metadata.max.bytes")
     now_ms = core.clock.now_ms()
     # Of one moment: by the record a reader sees how long the client wanted it to be kept.
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
-    codes: list[tuple[TopicPartition, ErrorCode]] = []
+    codes: list[tuple[int, TopicPartition, ErrorCode]] = []
     for number, requested in enumerate(topics, 1):
         if not number % _PIECE:
             yield
@@ -103,22 +108,23 @@ def commit(
         for each in requested.partitions:
             key = requested.name, each.partition_index
             if topic is None or topic.partition(each.partition_index) is None:
-                codes.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                codes.append((number, key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             elif _length(each.committed_metadata or "") > longest:
-                codes.append((key, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                codes.append((number, key, ErrorCode.OFFSET_METADATA_TOO_LARGE))
             else:
-                codes.append((key, ErrorCode.NONE))
+                codes.append((number, key, ErrorCode.NONE))
                 offsets[key] = _offset(each, now_ms, expire_timestamp)
             if not len(codes) % _PIECE:
                 yield
-    if any(code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for _, code in codes):
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    refusal = written = ErrorCode.NONE
+    if any(code is not unknown for _, _, code in codes):
         try:
             written = yield from _write(operation, offsets)
         except RefusedCommitError as error:
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return (yield from by_topic((key, unknown if code is unknown else error.code) for key, code in codes))
-        return (yield from by_topic((key, code or written) for key, code in codes))
-    return (yield from by_topic(codes))
+            refusal = error.code
+    concluded = ((number, key, code if code is unknown else refusal or code or written) for number, key, code in codes)
+    return (yield from by_topic(concluded, merges=merges))
 
 
 def is_late_but_fine(
@@ -159,18 +165,22 @@ def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset])
     return operation.write(group, offsets, batch)
 
 
-def by_topic(codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[Outcomes]:
-    """Outcomes as they are answered: each partition that exists once, each other as often as it was named."""
+def by_topic(codes: Iterable[tuple[int, TopicPartition, ErrorCode]], *, merges: bool) -> Steps[Outcomes]:
+    """Return outcomes as a response has them, from the number of each topic in the request, partition and error.
+
+    They repeat what the request repeats. With `merges`, as before Kafka 4.0, each topic is there once, and each
+    partition that exists.
+    """
     reported: set[TopicPartition] = set()
-    outcomes: Outcomes = {}
-    for number, (key, code) in enumerate(codes, 1):
+    outcomes: dict[int | str, tuple[str, list[tuple[int, ErrorCode]]]] = {}
+    for count, (number, key, code) in enumerate(codes, 1):
         topic, partition = key
-        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in reported:
-            outcomes.setdefault(topic, []).append((partition, code))
+        if not merges or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in reported:
+            outcomes.setdefault(topic if merges else number, (topic, []))[1].append((partition, code))
             reported.add(key)
-        if not number % _PIECE:
+        if not count % _PIECE:
             yield
-    return outcomes
+    return list(outcomes.values())
 
 
 def answered(
@@ -192,7 +202,7 @@ def answered(
         nothing = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
         listed.append(topic_of(topic_id=each.topic_id, partitions=nothing))
         yield
-    for name, results in outcomes.items():
+    for name, results in outcomes:
         partitions: list[Any] = []
         for index, code in results:
             partitions.append(partition_of(partition_index=index, error_code=code))

@@ -306,18 +306,18 @@ class Reader:
         return data
 
     def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
-        """Return the data for a reader that has to go to a nearer replica, or whose epoch has ended (KIP-595), or None."""
+        """Return the data for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""
         end, preferred = EpochEndOffset(), None
-        if requested.last_fetched_epoch >= 0 and log.log_start_offset <= requested.fetch_offset:
+        if self._rack and partition.leader is self._call.node:
+            preferred = self._preferred_replica(partition, log, requested.fetch_offset)
+            self.readable += preferred is not None
+        if preferred is None and requested.last_fetched_epoch >= 0 and log.log_start_offset <= requested.fetch_offset:
             epoch, offset = partition.end_of_epoch(requested.last_fetched_epoch)
             if epoch < 0 or offset < 0:
                 return failed_partition(requested.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < requested.last_fetched_epoch or offset < requested.fetch_offset:
                 end = EpochEndOffset(epoch=epoch, end_offset=offset)
                 self._failed = True
-        if self._rack and partition.leader is self._call.node:
-            preferred = self._preferred_replica(partition, log, requested.fetch_offset)
-            self.readable += preferred is not None
         if preferred is None and end.epoch < 0:
             return None
         return PartitionData(
@@ -339,7 +339,7 @@ class Reader:
         node, epoch = self._call.node, requested.current_leader_epoch
         if partition.leader is not node or 0 <= epoch != partition.leader_epoch:
             leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
-            error = partition.access_error(node, epoch, leader_only=leader_only)
+            error = partition.access_error(node, max(epoch, -1), leader_only=leader_only)
             if error:
                 return error
         is_stranger = self._replica >= 0 and self._replica not in partition.replicas

@@ -251,7 +251,7 @@ def test_an_idle_session_fetch_takes_no_more_bytes_for_more_partitions(harness: 
 
 def test_a_deleted_topic_is_told_as_unknown(many: Harness) -> None:
     session = Session(many, ("many", 0, 0), ("t", 0, 0))
-    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=0), 3)
+    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
     response = session.fetch()
     assert partitions_of(response.responses) == [("many", 0)]
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -459,6 +459,6 @@ def test_faults_and_the_journal_know_the_partitions_of_a_session_after_each_chan
     assert targets() == [*KEYS[1:], KEYS[0]]
     session.fetch(forgotten={"many": [1]})
     assert targets() == [*KEYS[2:], KEYS[0]]
-    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=0), 3)
+    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
     by_name = many.fetch_version < 13
     assert targets() == [(name if by_name else None, index) for name, index in (*KEYS[2:], KEYS[0])]

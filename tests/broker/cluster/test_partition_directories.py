@@ -114,7 +114,7 @@ def test_a_partition_that_a_stop_gave_a_directory_is_unused_until_its_first_reco
 def test_a_topic_whose_partitions_were_never_used_is_deleted_after_a_stop_and_made_again(new: Harness) -> None:
     new.restart()
     new.fetch_one(0, "new", 1)
-    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=0), 3).responses
+    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=20_000), 3).responses
     assert outcome.error_code == 0
     assert directories(new) == set()
     new.create("new", 3)
@@ -196,7 +196,7 @@ def test_something_in_the_place_of_a_directory_refuses_the_topic(harness: Harnes
 def test_something_in_the_place_of_a_directory_refuses_growth(new: Harness) -> None:
     Path(new.data_dir, "new-3").symlink_to("/nowhere")
     growth = CreatePartitionsTopic(name="new", count=5, assignments=None)
-    (outcome,) = new.ask(CreatePartitionsRequest(topics=[growth], timeout_ms=0), 2).results
+    (outcome,) = new.ask(CreatePartitionsRequest(topics=[growth], timeout_ms=20_000), 2).results
     assert outcome.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     new.crash()
     assert partitions(new) == 3
@@ -210,7 +210,7 @@ def test_an_empty_directory_of_a_crash_is_taken_over(harness: Harness) -> None:
 
 def test_a_topic_that_is_made_again_knows_nothing_of_the_one_before(new: Harness) -> None:
     new.produce(batch(b"a"), "new", 1)
-    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=0), 3).responses
+    (outcome,) = new.ask(DeleteTopicsRequest(topic_names=["new"], timeout_ms=20_000), 3).responses
     assert outcome.error_code == 0
     new.create("new", 3)
     assert directories(new) == set()

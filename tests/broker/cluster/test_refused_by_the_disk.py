@@ -65,8 +65,11 @@ _ACLS: Final = DeleteAclsFilter(
 _FEATURE: Final = FeatureUpdateKey(feature="group.version", max_version_level=0, upgrade_type=2)
 CHANGES: Final[list[tuple[Any, int]]] = [
     (CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)]), 7),
-    (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=0), 3),
-    (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=0), 6),
+    (
+        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000),
+        3,
+    ),
+    (DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=20_000), 6),
     (
         IncrementalAlterConfigsRequest(
             resources=[

@@ -82,16 +82,16 @@ def test_topics_are_created_grown_configured_and_deleted_with_one_write_each(
     create(harness)
     assert writes == [FILE]
     more = [CreatePartitionsTopic(name=name, count=3, assignments=None) for name in NAMES]
-    assert {each.error_code for each in harness.ask(CreatePartitionsRequest(topics=more, timeout_ms=0), 2).results} == {
-        0
-    }
+    assert {
+        each.error_code for each in harness.ask(CreatePartitionsRequest(topics=more, timeout_ms=20_000), 2).results
+    } == {0}
     assert writes == [FILE] * 2
     assert alter(harness, TOPIC, "retention.ms", "60000") == [0] * len(NAMES)
     assert writes == [FILE] * 3
     states = [DeleteTopicState(name=name) for name in NAMES[:10]]
-    assert {each.error_code for each in harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=0), 6).responses} == {
-        0
-    }
+    assert {
+        each.error_code for each in harness.ask(DeleteTopicsRequest(topics=states, timeout_ms=20_000), 6).responses
+    } == {0}
     assert writes == [FILE] * 4
     harness.restart()
     found = {topic.name: (len(topic.partitions), dict(topic.config.overrides)) for topic in harness.core.topics}
@@ -226,11 +226,13 @@ def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> Non
     assert topic is not None
     slices = harness.core.topics.growth([(topic, 4, None)])
     next(slices)
-    request = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=0)
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=20_000
+    )
     (refused,) = harness.ask(request, 2).results
     assert refused.error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
     assert [len(each.partitions) for each in harness.ask(MetadataRequest(topics=None), 9).topics] == [1]
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3).responses
+    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3).responses
     assert outcome.error_code == 0
     assert list(slices) == [None]  # and no directory is looked for
     assert not [name for name in os.listdir(harness.data_dir) if name.startswith("t-")]
@@ -256,7 +258,7 @@ class Full:
 
 
 def delete(harness: Harness, name: str) -> int:
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=0), 3).responses
+    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=20_000), 3).responses
     code: int = outcome.error_code
     return code
 

@@ -412,7 +412,7 @@ def test_a_kill_while_a_topic_is_deleted_does_not_bring_it_back_without_its_conf
     with monkeypatch.context() as patched:
         patched.setattr(Topics, "save", kill)
         with pytest.raises(KilledError):
-            harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=0), 3)
+            harness.ask(DeleteTopicsRequest(topic_names=["old"], timeout_ms=20_000), 3)
     harness.crash()
     topic = harness.core.topics.get("old")
     assert topic is not None  # the deletion was not answered
@@ -443,7 +443,7 @@ def test_a_topic_whose_directories_are_missing_can_be_deleted(harness: Harness) 
     harness.produce(batch(b"a"), "gone", 1)
     shutil.rmtree(os.path.join(harness.data_dir, "gone-1"))
     shutil.rmtree(os.path.join(harness.data_dir, "gone-2"))
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=0), 3).responses
+    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["gone"], timeout_ms=20_000), 3).responses
     assert outcome.error_code == 0
     assert harness.core.topics.get("gone") is None
     harness.restart()

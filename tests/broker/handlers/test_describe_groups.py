@@ -37,7 +37,7 @@ def test_a_group_that_is_not_known_is_dead(version: int, harness: Harness) -> No
         (code, "g", "Dead"),
     ]
     assert [each.error_message for each in groups] == [
-        f"There is no group {each}." if version >= 6 else None for each in ("g", "", "g")
+        f"Group {each} not found." if version >= 6 else None for each in ("g", "", "g")
     ]
 
 

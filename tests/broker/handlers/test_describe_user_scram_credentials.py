@@ -28,7 +28,7 @@ def stored(harness: Harness) -> Harness:
 def describe(harness: Harness, *users: str) -> DescribeUserScramCredentialsResponse:
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=user) for user in users] if users else None)
     response: DescribeUserScramCredentialsResponse = harness.ask(request, 0)
-    assert (response.error_code, response.error_message) == (0, None)
+    assert (response.error_code, response.error_message) == (0, "")
     return response
 
 

@@ -353,7 +353,7 @@ def only_partition_error(response: FetchResponse) -> list[int]:
 
 def test_a_topic_that_is_deleted_meanwhile_is_unknown_at_once(harness: Harness) -> None:
     pending = waiting(harness, ("t", 0, 0))
-    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3)
+    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3)
     harness.run_soon()  # the deletion wakes it; no time has passed
     assert only_partition_error(pending.response) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

@@ -58,7 +58,7 @@ def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(
 ) -> None:
     harness.ask(
         CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=0, validate_only=False
+            topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)], timeout_ms=20_000, validate_only=False
         ),
         2,
     )

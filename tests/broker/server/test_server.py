@@ -403,9 +403,9 @@ def test_a_fetch_is_answered_before_a_request_behind_it_removes_what_it_has_foun
     number = client.send(produce_request(batch(b"kept until it is sent")), 9)
     assert client.receive()[0] == number
     frames = [framed(frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12, 2))]
-    frames.append(framed(frame_of(DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3, 3)))
+    frames.append(framed(frame_of(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3, 3)))
     client._asked[2] = (fetch_request(("t", 0, 0), max_wait_ms=0), 12)
-    client._asked[3] = (DeleteTopicsRequest(topic_names=["t"], timeout_ms=0), 3)
+    client._asked[3] = (DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3)
     client.send_bytes(b"".join(frames))
     number, fetched = client.receive()
     assert (number, values_in(only_partition(fetched).records)) == (2, [(0, b"kept until it is sent")])

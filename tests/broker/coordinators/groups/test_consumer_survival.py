@@ -98,7 +98,7 @@ def test_nothing_has_happened_that_could_not_be_written(consumers: Consumers, mo
 
 def test_a_deleted_offsets_topic_takes_the_groups_along(consumers: Consumers) -> None:
     consumers.beat("a")
-    consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=0), 3)
+    consumers.harness.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=20_000), 3)
     consumers.harness.clock.advance(2 * REBALANCE_MS)
     assert consumers.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert consumers.beat("a", 2).error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -143,7 +143,7 @@ def test_a_topic_that_grows_or_comes_later_is_read_in_the_end(members: ShareMemb
     assert members.settle("a", topics=["four", "later"]) == {"a": {"four": [0, 1, 2, 3]}}
     members.harness.create("later", 1)
     grown = CreatePartitionsTopic(name="four", count=6, assignments=None)
-    request = CreatePartitionsRequest(topics=[grown], timeout_ms=0, validate_only=False)
+    request = CreatePartitionsRequest(topics=[grown], timeout_ms=20_000, validate_only=False)
     assert not members.harness.ask(request, 3).results[0].error_code
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3, 4, 5], "later": [0]}}
 
@@ -151,7 +151,7 @@ def test_a_topic_that_grows_or_comes_later_is_read_in_the_end(members: ShareMemb
 def test_a_topic_that_is_deleted_is_forgotten(members: ShareMembers) -> None:
     members.harness.create("other", 1)
     members.settle("a", topics=["four", "other"])
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=0)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
     assert not members.harness.ask(request, 6).responses[0].error_code
     members.harness.run_soon()
     assert members.initialized() == {"four": [0, 1, 2, 3]}
