@@ -69,6 +69,7 @@ class Services:
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.prefers_racks = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
+        self.works_around_clients = config.boolean("minibroker.client.workarounds.enable")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
         self._closed = False

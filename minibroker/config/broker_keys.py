@@ -326,6 +326,9 @@ ACTED_ON = by_name((
               "The largest record batch that is accepted, with its header and as it came, compressed or not."),
     ConfigKey("min.insync.replicas", INT, 1, POSITIVE, HIGH, HONORED,
               "How many replicas have to be in sync for a write with acks=all."),
+    ConfigKey("minibroker.client.workarounds.enable", BOOLEAN, True, None, LOW, HONORED,
+              "Whether requests are answered a little earlier or later than Kafka answers them where a client would "
+              "otherwise stall or wait for a timer; the page on behavior lists these cases. Kafka has no such key."),
     ConfigKey("minibroker.cluster.id", STRING, None, ClusterId(), LOW, HONORED,
               "The id of the cluster that a new data directory belongs to, instead of a random one; a directory that "
               "belongs to another cluster is refused. Kafka has no such key: its directories are formatted with one."),

@@ -68,6 +68,11 @@ class DelayedByFault(DelayedResponse):
         if self._inner is not None:
             self._inner.cancel()
 
+    def hasten(self) -> None:
+        """See `DelayedResponse`. The delay of the fault itself stays."""
+        if self._inner is not None:
+            self._inner.hasten()
+
     def waits_for(self) -> str:
         """See `DelayedResponse`."""
         return "the delay of a fault" if self._inner is None else self._inner.waits_for()

@@ -16,6 +16,7 @@ import re
 from typing import Final
 
 from minibroker.config.resources import ConfigResourceType
+from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner, joins_early
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
 from minibroker.requests.same_request import SameRequest
@@ -59,6 +60,10 @@ def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsRespons
         if not (_SOFTWARE_NAME.match(name) and _SOFTWARE_NAME.match(software_version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         call.session.software = name, software_version
+    if call.services.works_around_clients:
+        call.session.waited_fetches = 0
+        if joins_early(call.session.software, call.client_id):
+            call.session.early_joiner = EarlyJoiner()
     if call.api_version >= _FIRST_WITH_NODE:
         misrouted = _misrouted(request, call)
         if misrouted:

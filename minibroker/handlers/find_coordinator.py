@@ -51,8 +51,11 @@ REPEAT: Final = SameRequest
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
     """Return each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
+    keys = request.coordinator_keys if call.api_version >= _FIRST_WITH_MANY else [request.key]
+    joiner = call.session.early_joiner
+    if joiner is not None and request.key_type == _GROUP:
+        call.services.groups.rebalances.note_lookup(joiner, keys)
     if call.api_version >= _FIRST_WITH_MANY:
-        keys = request.coordinator_keys
         if len(keys) > _FEW:
             return _find_in_steps(keys, request.key_type, call)
         return FindCoordinatorResponse(coordinators=[_find(key, request.key_type, call) for key in keys])

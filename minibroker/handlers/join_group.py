@@ -14,6 +14,7 @@ Unlike Kafka, a second JoinGroup of a member ends the first one, with REBALANCE_
 import uuid
 from typing import Final
 
+from minibroker.coordinators.groups.classic.client_quirks import backs_off
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.classic.members import Member, Protocol, Reply
 from minibroker.coordinators.groups.classic.responses import NO_LEADER, UNKNOWN_MEMBER, join_error, joined, sync_error
@@ -85,13 +86,14 @@ class _JoinReply(Reply):
 class _Join:
     """One JoinGroup on its way."""
 
-    __slots__ = ("_call", "_coordinator", "_protocols", "_rebalance_ms", "_request", "reply")
+    __slots__ = ("_call", "_coordinator", "_is_late", "_protocols", "_rebalance_ms", "_request", "reply")
 
     def __init__(self, request: JoinGroupRequest, call: Call, protocols: tuple[Protocol, ...]) -> None:
         self._request = request
         self._call = call
         self._coordinator: GroupCoordinator = call.services.groups
         self._protocols = protocols
+        self._is_late = False  # it has waited for the SyncGroup of others
         named = call.api_version >= _FIRST_WITH_REBALANCE_TIMEOUT
         self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
         self.reply = _JoinReply(call)
@@ -179,6 +181,11 @@ class _Join:
 
     def _add(self, group: Group, member_id: str) -> None:
         request = self._request
+        rebalances = self._coordinator.rebalances
+        if not self._is_late and rebalances.is_awaiting_sync(group):
+            self._is_late = True
+            rebalances.defer_join(group, self.run)
+            return
         member = Member(
             member_id,
             request.group_instance_id,
@@ -188,10 +195,15 @@ class _Join:
             request.session_timeout_ms,
             self._protocols,
         )
+        session = self._call.session
+        member.joins_early = session.early_joiner is not None
+        member.backs_off = self._call.services.works_around_clients and backs_off(
+            session.software, self._call.client_id
+        )
         if not group.members:
             group.protocol_type = request.protocol_type
         group.park_join(member, self.reply)
-        self._coordinator.rebalances.add(group, member)
+        rebalances.add(group, member)
 
     def _replace(self, group: Group, instance_id: str, member_id: str) -> None:
         """A static member is back (`updateStaticMemberAndRebalance`)."""
@@ -247,6 +259,8 @@ class _Join:
         group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)
         if member.join is not None:
             member.join.answer(join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        member.joins_early = self._call.session.early_joiner is not None
+        member.joins_twice = member.joins_early and not group.is_in(GroupState.PREPARING_REBALANCE)
         group.park_join(member, self.reply)
         self._coordinator.rebalances.maybe_prepare(group)
 

@@ -73,11 +73,14 @@ def handle(
 ) -> MetadataResponse | DelayedResponse | Steps[MetadataResponse | DelayedResponse]:
     """Describe the cluster as this client should see it; in steps if that takes long, or topics have to be made."""
     named = request.topics or []
+    joiner = call.session.early_joiner
     if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
         refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
         return MetadataResponse(brokers=[], topics=refused)
     if not named and (request.topics is None or call.api_version == 0):
         known = call.core.topics
+        if joiner is not None:
+            joiner.note_metadata(topic.name for topic in known)
         if len(known) > _FEW_TOPICS or sum(len(topic.partitions) for topic in known) > _FEW_PARTITIONS:
             return _describe_all(request, call)
         described = [_describe_now(topic, request, call) for topic in known if _may_describe(topic.name, call)]
@@ -96,6 +99,8 @@ def handle(
             else:
                 topics.append(_refused(each, found, request, call))
         else:
+            if joiner is not None:
+                joiner.note_metadata(topic.name or "" for topic in topics)
             return _response(topics, request, call)
     return _describe_named(named, request, call)
 
@@ -135,6 +140,8 @@ def _describe_named(
             topics.append(_refused(each, topic, request, call))
         if not number % _OF_A_STEP:
             yield
+    if call.session.early_joiner is not None:
+        call.session.early_joiner.note_metadata(topic.name or "" for topic in topics)
     response = _response(topics, request, call)
     return hold(response, request, call, lambda: _without(made, response)) if made else response
 

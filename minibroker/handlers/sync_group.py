@@ -71,6 +71,10 @@ def _sync(group: Group, request: SyncGroupRequest, call: Call) -> SyncGroupRespo
         return sync_error(code)
     member = group.members[request.member_id]
     rebalances = call.services.groups.rebalances
+    if member.joins_twice:
+        member.joins_twice = False
+        rebalances.prepare(group)
+        return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
     rebalances.note_sync(group, member)
     if group.is_in(GroupState.STABLE):
         rebalances.restart_session(group, member)

@@ -84,6 +84,10 @@ class _Throttled(DelayedResponse):
         """The client has gone."""
         self._inner.cancel()
 
+    def hasten(self) -> None:
+        """See `DelayedResponse`."""
+        self._inner.hasten()
+
     def waits_for(self) -> str:
         """See `DelayedResponse`."""
         return self._inner.waits_for()

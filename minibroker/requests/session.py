@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from minibroker.cluster.node import Node
+    from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
     from minibroker.routing.delayed import DelayedResponse
     from minibroker.routing.outcomes import AnyOutcome
     from minibroker.services import Services
@@ -75,6 +76,9 @@ class Session:
         muted_ms: for how long nothing is to be read from the client, since it is over a quota.
         origin: the connection as the journal writes it down (`inspection.journal.Origin`); None before it has.
         software: the client's name and version, as ApiVersions (v3) has said them.
+        early_joiner: what is known of a client that joins groups early; None for all others.
+        waited_fetches: how many fetches have waited since the last records; None for a client that has not asked for
+            ApiVersions, whose fetches wait for as long as they say.
         keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
         ends: what is called when the connection has gone.
     """
@@ -84,6 +88,7 @@ class Session:
         "authentication",
         "client_host",
         "client_port",
+        "early_joiner",
         "ends",
         "keep",
         "listener",
@@ -95,6 +100,7 @@ class Session:
         "repeats",
         "services",
         "software",
+        "waited_fetches",
     )
 
     def __init__(
@@ -122,6 +128,8 @@ class Session:
         self.muted_ms = 0
         self.origin: Any = None
         self.software: tuple[str, str] = ("unknown", "unknown")
+        self.early_joiner: EarlyJoiner | None = None
+        self.waited_fetches: int | None = None
         self.keep: Callable[[memoryview], memoryview] = _copied
         self.ends: tuple[Callable[[], None], ...] = ()
 

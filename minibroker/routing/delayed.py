@@ -21,6 +21,9 @@ class DelayedResponse:
     def cancel(self) -> None:
         """Forget the request."""
 
+    def hasten(self) -> None:
+        """Answer early if the request allows it, because another request of the connection waits for the answer."""
+
     def waits_for(self) -> str:
         """The thing that it waits for, for people: "appends to orders-0"."""
         return "work that goes on"

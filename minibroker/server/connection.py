@@ -3,9 +3,9 @@
 Kafka's `Processor` and `KafkaChannel`.
 
 Everything that arrives in one wake-up of the event loop is served together: all whole requests are handled, their
-appends are written, and their answers leave in one piece. A delayed request (a fetch that waits) holds back the
-requests behind it, as in Kafka. The broker stops reading from a client that does not read its answers. So a connection
-makes the broker hold a limited number of bytes.
+appends are written, and their answers leave in one piece. A delayed request holds back the requests behind it, as in
+Kafka; a fetch that waits is answered early then. The broker stops reading from a client that does not read its answers.
+So a connection makes the broker hold a limited number of bytes.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.node import Node
-from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers
+from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
 from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
@@ -332,7 +332,10 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(fault)
             return
         # Handlers are done with their views by now: the buffer may move its bytes, or go back to the pool.
-        self._reader.settle(paused=self._waiting is not None and self._waiting is not _LATER)
+        reader, waiting = self._reader, self._waiting
+        reader.settle(paused=waiting is not None and waiting is not _LATER and not reader.is_cut)
+        if waiting is not None and reader.pending:
+            hasten(waiting, reader, self._services)
         self._regulate()
 
     def _serve_later(self) -> None:
@@ -364,6 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         # A slice may end in a wait, such as a large Fetch that finds too little.
         if isinstance(outcome, Waiting):
             self._park(outcome)
+            hasten(outcome, self._reader, self._services)
             return
         self._touch()
         if outcome is None or self._answer([outcome]):
@@ -486,7 +490,9 @@ class Connection(asyncio.BufferedProtocol):
     def _regulate(self) -> None:
         """Read on, unless requests are waiting behind a delayed one or answers for a client that does not read."""
         # Without bytes behind it a delayed request does not stop reading: that is how a closed connection is seen.
-        stop = self._outbox.is_blocked or (self._waiting is not None and self._reader.pending > 0)
+        # The rest of a request that has come in part is read, too: once complete it may end the delay.
+        reader = self._reader
+        stop = self._outbox.is_blocked or (self._waiting is not None and reader.pending > 0 and not reader.is_cut)
         if stop is self._stopped or self._transport.is_closing():
             return
         self._stopped = stop

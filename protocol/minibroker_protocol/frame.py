@@ -194,6 +194,18 @@ class FrameReader:
         self.pending = self._end - stop
         return self._view[start:stop]
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the next frame is incomplete, and small enough to be received while no frames are taken."""
+        return 0 < self.pending < self._frame_size() <= SCRATCH_SIZE
+
+    def peek_frame(self) -> memoryview | None:
+        """Return the next frame without taking it, or None if it is incomplete or its length is invalid."""
+        size = self._frame_size()
+        if not _LENGTH_SIZE < size <= self.pending:
+            return None
+        return self._view[self._start + _LENGTH_SIZE : self._start + size]
+
     def settle(self, *, paused: bool = False) -> None:
         """End of a round: what is left moves out of the shared buffer, and memory that is not needed goes back.
 

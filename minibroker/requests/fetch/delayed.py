@@ -14,6 +14,29 @@ from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, Part
 from minibroker_storage.log import Log
 
 _MOST_NAMED: Final = 5
+_UNSETTLED_EPOCHS: Final = range(3)
+_UNSETTLED_WAIT_MS: Final = 30
+_SHORTEST_WAIT_MS: Final = 50
+
+
+def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
+    """Return how long a fetch may wait for appends, in milliseconds.
+
+    The first fetches of a session often lack partitions whose offsets the client is still looking up; it adds them to
+    the next fetch, which would wait behind these. And many clients close only after the fetch under way. So waits begin
+    short after each record, and double until they are as long as the client allows.
+    """
+    wait_ms, session = request.max_wait_ms, call.session
+    if not call.services.works_around_clients:
+        return wait_ms
+    if context.session is not None and request.session_epoch in _UNSETTLED_EPOCHS:
+        wait_ms = min(wait_ms, _UNSETTLED_WAIT_MS)
+    if session.waited_fetches is not None:
+        short_ms = _SHORTEST_WAIT_MS << session.waited_fetches
+        if short_ms < wait_ms:
+            wait_ms = short_ms
+            session.waited_fetches += 1
+    return wait_ms
 
 
 class DelayedFetch(DelayedRead):
@@ -43,7 +66,7 @@ class DelayedFetch(DelayedRead):
             context.waiter = self
         self._is_gone = False
         reader.remember_names()
-        super().__init__(call, request.max_wait_ms, logs)
+        super().__init__(call, _wait_ms(request, call, context), logs)
 
     def cancel(self) -> None:
         """The client has gone."""

@@ -248,6 +248,8 @@ class Reader:
         if leaders:
             response.node_endpoints = list(leaders.values())
         call = self._call
+        if self._size and call.session.waited_fetches:
+            call.session.waited_fetches = 0
         quotas = call.services.quotas
         if quotas is None:
             return response

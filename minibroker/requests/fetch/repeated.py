@@ -145,6 +145,8 @@ class Tail:
         return self._fetched(correlation_id, log, found, context)
 
     def _fetched(self, correlation_id: int, log: Log, found: LogSlice, context: FetchContext | None) -> Fetched:
+        if found.size and self.call.session.waited_fetches:
+            self.call.session.waited_fetches = 0
         if context is not None:
             context.note_records(self._key, log.high_watermark, log.log_start_offset)
         return Fetched(self, correlation_id, log, found)

@@ -113,7 +113,7 @@ def test_a_thousand_requests_may_be_under_way(client: SocketClient) -> None:
 
 def test_a_waiting_fetch_holds_back_its_connection_and_no_other(client: SocketClient, second: SocketClient) -> None:
     waiting = client.send(fetch_request(("t", 0, 0), max_wait_ms=600_000), 12)
-    behind = [client.send(PING, 12), client.send(produce_request(batch(b"b"), "other"), 9)]
+    behind = [client.send(fetch_request(("t", 0, 1), max_wait_ms=0), 12), client.send(PING, 12)]
     for _ in range(20):
         second.ask(PING, 12)
     client.socket.setblocking(False)

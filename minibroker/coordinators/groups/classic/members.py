@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.core import Core
 from minibroker.routing.delayed import DelayedResponse
+from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolSubscription
+from minibroker_protocol.coordinator_records.versioned import decode_versioned
+from minibroker_protocol.errors import DecodeError
 
 
 class Protocol(NamedTuple):
@@ -68,16 +71,21 @@ class Member:
         assignment: what the leader has given it.
         join, sync: its delayed JoinGroup or SyncGroup.
         is_new: it has not got an answer to its first JoinGroup, so it cannot send heartbeats yet.
+        backs_off, joins_early: its client is sarama, or kafka-python 3 (`client_quirks`).
+        joins_twice: its next SyncGroup is refused, so that it joins once more.
         session: when it is taken for dead; none while it is only read from the log.
     """
 
     __slots__ = (
         "assignment",
+        "backs_off",
         "client_host",
         "client_id",
         "group_instance_id",
         "is_new",
         "join",
+        "joins_early",
+        "joins_twice",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -108,6 +116,9 @@ class Member:
         self.join: Reply | None = None
         self.sync: Reply | None = None
         self.is_new = False
+        self.backs_off = False
+        self.joins_early = False
+        self.joins_twice = False
         self.session: Deadline | None = None
 
     @property
@@ -118,6 +129,14 @@ class Member:
     def metadata(self, protocol: str | None) -> bytes:
         """Its metadata for a protocol; nothing for one that it does not offer."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
+
+    def subscribed_topics(self) -> frozenset[str]:
+        """Return the topics that a consumer subscribes to; none for other members."""
+        try:
+            subscription = decode_versioned(ConsumerProtocolSubscription, self.protocols[0].metadata)
+        except DecodeError:
+            return frozenset()
+        return frozenset(subscription.topics)
 
     def vote(self, candidates: set[str]) -> str:
         """The candidate that it likes best; it offers all of them."""

@@ -6,10 +6,13 @@ members have as long again to ask for their assignment (`DelayedSync`). Members 
 """
 
 import logging
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
+from weakref import WeakSet
 
 from minibroker.clock import Timer
+from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.classic.members import Member
 from minibroker.coordinators.groups.classic.responses import join_error, joined, sync_error, synced
@@ -24,18 +27,26 @@ _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """A member that has not got its first answer cannot send heartbeats: it is waited for so long."""
 _SHORTEST_WAIT_MS: Final = 10
 """A member may name no time at all; a group that waits for it again and again still leaves the broker alone."""
+_FIRST_HOLD_MS: Final = 200
+_METADATA_HEAD_START_MS: Final = 3
+_DEFERRED_JOIN_MS: Final = 200
 _logger = logging.getLogger(__name__)
 
 
 class _JoinWait:
-    """A rebalance that waits for members; `extension_ms` is what an initial delay may still be extended by."""
+    """A rebalance that waits for members.
 
-    __slots__ = ("extension_ms", "is_initial", "timer")
+    Attributes:
+        extension_ms: by how much an initial delay may still be extended.
+        may_end: returns whether the wait may end before its time is up.
+    """
 
-    def __init__(self, timer: Timer, *, is_initial: bool, extension_ms: int = 0) -> None:
+    __slots__ = ("extension_ms", "may_end", "timer")
+
+    def __init__(self, timer: Timer, extension_ms: int = 0) -> None:
         self.timer = timer
-        self.is_initial = is_initial
         self.extension_ms = extension_ms
+        self.may_end: Callable[[], bool] = lambda: False
 
 
 class Rebalances:
@@ -43,11 +54,15 @@ class Rebalances:
 
     def __init__(self, core: Core, store: GroupStore) -> None:
         self._advised = core.advised
+        self._call_soon = core.call_soon
         self._clock = core.clock
         self._store = store
         self._initial_delay_ms = core.config.integer("group.initial.rebalance.delay.ms")
+        self._works_around_clients = core.config.boolean("minibroker.client.workarounds.enable")
         self._max_size = core.config.integer("group.max.size")
         self._join_waits: dict[Group, _JoinWait] = {}
+        self._early_joiners: WeakSet[EarlyJoiner] = WeakSet()
+        self._deferred_joins: dict[Group, list[Callable[[], None]]] = {}
         self._sync_waits: dict[Group, Timer] = {}
 
     # Members come and go
@@ -163,17 +178,20 @@ class Rebalances:
             # No member may wait for longer than its own rebalance timeout, however many come after it.
             left_ms = max(group.rebalance_timeout_ms - self._initial_delay_ms, 0)
             self._wait_for_more(group, self._initial_delay_ms, left_ms)
+        elif is_initial:
+            self._hold_or_complete(group)
         else:
             self._complete_join(group)
 
     def _wait_for_joins(self, group: Group) -> None:
         delay_ms = max(group.rebalance_timeout_ms, _SHORTEST_WAIT_MS)
         timer = self._clock.call_later(delay_ms, partial(self._complete_join, group))
-        self._join_waits[group] = _JoinWait(timer, is_initial=False)
+        wait = self._join_waits[group] = _JoinWait(timer)
+        wait.may_end = lambda: group.all_have_joined
 
     def _wait_for_more(self, group: Group, delay_ms: int, extension_ms: int) -> None:
         timer = self._clock.call_later(delay_ms, partial(self._on_initial_delay, group))
-        self._join_waits[group] = _JoinWait(timer, is_initial=True, extension_ms=extension_ms)
+        self._join_waits[group] = _JoinWait(timer, extension_ms)
 
     def _on_initial_delay(self, group: Group) -> None:
         left_ms = self._join_waits[group].extension_ms
@@ -182,12 +200,51 @@ class Rebalances:
             delay_ms = min(self._initial_delay_ms, left_ms)
             self._wait_for_more(group, delay_ms, left_ms - delay_ms)
         else:
+            self._hold_or_complete(group)
+
+    def note_lookup(self, joiner: EarlyJoiner, group_ids: Iterable[str]) -> None:
+        """Note that an early joiner is about to join one of these groups."""
+        joiner.group_ids.update(group_ids)
+        self._early_joiners.add(joiner)
+
+    def _hold_or_complete(self, group: Group) -> None:
+        """Begin the first generation, or hold it shortly for what other requests are about to bring (`_may_begin`)."""
+        self._end_join_wait(group)
+        leader = group.members.get(group.leader or "")
+        if leader is None or not self._works_around_clients:
             self._complete_join(group)
+            return
+        topics: frozenset[str] = leader.subscribed_topics() if leader.joins_early else frozenset()
+        joiners = [joiner for joiner in self._early_joiners if topics and group.group_id in joiner.group_ids]
+        may_begin = partial(self._may_begin, group, leader, joiners, topics)
+        if may_begin():
+            self._complete_join(group)
+            return
+        timer = self._clock.call_later(_FIRST_HOLD_MS, partial(self._complete_join, group))
+        wait = self._join_waits[group] = _JoinWait(timer)
+        wait.may_end = may_begin
+        for joiner in joiners:
+            joiner.on_metadata = partial(self._on_metadata, group, wait)
+
+    @staticmethod
+    def _may_begin(group: Group, leader: Member, joiners: Iterable[EarlyJoiner], topics: frozenset[str]) -> bool:
+        """Return whether no member is pending, and kafka-python 3 has asked for its topics.
+
+        Static members are never pending, so they do not wait for others. Which of the connections that have looked the
+        group up is the leader's cannot be known, so all of them count.
+        """
+        return (leader.is_static or not group.pending) and all(topics <= joiner.topics for joiner in joiners)
+
+    def _on_metadata(self, group: Group, wait: _JoinWait) -> None:
+        # The two responses leave by different connections; the client has to see that of Metadata first.
+        if self._join_waits.get(group) is wait and wait.may_end():
+            wait.timer.cancel()
+            wait.timer = self._clock.call_later(_METADATA_HEAD_START_MS, partial(self._complete_join, group))
 
     def maybe_complete_join(self, group: Group) -> None:
         """End the wait if all members have joined."""
         wait = self._join_waits.get(group)
-        if wait is not None and not wait.is_initial and group.all_have_joined:
+        if wait is not None and wait.may_end():
             self._complete_join(group)
 
     def _end_join_wait(self, group: Group) -> None:
@@ -228,8 +285,25 @@ class Rebalances:
         if not group.pending_sync:
             self._end_sync_wait(group)
 
+    def is_awaiting_sync(self, group: Group) -> bool:
+        """Return whether a member that backs off if its SyncGroup is refused has not sent it yet."""
+        return group.is_in(GroupState.COMPLETING_REBALANCE) and any(
+            member.backs_off and member.member_id in group.pending_sync for member in group.members.values()
+        )
+
+    def defer_join(self, group: Group, join: Callable[[], None]) -> None:
+        """Call `join` once all members have sent their SyncGroup, or a little later."""
+        self._deferred_joins.setdefault(group, []).append(join)
+        self._clock.call_later(_DEFERRED_JOIN_MS, partial(self._run_deferred_joins, group))
+
+    def _run_deferred_joins(self, group: Group) -> None:
+        for join in self._deferred_joins.pop(group, ()):
+            join()
+
     def _end_sync_wait(self, group: Group) -> None:
         group.pending_sync.clear()
+        if group in self._deferred_joins:
+            self._call_soon(partial(self._run_deferred_joins, group))
         timer = self._sync_waits.pop(group, None)
         if timer is not None:
             timer.cancel()

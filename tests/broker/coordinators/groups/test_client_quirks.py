@@ -1,0 +1,217 @@
+"""Groups whose clients would stall, or wait for a timer, because of the moment at which an answer comes."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from minibroker.clock import ManualClock
+from minibroker_protocol.messages.api_versions import ApiVersionsRequest
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.coordinators.groups.member_requests import CHANGED, heartbeat_request, join_request, sync_request
+from tests.broker.socket_client import SocketClient
+from tests.patience import PATIENCE_S
+
+REBALANCE_IN_PROGRESS = 27
+HELD_S = 0.19
+HEAD_START_S = 0.005
+
+
+class Consumer:
+    """A consumer with a connection to a broker and one to its coordinator, as kafka-python 3 has them."""
+
+    def __init__(self, address: tuple[str, int], software: str = "kafka-python", version: str = "3.0.12") -> None:
+        self.ends = ExitStack()
+        self.broker = self.ends.enter_context(SocketClient(address))
+        self.coordinator = self.ends.enter_context(SocketClient(address))
+        for connection in (self.broker, self.coordinator):
+            connection.ask(ApiVersionsRequest(client_software_name=software, client_software_version=version), 3)
+        self.broker.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
+
+    def ask_for_metadata(self, *topics: str) -> None:
+        """Ask for the metadata of topics."""
+        self.broker.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics]), 8)
+
+    def is_held(self) -> bool:
+        """Whether the coordinator has not answered, although the broker has."""
+        for _ in range(20):
+            self.broker.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
+        self.coordinator.socket.setblocking(False)
+        try:
+            self.coordinator.socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        finally:
+            self.coordinator.socket.settimeout(PATIENCE_S)
+        return False
+
+
+def running(config: Mapping[str, Any] | None = None) -> Broker:
+    """A broker with the topics that the members read."""
+    return Broker(topics=["t", "u"], config=dict(config or {}), clock=ManualClock())
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with running() as begun:
+        yield begun
+
+
+def test_a_first_join_waits_until_the_client_has_asked_for_its_topics(broker: Broker) -> None:
+    consumer = Consumer(broker.address)
+    with consumer.ends:
+        consumer.coordinator.send(join_request("g", protocols=CHANGED), 3)
+        broker.clock.advance(HELD_S)
+        assert consumer.is_held()
+        consumer.ask_for_metadata()
+        consumer.ask_for_metadata("t")
+        assert consumer.is_held()
+        consumer.ask_for_metadata("t", "u")
+        broker.clock.advance(HEAD_START_S)
+        assert consumer.coordinator.receive()[1].generation_id == 1
+
+
+def test_it_does_not_wait_for_longer_than_a_fifth_of_a_second(broker: Broker) -> None:
+    consumer = Consumer(broker.address)
+    with consumer.ends:
+        consumer.coordinator.send(join_request("g"), 3)
+        assert consumer.is_held()
+        broker.clock.advance(HELD_S)
+        assert consumer.is_held()
+        broker.clock.advance(0.01)
+        assert consumer.coordinator.receive()[1].generation_id == 1
+
+
+def test_it_waits_after_an_initial_delay_too() -> None:
+    with running({"group.initial.rebalance.delay.ms": 50}) as broker:
+        consumer = Consumer(broker.address)
+        with consumer.ends:
+            consumer.coordinator.send(join_request("g"), 3)
+            assert consumer.is_held()
+            broker.clock.advance(0.05)
+            assert consumer.is_held()
+            consumer.ask_for_metadata("t")
+            broker.clock.advance(HEAD_START_S)
+            assert consumer.coordinator.receive()[1].generation_id == 1
+
+
+@pytest.mark.parametrize("topics", [("t",), ("u", "t")])
+def test_a_client_that_has_asked_before_does_not_wait(broker: Broker, topics: tuple[str, ...]) -> None:
+    consumer = Consumer(broker.address)
+    with consumer.ends:
+        consumer.ask_for_metadata(*topics)
+        assert consumer.coordinator.ask(join_request("g"), 3).generation_id == 1
+
+
+@pytest.mark.parametrize(
+    ("software", "version"), [("kafka-python", "2.2.15"), ("apache-kafka-java", "3.9.1"), ("librdkafka", "3.0.12")]
+)
+def test_other_clients_do_not_wait(broker: Broker, software: str, version: str) -> None:
+    consumer = Consumer(broker.address, software, version)
+    with consumer.ends:
+        assert consumer.coordinator.ask(join_request("g"), 3).generation_id == 1
+
+
+def test_another_client_does_not_wait_for_the_topics_of_a_kafka_python(broker: Broker) -> None:
+    consumer, other = Consumer(broker.address), Consumer(broker.address, "sarama", "1.46")
+    with consumer.ends, other.ends:
+        assert other.coordinator.ask(join_request("g"), 3).generation_id == 1
+
+
+def test_a_broker_without_workarounds_answers_the_first_join() -> None:
+    with running({"minibroker.client.workarounds.enable": "false"}) as broker:
+        consumer = Consumer(broker.address)
+        with consumer.ends:
+            member = consumer.coordinator.ask(join_request("g"), 3).member_id
+            consumer.coordinator.ask(sync_request("g", member, 1, {member: b"1"}), 2)
+            assert consumer.coordinator.ask(join_request("g", member), 3).generation_id == 2
+            assert consumer.coordinator.ask(sync_request("g", member, 2, {member: b"1"}), 2).error_code == 0
+
+
+def test_a_member_that_joins_again_unasked_has_to_join_once_more(broker: Broker) -> None:
+    consumer = Consumer(broker.address)
+    with consumer.ends:
+        consumer.ask_for_metadata("t")
+        coordinator = consumer.coordinator
+        member = coordinator.ask(join_request("g"), 3).member_id
+        assert coordinator.ask(sync_request("g", member, 1, {member: b"1"}), 2).error_code == 0
+        assert coordinator.ask(join_request("g", member), 3).generation_id == 2
+        assert coordinator.ask(sync_request("g", member, 2, {member: b"1"}), 2).error_code == REBALANCE_IN_PROGRESS
+        assert coordinator.ask(join_request("g", member), 3).generation_id == 3
+        assert coordinator.ask(sync_request("g", member, 3, {member: b"1"}), 2).error_code == 0
+
+
+def test_a_member_that_joins_again_in_a_rebalance_joins_once(broker: Broker) -> None:
+    consumer, second = Consumer(broker.address), Consumer(broker.address)
+    with consumer.ends, second.ends:
+        consumer.ask_for_metadata("t")
+        second.ask_for_metadata("t")
+        coordinator = consumer.coordinator
+        member = coordinator.ask(join_request("g"), 3).member_id
+        assert coordinator.ask(sync_request("g", member, 1, {member: b"1"}), 2).error_code == 0
+        second.coordinator.send(join_request("g"), 3)
+        assert second.is_held()
+        assert coordinator.ask(join_request("g", member), 3).generation_id == 2
+        assert coordinator.ask(sync_request("g", member, 2, {member: b"1"}), 2).error_code == 0
+
+
+def test_a_first_join_waits_for_members_that_are_pending(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "librdkafka", "2.16"), Consumer(broker.address, "librdkafka", "2.16")
+    with first.ends, second.ends:
+        members = [consumer.coordinator.ask(join_request("g"), 5).member_id for consumer in (first, second)]
+        first.coordinator.send(join_request("g", members[0]), 5)
+        assert first.is_held()
+        assert second.coordinator.ask(join_request("g", members[1]), 5).generation_id == 1
+        assert first.coordinator.receive()[1].generation_id == 1
+
+
+def test_a_first_join_does_not_wait_for_a_pending_member_that_has_gone(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "librdkafka", "2.16"), Consumer(broker.address, "librdkafka", "2.16")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 5).member_id
+        second.coordinator.ask(join_request("g"), 5)
+        first.coordinator.send(join_request("g", member), 5)
+        broker.clock.advance(HELD_S)
+        assert first.is_held()
+        broker.clock.advance(0.01)
+        assert first.coordinator.receive()[1].generation_id == 1
+
+
+def test_a_join_is_served_after_the_sync_of_a_sarama(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "sarama", "1.46"), Consumer(broker.address, "sarama", "1.46")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 3).member_id
+        second.coordinator.send(join_request("g"), 3)
+        assert second.is_held()
+        assert first.coordinator.ask(sync_request("g", member, 1, {member: b"1"}), 2).error_code == 0
+        assert first.coordinator.ask(heartbeat_request("g", member, 1), 3).error_code == REBALANCE_IN_PROGRESS
+        assert first.coordinator.ask(join_request("g", member), 3).generation_id == 2
+        assert second.coordinator.receive()[1].generation_id == 2
+
+
+def test_a_join_does_not_wait_for_a_sarama_that_never_syncs(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "sarama", "1.46"), Consumer(broker.address, "sarama", "1.46")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 3).member_id
+        second.coordinator.send(join_request("g"), 3)
+        assert second.is_held()
+        broker.clock.advance(0.2)
+        assert second.is_held()
+        sync = sync_request("g", member, 1, {member: b"1"})
+        assert first.coordinator.ask(sync, 2).error_code == REBALANCE_IN_PROGRESS
+        assert first.coordinator.ask(join_request("g", member), 3).generation_id == 2
+        assert second.coordinator.receive()[1].generation_id == 2
+
+
+def test_a_join_before_the_sync_of_another_client_is_served_immediately(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "librdkafka", "2.16"), Consumer(broker.address, "sarama", "1.46")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 3).member_id
+        second.coordinator.send(join_request("g"), 3)
+        assert second.is_held()
+        sync = sync_request("g", member, 1, {member: b"1"})
+        assert first.coordinator.ask(sync, 2).error_code == REBALANCE_IN_PROGRESS
