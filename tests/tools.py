@@ -42,6 +42,7 @@ ELSEWHERE: Final = re.compile(
     | tests/command_line_tools/test_kcat\.py::test_.*_as_by_kcat\[.*
     | tests/docker/test_testcontainers\.py::test_(java\[|node|go|rust).*
     | tests/kafka/test_releases\.py::test_a_release_tells_.*
+    | tests/kafka/test_release_answers\.py::.*
     | tests/kafka/test_consumer_groups\.py::test_kafka_4_4_.*
     | tests/kafka/test_(newest_(authorization|directories)|odd_requests)\.py::.*
     | tests/kafka/test_(assignors|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*

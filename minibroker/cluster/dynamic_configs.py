@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
+from minibroker.config.release_names import is_before
 from minibroker.config.resources import ConfigResourceType
 from minibroker.support.slices import Steps, drain
 from minibroker_storage.data_directory.names import CLUSTER_FILE
@@ -33,6 +34,8 @@ _PLACES: Final = {
     ConfigResourceType.CLIENT_METRICS: "client_metrics",
     ConfigResourceType.GROUP: "groups",
 }
+MIN_ISR: Final = "min.insync.replicas"
+_FIRST_WITH_ELR: Final = "4.1"
 _NOTHING: Final[Texts] = {}
 _NO_RACKS: Final[Mapping[int, str]] = {}
 _logger = logging.getLogger(__name__)
@@ -47,6 +50,8 @@ class DynamicConfigs:
 
     Attributes:
         broker: the configuration that counts now, one object for good.
+        has_own_min_isr: whether the controller sets min.insync.replicas for all brokers, as with eligible leader
+            replicas in new clusters of an emulated release (KIP-966).
         on_change: called when what a resource is configured with has changed.
     """
 
@@ -58,6 +63,7 @@ class DynamicConfigs:
         self._first = str(first_node)
         self._racks = racks
         self.broker = given.altered(RunTime(_NOTHING, _NOTHING))
+        self.has_own_min_isr = given.release is not None and not is_before(given.release, _FIRST_WITH_ELR)
         self.on_change: Callable[[ConfigResourceType], None] = lambda _: None
         self._section: Section = {}
         self._read()
@@ -69,7 +75,11 @@ class DynamicConfigs:
 
     def all_of(self, kind: ConfigResourceType) -> Mapping[str, Texts]:
         """The resources of a kind that have something altered, by name."""
-        return self._section.get(_PLACES[kind], {})
+        resources = self._section.get(_PLACES[kind], {})
+        if kind is ConfigResourceType.BROKER and self.has_own_min_isr:
+            of_cluster = {MIN_ISR: str(self._given.integer(MIN_ISR)), **resources.get(ALL_BROKERS, _NOTHING)}
+            return {**resources, ALL_BROKERS: of_cluster}
+        return resources
 
     def of_group(self, group_id: str) -> Texts:
         """The dynamic configuration of a group."""

@@ -6,9 +6,10 @@ from minibroker_storage.config import LogConfig
 
 def log_config(config: TopicConfig) -> LogConfig:
     """The topic's configuration in the terms of the storage."""
+    segment_bytes = config.optional_integer("internal.segment.bytes")
     policy = config.items("cleanup.policy")
     return LogConfig(
-        segment_bytes=config.integer("segment.bytes"),
+        segment_bytes=config.integer("segment.bytes") if segment_bytes is None else segment_bytes,
         segment_ms=config.integer("segment.ms"),
         segment_jitter_ms=config.integer("segment.jitter.ms"),
         index_interval_bytes=config.integer("index.interval.bytes"),

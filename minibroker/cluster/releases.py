@@ -21,16 +21,9 @@ from minibroker.cluster.features import (
     TRANSACTION_VERSION,
     Feature,
 )
+from minibroker.config.release_names import RELEASES, release_name
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
-
-RELEASES: Final = (
-    "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2", "0.11", "1.0", "1.1",
-    "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
-    "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
-    "4.0", "4.1", "4.2", "4.3", "4.4",
-)  # fmt: skip
-"""The releases, in their order."""
 
 # fmt: off
 _FEATURES: Final[Mapping[str, str]] = {
@@ -82,7 +75,7 @@ class Release(NamedTuple):
 
 def release(text: str) -> Release:
     """The release that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line). ReleaseError."""
-    name = _name(text.strip())
+    name = release_name(text)
     if name is None:
         raise ReleaseError(f"emulate: {text!r} is not a known release of Kafka; known are {', '.join(RELEASES)}")
     at = RELEASES.index(name)
@@ -99,15 +92,6 @@ def _fresh(feature: str, last: int, at: int) -> int:
     """The level that a new cluster of a release begins with."""
     begins_at_zero = feature in _FIRST_FRESH and at < RELEASES.index(_FIRST_FRESH[feature])
     return 0 if feature == KRAFT_VERSION or begins_at_zero else last
-
-
-def _name(text: str) -> str | None:
-    numbers = text.removeprefix("v").removesuffix(".x").split(".")
-    for count in (3, 2):
-        if ".".join(numbers[:count]) in RELEASES:
-            return ".".join(numbers[:count])
-    same_line = [name for name in RELEASES if name.startswith(f"{'.'.join(numbers)}.")]
-    return same_line[-1] if same_line and all(map(str.isdecimal, numbers)) else None
 
 
 def _range_at(history: str, at: int) -> tuple[int, int] | None:

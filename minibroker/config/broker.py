@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from minibroker.config.broker_keys import ACTED_ON, BROKER_KEYS
 from minibroker.config.connection_overrides import read_overrides
 from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
+from minibroker.config.release_keys import emulated, keys_of_release
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
@@ -17,6 +18,7 @@ _SAME_THING = {
     for name, _ in key.synonyms
 }
 
+_NUMBERS: Final = ("node.id", "broker.id")
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
 LISTENER: Final = "listener.name."
 """The start of the names of keys that one listener has for itself."""
@@ -24,7 +26,6 @@ _CONFLUENT = "confluent."
 """Keys of Confluent Server, which Kafka passes over, too; they resemble Kafka's on purpose."""
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 """The replica selector that there is, as `replica.selector.class` names it (KIP-392)."""
-_PROTOCOLS: Final = frozenset({"classic", "consumer"})
 ASSIGNORS: Final = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
@@ -146,10 +147,14 @@ _DEFAULTS = {name: key.default for name, key in ACTED_ON.items()}
 class _Values(dict[str, ConfigValue]):
     """The values of a configuration; a key that the broker does not act on has its default until it is set."""
 
-    __slots__ = ()
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: Mapping[str, ConfigKey]) -> None:
+        super().__init__(_DEFAULTS if keys is BROKER_KEYS else {name: key.default for name, key in keys.items()})
+        self._keys = keys
 
     def __missing__(self, name: str) -> ConfigValue:
-        return BROKER_KEYS[name].default
+        return self._keys[name].default
 
 
 class BrokerConfig(ConfigValues):
@@ -158,25 +163,28 @@ class BrokerConfig(ConfigValues):
     `given` is the text of every known key that was set, `unknown` that of every other; Kafka warns of those and goes
     on. `run_time` is what was altered since, and counts before what was given. `topic_defaults` is what each topic key
     is on a topic that does not override it, `topic_entries` the same as entries, empty until a topic is first asked for
-    its own.
+    its own. `release` is the release of Kafka that is emulated, if one is; `keys` and `topic_keys` are its tables.
     """
 
-    __slots__ = ("given", "run_time", "topic_defaults", "topic_entries", "unknown")
+    __slots__ = ("given", "release", "run_time", "topic_defaults", "topic_entries", "topic_keys", "unknown")
 
     def __init__(self, given: Mapping[str, str], unknown: Mapping[str, str], run_time: RunTime = _UNALTERED) -> None:
-        values = _Values(_DEFAULTS)
+        self.release = emulated(given)
+        keys = keys_of_release(self.release, "broker", BROKER_KEYS)
+        self.topic_keys = keys_of_release(self.release, "topic", TOPIC_KEYS)
+        values = _Values(keys)
         for texts in (given, *run_time):
-            values.update((name, BROKER_KEYS[name].parse(text)) for name, text in texts.items() if name in BROKER_KEYS)
+            values.update((name, keys[name].parse(text)) for name, text in texts.items() if _counts(keys, name))
         for name, holds, because in _rules(values):
             if not holds(values):
                 raise refused(name, values[name], because)
         read_overrides(str(values["max.connections.per.ip.overrides"]))
-        super().__init__(BROKER_KEYS, values)
+        super().__init__(keys, values)
         self.given = given
         self.unknown = unknown
         self.run_time = run_time
-        self.topic_defaults = {name: _topic_default(key, values) for name, key in TOPIC_KEYS.items()}
-        self.topic_defaults.update(timestamp_limits(self.topic_defaults))
+        self.topic_defaults = {name: _topic_default(key, values) for name, key in self.topic_keys.items()}
+        self.topic_defaults.update(timestamp_limits(self.topic_defaults, self.topic_keys))
         self.topic_entries: list[ConfigEntry] = []
 
     @classmethod
@@ -187,10 +195,11 @@ class BrokerConfig(ConfigValues):
         """
         given: dict[str, str] = {}
         unknown: dict[str, str] = {}
+        keys = keys_of_release(emulated(properties), "broker", BROKER_KEYS)
         for name, text in properties.items():
             is_of_listener = name.startswith(LISTENER)  # and so no key, which need not be looked for
-            (unknown if is_of_listener or name not in BROKER_KEYS else given)[name] = text
-        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            (unknown if is_of_listener or not _counts(keys, name) else given)[name] = text
+        for name, other in (_NUMBERS, _NUMBERS[::-1]):
             if other in given:
                 given.setdefault(name, given[other])
         return cls(given, unknown)
@@ -211,12 +220,6 @@ class BrokerConfig(ConfigValues):
             for name in self.unknown
             if not (_is_prefixed(name) or name.startswith(_CONFLUENT))
         ]
-        protocols = self.items("group.coordinator.rebalance.protocols")
-        others = [protocol for protocol in protocols if protocol not in _PROTOCOLS]
-        if others:
-            found.append(
-                f"group.coordinator.rebalance.protocols: {', '.join(others)} is not served; classic and consumer are"
-            )
         strangers = [each for each in self.items("group.consumer.assignors") if each not in ASSIGNORS]
         if strangers:
             found.append(f"group.consumer.assignors: {', '.join(strangers)} cannot be run here; uniform and range can")
@@ -226,7 +229,7 @@ class BrokerConfig(ConfigValues):
         selector = self.optional_text("replica.selector.class")
         if selector not in {None, "", RACK_AWARE_SELECTOR}:
             found.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
-        classes = {name: key for name in self.given if (key := BROKER_KEYS[name]).type is ConfigType.CLASS}
+        classes = {name: key for name in self.given if (key := self.keys[name]).type is ConfigType.CLASS}
         return found + [
             f"{name}: {text} is a Java class, which cannot be run here"
             for name, key in classes.items()
@@ -247,7 +250,15 @@ class BrokerConfig(ConfigValues):
 
     def entries(self) -> list[ConfigEntry]:
         """Return the whole configuration, in the order of the table, but for internal keys that were not given."""
-        return [self.entry(name) for name, key in self.keys.items() if not key.is_internal or name in self.given]
+        return [
+            self.entry(name)
+            for name, key in self.keys.items()
+            if key.is_known and (not key.is_internal or name in self.given)
+        ]
+
+    def knows(self, name: str) -> bool:
+        """Return whether the broker, or the release that it emulates, has a key of this name."""
+        return name in self.keys and self.keys[name].is_known
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the settings that the value could have come from, as `ConfigHelper.configSynonyms` does.
@@ -279,6 +290,11 @@ class BrokerConfig(ConfigValues):
         return None if self.keys[name].type is ConfigType.PASSWORD else text
 
 
+def _counts(keys: Mapping[str, ConfigKey], name: str) -> bool:
+    """Return whether a setting counts: a broker's number does by either name, whatever its release calls it."""
+    return name in keys and (keys[name].is_known or name in _NUMBERS)
+
+
 def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
     if len(values) == len(_DEFAULTS):
         return _RULES
@@ -308,11 +324,14 @@ def _hint(name: str) -> str:
     return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key.synonyms else ""
 
 
-def timestamp_limits(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]:
+def timestamp_limits(values: Mapping[str, ConfigValue], keys: Mapping[str, ConfigKey]) -> dict[str, ConfigValue]:
     """Return the topic keys `message.timestamp.before.max.ms` and `.after.max.ms` where they are left to the older key.
 
-    While one of them has its default, `message.timestamp.difference.max.ms` stands in for it (KIP-937).
+    While one of them has its default, `message.timestamp.difference.max.ms` stands in for it (KIP-937). Kafka 4 no
+    longer has the older key.
     """
+    if not keys["message.timestamp.difference.max.ms"].is_known:
+        return {}
     return {
         name: values["message.timestamp.difference.max.ms"]
         for name in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")

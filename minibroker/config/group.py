@@ -30,6 +30,8 @@ from minibroker.config.keys import (
     by_name,
 )
 from minibroker.config.offset_reset import LATEST, OffsetResetStrategy
+from minibroker.config.release_keys import keys_of_release
+from minibroker.config.release_names import is_before
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
@@ -65,6 +67,7 @@ _LIMITED: Final = (
     _STREAMS_WARMUPS,
 )
 """The keys that the broker limits, in the order in which Kafka looks at them."""
+_FIRST_WITH_SYNONYMS: Final = "4.1"
 _ONLY_LEAST: Final = {_STREAMS_OFFSETS}
 _ONLY_MOST: Final = {
     _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
@@ -159,19 +162,25 @@ GROUP_KEYS = by_name((
 # fmt: on
 
 
+def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
+    """Return the table of a group's keys, of the release that the broker emulates if it emulates one."""
+    return keys_of_release(broker.release, "group", GROUP_KEYS)
+
+
 class _Values(dict[str, ConfigValue]):
     """The values that a group has set; the rest is looked up in the broker's configuration when it is asked for."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_broker", "_keys")
 
-    def __init__(self, broker: BrokerConfig) -> None:
+    def __init__(self, broker: BrokerConfig, keys: Mapping[str, ConfigKey]) -> None:
         super().__init__()
         self._broker = broker
+        self._keys = keys
 
     def __missing__(self, name: str) -> ConfigValue:
-        synonyms = GROUP_KEYS[name].synonyms
+        synonyms = self._keys[name].synonyms
         if not synonyms:
-            return GROUP_KEYS[name].default
+            return self._keys[name].default
         value = self._broker.value(synonyms[0][0])
         if name == _STREAMS_ASSIGNOR and isinstance(value, list):
             return STREAMS_ASSIGNORS.get(value[0], value[0]) if value else ""
@@ -188,14 +197,15 @@ class GroupConfig(ConfigValues):
     __slots__ = ("broker", "overrides")
 
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
-        values = _Values(broker)
+        keys = group_keys(broker)
+        values = _Values(broker, keys)
         for name, text in overrides.items():
-            if name not in GROUP_KEYS:
+            if name not in keys or not keys[name].is_known:
                 error = ConfigError(f"Unknown group config name: {name}")
                 error.name, error.value = name, text
                 raise error
-            values[name] = GROUP_KEYS[name].parse(text)
-        super().__init__(GROUP_KEYS, values)
+            values[name] = keys[name].parse(text)
+        super().__init__(keys, values)
         self.overrides = overrides
         self.broker = broker
 
@@ -289,12 +299,16 @@ class GroupConfig(ConfigValues):
 
     def entries(self) -> list[ConfigEntry]:
         """Return the whole configuration, without what Kafka lists only where it is set."""
-        return [self.entry(name) for name, key in self.keys.items() if not key.is_internal or name in self.overrides]
+        return [
+            self.entry(name)
+            for name, key in self.keys.items()
+            if key.is_known and (not key.is_internal or name in self.overrides)
+        ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
         """List the override, if there is one, and the settings of the broker."""
         synonyms = self.keys[name].synonyms
-        if synonyms:
+        if synonyms and not is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
             listed = self.broker.value_synonyms(synonyms[0][0])
         else:
             listed = [ConfigEntry(name, self.keys[name].text(self.keys[name].default), ConfigSource.DEFAULT_CONFIG)]

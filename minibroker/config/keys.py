@@ -125,19 +125,28 @@ class OneOf(Validator):
         return ", ".join(self.words)
 
 
-class Distinct(Validator):
-    """A list of any words (`ConfigDef.ValidList.anyNonDuplicateValues`)."""
+class Distinct(OneOf):
+    """A list of a few words or of any, from which duplicates are removed (`ConfigDef.ValidList` since Kafka 4.2)."""
 
-    __slots__ = ()
+    __slots__ = ("is_empty_allowed",)
+
+    def __init__(self, *words: str, is_empty_allowed: bool = True) -> None:
+        super().__init__(*words)
+        self.is_empty_allowed = is_empty_allowed
 
     def check(self, name: str, value: ConfigValue) -> None:
-        """Refuse a list with an empty item."""
+        """Refuse an empty list where there must be an item, and items that are empty or not allowed."""
         assert isinstance(value, list)
+        if not value and not self.is_empty_allowed:
+            words = f"[{', '.join(self.words)}]" if self.words else "any non-empty value"
+            raise ConfigError(f"Configuration '{name}' must not be empty. Valid values include: {words}")
         if not all(value):
             raise ConfigError(f"Configuration '{name}' values must not be empty.")
+        if self.words:
+            super().check(name, value)
 
     def __str__(self) -> str:
-        return "a list"
+        return super().__str__() if self.words else "a list"
 
 
 class OneOfAnyCase(OneOf):
@@ -277,6 +286,9 @@ class ConfigKey(NamedTuple):
         synonyms: of a topic key, the broker keys that give it its default, each with the factor from its unit to the
             topic key's. The first that is set wins; the last always has a value.
         is_internal: marks a key that Kafka does not list unless it is set.
+        is_known: False for a key that the emulated release does not have.
+        is_dynamic: whether brokers of the emulated release take the key at run time; None without such a release.
+        reported_type: the type that the emulated release reports, if it is not `type`.
     """
 
     name: str
@@ -288,10 +300,15 @@ class ConfigKey(NamedTuple):
     documentation: str
     synonyms: tuple[tuple[str, int], ...] = ()
     is_internal: bool = False
+    is_known: bool = True
+    is_dynamic: bool | None = None
+    reported_type: ConfigType | None = None
 
     def parse(self, text: str) -> ConfigValue:
         """Read and check a value as it stands in a properties file or a request; may raise ConfigError."""
         value = _parse(self.name, self.type, text)
+        if isinstance(self.allowed, Distinct) and isinstance(value, list):
+            value = list(dict.fromkeys(value))
         if self.allowed is not None:
             self.allowed.check(self.name, value)
         return value

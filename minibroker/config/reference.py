@@ -48,12 +48,14 @@ Seven defaults differ in effect from Kafka 3.9:
 - Without `log.dirs` and `log.dir`, the logs are in a temporary directory. Of several `log.dirs` the first is used.
 - Without `node.id`, it is node 1.
 - The first member of a group does not wait for others (`group.initial.rebalance.delay.ms` is 0).
-- As in Kafka 4, groups of the consumer protocol are served (`group.coordinator.rebalance.protocols`) and may change
-  their protocol (`group.consumer.migration.policy`).
+- As in Kafka 4, consumer groups and streams groups are served (`group.coordinator.rebalance.protocols`) and groups may
+  change their protocol (`group.consumer.migration.policy`).
 - As in Kafka 4, share groups may have 2000 records in hand (`group.share.partition.max.record.locks`).
 
 These defaults are others in Kafka 4.4. One of them matters here: Kafka 4 refuses records from more than an hour ahead
 of its clock. Set `log.message.timestamp.after.max.ms` to see that. Unlike there, `segment.bytes` may be below a MiB.
+
+With `--emulate` the keys, types, defaults and limits are those of [that release](releases.md).
 """
 
 _BROKER = """

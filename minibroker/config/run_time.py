@@ -7,6 +7,7 @@ from typing import Final
 from minibroker.config.broker import LISTENER, BrokerConfig
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.keys import LONG, LONG_MAX, MEDIUM, NOT_NEGATIVE, REPORTED, ConfigError, ConfigKey, by_name
+from minibroker.config.release_names import is_before
 from minibroker.config.topic_keys import TOPIC_KEYS
 
 _OF_STORES: Final = frozenset(
@@ -123,14 +124,23 @@ ONLY_AT_RUN_TIME: Final = by_name(
 """Keys that stand in no properties file (`DynamicConfig.Broker`)."""
 # fmt: on
 
+_FIRST_IN_JAVA: Final = "4.3"
+"""The first release whose refusals list keys as Java prints a set; earlier ones print Scala's."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
 
 
-def key_of(name: str) -> ConfigKey | None:
+def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey | None:
     """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
     listener = _of_listener(name)
     base = listener[2] if listener else name
-    return BROKER_KEYS.get(base) or ONLY_AT_RUN_TIME.get(base)
+    key = keys.get(base) or ONLY_AT_RUN_TIME.get(base)
+    return key if key is not None and key.is_known else None
+
+
+def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
+    """Return whether brokers take a key at run time: of the emulated release, or of any."""
+    key = keys.get(name)
+    return name in ALTERABLE if key is None or key.is_dynamic is None else key.is_dynamic
 
 
 def _of_listener(name: str) -> re.Match[str] | None:
@@ -138,9 +148,9 @@ def _of_listener(name: str) -> re.Match[str] | None:
     return _LISTENER_PREFIX.match(name) if name.startswith(LISTENER) else None
 
 
-def _may_be_known(name: str) -> bool:
+def _may_be_known(name: str, before: BrokerConfig) -> bool:
     """Whether a name is a key's, or a listener's, without the exception by which a look-up would say no."""
-    return name in BROKER_KEYS or name in ONLY_AT_RUN_TIME or name.startswith(LISTENER)
+    return before.knows(name) or name in ONLY_AT_RUN_TIME or name.startswith(LISTENER)
 
 
 def check(
@@ -151,23 +161,26 @@ def check(
     `before` is the configuration that counts now, `listeners` are the names of those that there are. What the settings
     are together with others is not looked at. Keys that a broker does not know may have any value.
     """
-    texts = {name: text for name, text in texts.items() if _may_be_known(name)}
+    texts = {name: text for name, text in texts.items() if _may_be_known(name, before)}
     _refuse(
-        [name for name in texts if name in BROKER_KEYS and name not in ALTERABLE],
+        [name for name in texts if name in before.keys and not is_alterable(name, before.keys)],
         "Cannot update these configs dynamically: Set",
+        before,
     )
     _refuse(
         [name for name in texts if name in _OF_STORES],
         "These security configs can be dynamically updated only per-listener using the listener prefix: HashSet",
+        before,
     )
     for name, text in texts.items():
-        key = key_of(name)
+        key = key_of(name, before.keys)
         if key is not None:
             key.parse(text)
     if not is_of_one_broker:
         _refuse(
             [name for name in texts if name in PER_BROKER or _is_of_one_listener(name)],
             "Cannot update these configs at default cluster level, broker id must be specified: Set",
+            before,
         )
     for name, text in texts.items():
         if name in _THREADS:
@@ -221,7 +234,9 @@ def _refused_by_a_part(because: str) -> ConfigError:
     return ConfigError(f"Invalid value {error} for configuration Invalid dynamic configuration")
 
 
-def _refuse(names: Iterable[str], because: str) -> None:
+def _refuse(names: Iterable[str], because: str, before: BrokerConfig) -> None:
     listed = ", ".join(names)
+    if listed and before.release is not None and not is_before(before.release, _FIRST_IN_JAVA):
+        raise ConfigError(f"{because.removesuffix('Set').removesuffix('Hash')}[{listed}]")
     if listed:
         raise ConfigError(f"{because}({listed})")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker import BrokerConfig, timestamp_limits
-from minibroker.config.keys import ConfigError, ConfigValue
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
 from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
@@ -24,29 +24,32 @@ class TopicConfig(ConfigValues):
     def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str | None], *, are_old: bool = False) -> None:
         reported = broker.topic_defaults
         self.overrides: dict[str, str] = {}
+        keys = broker.topic_keys
         if overrides:
-            _check_names(overrides)
+            _check_names(overrides, keys)
             reported = dict(reported)
             for name, text in overrides.items():
                 if text is None:
                     raise _named(f"Null value not supported for topic configs: {name}", name, None)
-                reported[name] = TOPIC_KEYS[name].parse(text)
+                reported[name] = keys[name].parse(text)
                 self.overrides[name] = text
             if not are_old:
                 _check_together(reported)
         # What counts differs from what DescribeConfigs shows only where the limits of timestamps are concerned.
-        limits = timestamp_limits(reported) if "message.timestamp.difference.max.ms" in overrides else None
-        super().__init__(TOPIC_KEYS, {**reported, **limits} if limits else reported)
+        limits = timestamp_limits(reported, keys) if "message.timestamp.difference.max.ms" in overrides else None
+        super().__init__(keys, {**reported, **limits} if limits else reported)
         self._reported = reported
         self.broker = broker
 
     def entries(self) -> list[ConfigEntry]:
-        """Return the whole configuration, in the order of the table."""
+        """Return the whole configuration, in the order of the table; internal keys come last, where they are set."""
         # Every answer to CreateTopics has them, so what topics share is worked out once.
         shared = self.broker.topic_entries
         if not shared:
-            shared.extend(TopicConfig(self.broker, {}).entry(name) for name in self.keys)
-        return [self.entry(entry.name) if entry.name in self.overrides else entry for entry in shared]
+            unset = TopicConfig(self.broker, {})
+            shared.extend(unset.entry(name) for name, key in self.keys.items() if key.is_known and not key.is_internal)
+        entries = [self.entry(entry.name) if entry.name in self.overrides else entry for entry in shared]
+        return entries + [self.entry(name) for name in self.overrides if self.keys[name].is_internal]
 
     def value_text(self, name: str) -> str | None:
         """Write the value as DescribeConfigs shows it; None for null and for passwords."""
@@ -67,9 +70,9 @@ def _named(message: str, name: str, value: ConfigValue) -> ConfigError:
     return error
 
 
-def _check_names(overrides: Mapping[str, str | None]) -> None:
+def _check_names(overrides: Mapping[str, str | None], keys: Mapping[str, ConfigKey]) -> None:
     for name, text in overrides.items():
-        if name not in TOPIC_KEYS:
+        if name not in keys or not keys[name].is_known:
             raise _named(_UNKNOWN.format(name), name, text)
 
 

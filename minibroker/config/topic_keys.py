@@ -75,6 +75,9 @@ TOPIC_KEYS = by_name((
     ConfigKey("index.interval.bytes", INT, 4096, NOT_NEGATIVE, MEDIUM, HONORED,
               "How many bytes of log lie between two entries of its offset index.",
               (("log.index.interval.bytes", 1),)),
+    ConfigKey("internal.segment.bytes", INT, None, None, MEDIUM, HONORED,
+              "The largest size of a segment file, in the place of segment.bytes and without its limit; new in Kafka "
+              "4.1.", is_internal=True),
     ConfigKey("leader.replication.throttled.replicas", LIST, [], _THROTTLED_REPLICAS, MEDIUM, REPORTED,
               "The replicas whose replication is throttled where they lead."),
     ConfigKey("local.retention.bytes", LONG, -2, Range(-2), MEDIUM, REPORTED,

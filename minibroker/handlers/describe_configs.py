@@ -15,8 +15,9 @@ from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
 from minibroker.config.group import GroupConfig
+from minibroker.config.release_names import RELEASES, is_before
 from minibroker.config.resources import ConfigResourceType
-from minibroker.config.run_time import ALTERABLE, key_of
+from minibroker.config.run_time import is_alterable, key_of
 from minibroker.config.values import ConfigValues
 from minibroker.requests.call import Call
 from minibroker.requests.configs.changes import Resource, refusal
@@ -37,6 +38,8 @@ from minibroker_protocol.messages.describe_configs import (
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _UNKNOWN_TYPE: Final = 0
+_OURS: Final = "minibroker."
+_FIRST_WITH_METRICS_DEFAULTS: Final = "4.1"
 Rows = list[DescribeConfigsResourceResult]
 
 NAMES: Final = config_resources_at("resources")
@@ -48,7 +51,7 @@ REFUSAL: Final = Refusal(explained=True)
 
 def handle(request: DescribeConfigsRequest, call: Call) -> Steps[DescribeConfigsResponse]:
     """Describe every resource by itself."""
-    if any(each.resource_type not in _DESCRIBED for each in request.resources):
+    if any(not _is_described(each.resource_type, call) for each in request.resources):
         malformed = ResourceError(_INVALID, _INVALID.meaning)
         return DescribeConfigsResponse(results=[_refused(each, malformed) for each in request.resources])
     results: list[DescribeConfigsResult] = []
@@ -107,17 +110,19 @@ def _topic(name: str, call: Call) -> Rows:
 def _broker(name: str, call: Call) -> Rows:
     if name == ALL_BROKERS:
         altered = call.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS)
-        return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)])
+        return _unread([(altered, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)], call.core.config.keys)
     check_node(name, call, "expected {0} or empty string, but received {1}", "Broker id")
     config = call.core.configs.of_node(call.node.id)
-    rows = _rows(config, is_read_only=lambda key: key not in ALTERABLE)
+    rows = _rows(config, is_read_only=lambda key: not is_alterable(key, config.keys))
+    if config.release is not None:  # no release of Kafka has these keys, however they are set
+        rows = [row for row in rows if not row.name.startswith(_OURS)]
     cluster, broker = config.run_time
     layers = [
         (broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
         (cluster, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         (config.unknown, ConfigSource.STATIC_BROKER_CONFIG),
     ]
-    return rows + [row for row in _unread(layers) if row.name not in config.keys]
+    return rows + [row for row in _unread(layers, config.keys) if not config.knows(row.name)]
 
 
 def _loggers(name: str, call: Call) -> Rows:
@@ -131,7 +136,9 @@ def _loggers(name: str, call: Call) -> Rows:
 def _client_metrics(name: str, call: Call) -> Rows:
     if not name:
         raise ResourceError(_INVALID, "Client metrics subscription name must not be empty")
-    return _rows(ClientMetricsConfig(call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name)))
+    config = ClientMetricsConfig(call.core.configs.of(ConfigResourceType.CLIENT_METRICS, name))
+    lists_defaults = not is_before(call.core.config.release, _FIRST_WITH_METRICS_DEFAULTS)
+    return [row for row in _rows(config) if lists_defaults or row.name in config.overrides]
 
 
 def _group(name: str, call: Call) -> Rows:
@@ -147,6 +154,16 @@ _DESCRIBED: Final[Mapping[int, Callable[[str, Call], Rows]]] = {
     ConfigResourceType.CLIENT_METRICS: _client_metrics,
     ConfigResourceType.GROUP: _group,
 }
+_FIRST_RELEASES: Final[Mapping[int, str]] = {
+    ConfigResourceType.BROKER_LOGGER: "2.4",
+    ConfigResourceType.CLIENT_METRICS: "3.7",
+    ConfigResourceType.GROUP: "4.0",
+}
+
+
+def _is_described(kind: int, call: Call) -> bool:
+    """Return whether the broker, or the release that it emulates, has resources of this type."""
+    return kind in _DESCRIBED and not is_before(call.core.config.release, _FIRST_RELEASES.get(kind, RELEASES[0]))
 
 
 def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: False) -> Rows:
@@ -161,18 +178,18 @@ def _rows(config: ConfigValues, is_read_only: Callable[[str], bool] = lambda _: 
     ]
 
 
-def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]]) -> Rows:
+def _unread(layers: Sequence[tuple[Mapping[str, str], ConfigSource]], keys: Mapping[str, ConfigKey]) -> Rows:
     """Settings as they were given, those that count first in front; an unknown one may be a secret."""
     rows: Rows = []
     for name in dict.fromkeys(name for texts, _ in layers for name in texts):
-        key = key_of(name)
+        key = key_of(name, keys)
         hidden = key is None or key.type is ConfigType.PASSWORD
         listed = [
             ConfigEntry(name, None if hidden else texts[name], source, hidden)
             for texts, source in layers
             if name in texts
         ]
-        rows.append(_row(listed[0], key, listed, is_read_only=name not in ALTERABLE))
+        rows.append(_row(listed[0], key, listed, is_read_only=not is_alterable(name, keys)))
     return rows
 
 
@@ -190,6 +207,6 @@ def _row(
             DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
             for synonym in synonyms or ()
         ],
-        config_type=_UNKNOWN_TYPE if key is None else key.type,
+        config_type=_UNKNOWN_TYPE if key is None else key.reported_type or key.type,
         documentation=None if key is None else key.documentation,
     )

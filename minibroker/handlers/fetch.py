@@ -8,7 +8,8 @@ Versions 0-18. Each version adds to the ones before:
   (KIP-98). Batches that producers have compressed with zstd are sent from here on.
 - 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
 - 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
-- 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below).
+- 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below). Kafka 4 sends
+  such a topic in all versions that it serves, 4 and later.
 - 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
   NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
   rack, at once and without records.

@@ -151,7 +151,7 @@ class _Join:
             client = call.client_id or "", call.client_host
             member = members.join(request, member_id, self._protocols, self._rebalance_ms, client)
         except GroupRefusedError as error:
-            self._refuse(error.code)
+            self.reply.answer(join_error(error.code))
             return
         self.reply.answer(
             JoinGroupResponse(

@@ -5,8 +5,9 @@ partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and one of an unkno
 (version 10 names topics by their ids); metadata beyond `offset.metadata.max.bytes` is OFFSET_METADATA_TOO_LARGE. Over
 the rest the group decides: a member is held against its generation (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
 ILLEGAL_GENERATION), and gets REBALANCE_IN_PROGRESS while assignments are made; a client without a generation may commit
-while the group has no members. A commit counts as a heartbeat. The retention that versions 2-4 may ask for is kept to,
-up to the last moment that there is; version 1 may set the time of the commit.
+while the group has no members. For a group that does not exist a generation is GROUP_ID_NOT_FOUND from version 9 on, as
+in Kafka 4, and ILLEGAL_GENERATION otherwise. A commit counts as a heartbeat. The retention that versions 2-4 may ask
+for is kept to, up to the last moment that there is; version 1 may set the time of the commit.
 """
 
 from collections.abc import Collection
@@ -33,6 +34,7 @@ from minibroker_protocol.messages.offset_commit import (
 from minibroker_protocol.schema import first_version
 from minibroker_storage.data_directory.names import TopicPartition
 
+_FIRST_WITH_UNKNOWN_GROUPS: Final = 9
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id")
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
@@ -58,7 +60,8 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
             raise RefusedCommitError(code)
         generation = request.generation_id_or_member_epoch
         if generation >= 0 and store.find(request.group_id) is None:
-            raise RefusedCommitError(ErrorCode.ILLEGAL_GENERATION)
+            knows_groups = call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS and not call.services.is_before("4.0")
+            raise RefusedCommitError(ErrorCode.GROUP_ID_NOT_FOUND if knows_groups else ErrorCode.ILLEGAL_GENERATION)
         group = store.find_or_create(request.group_id)
         code = group.validate_commit(
             request.member_id,

@@ -18,7 +18,7 @@ Setting = str | float | bool | None
 def topic_config(services: Services, name: str) -> dict[str, str | None]:
     """The configuration of a topic as of now, by key. `NotFoundError`."""
     config = topic_of(services, name).config
-    return {key: config.value_text(key) for key in config.keys}
+    return {entry.name: entry.value for entry in config.entries()}
 
 
 def configure_topic(services: Services, name: str, configs: Mapping[str, Setting]) -> None:
@@ -43,7 +43,7 @@ def configure(services: Services, configs: Mapping[str, Setting]) -> None:
         services.core.configs.with_broker(ALL_BROKERS, texts)
     except ConfigError as error:
         raise OperationError(str(error)) from None
-    unknown = {name: "" for name in configs if key_of(name) is None}
+    unknown = {name: "" for name in configs if key_of(name, services.core.config.keys) is None}
     for remark in BrokerConfig({}, unknown).remarks():
         warn_caller(f"configure: {remark}")
     services.core.writes.commit()

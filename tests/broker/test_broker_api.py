@@ -360,7 +360,6 @@ def test_one_string_in_place_of_a_list_of_topics_is_refused() -> None:
         ("num.partition", "1", "num.partition is not known and has no effect"),
         ("listeners", "SSL://127.0.0.1:0", "listeners=SSL://127.0.0.1:0 is passed over"),
         ("retention.ms", "1", "it is a topic's key, the broker's is log.retention.ms"),
-        ("group.coordinator.rebalance.protocols", "classic,share", "share is not served; classic and consumer are"),
         ("group.consumer.assignors", "range,my.Own", "my.Own cannot be run here; uniform and range can"),
     ],
 )

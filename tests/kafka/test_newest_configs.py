@@ -20,7 +20,6 @@ _TOPIC: Final = "newest-configs"
 _NOW: Final = 1_700_000_000_000
 _OTHERWISE_HERE: Final = {
     "group.consumer.assignors": "are named by their classes, as in Kafka 3.9",
-    "group.coordinator.rebalance.protocols": "has no streams, which are served all the same",
     "group.initial.rebalance.delay.ms": "is 0, so the first member of a group waits for nobody",
     "node.id": "may be left out",
     "process.roles": "may be left out",

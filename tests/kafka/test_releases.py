@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import RELEASES, release
+from minibroker.cluster.releases import release
+from minibroker.config.release_names import RELEASES
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains

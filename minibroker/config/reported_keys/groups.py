@@ -7,7 +7,6 @@ from minibroker.config.keys import (
     INT,
     MEDIUM,
     MIB,
-    NOT_NEGATIVE,
     POSITIVE,
     REPORTED,
     ConfigKey,
@@ -17,7 +16,7 @@ from minibroker.config.reported_keys.marks import internal, of_kafka_3, of_kafka
 
 # fmt: off
 KEYS = (
-    ConfigKey("group.coordinator.append.linger.ms", INT, 10, NOT_NEGATIVE, MEDIUM, REPORTED,
+    ConfigKey("group.coordinator.append.linger.ms", INT, 10, Range(-1), MEDIUM, REPORTED,
               "How long the coordinator gathers what it writes; Kafka 4 has -1 for as long as seems best."),
     ConfigKey("group.coordinator.threads", INT, 1, POSITIVE, MEDIUM, REPORTED,
               "Threads of the coordinator; Kafka 4 has 4."),

@@ -7,6 +7,7 @@ from minibroker.config.keys import (
     BOOLEAN,
     HIGH,
     HONORED,
+    HOUR_MS,
     INT,
     LIST,
     LOW,
@@ -31,7 +32,7 @@ KEYS = (
               "The shortest lock duration that a share group may be given."),
     ConfigKey("group.share.partition.max.record.locks", INT, 2000, Range(100, 10_000), MEDIUM, HONORED,
               "How many records of a partition a share group may have in hand at once; 200 in Kafka 3.9."),
-    ConfigKey("group.share.record.lock.duration.ms", INT, 30_000, Range(1000, 60_000), MEDIUM, HONORED,
+    ConfigKey("group.share.record.lock.duration.ms", INT, 30_000, Range(1000, HOUR_MS), MEDIUM, HONORED,
               "How long a record is locked for the member that got it."),
     *of_kafka_3(
         ConfigKey("group.share.max.groups", SHORT, 10, Range(1, 100), MEDIUM, REPORTED,

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from minibroker.cluster.node import Node
 from minibroker.config.keys import LONG_MAX
+from minibroker.config.release_names import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -419,15 +420,16 @@ class GroupStore:
         yield from self._forget_topics(deleted, self.groups())
 
     def _forget_topics(self, names: set[str], groups: Iterable[AnyGroup]) -> Steps[None]:
+        # A classic group ends with its last offset. Since Kafka 4.0 it ends with the next look for expired offsets.
+        dies = is_before(self._core.config.release, "4.0")
         for number, group in enumerate(groups, 1):
             if not number % _GROUPS_BY_STEP:
                 yield
             if isinstance(group, ShareGroup):
                 self._forget_states(group)
             if self._groups.get(group.group_id) is group and group.offsets.of_topics(names):
-                # Another group without offsets lost nothing: it stays, as since Kafka 4.0.
                 of_topics = partial(group.offsets.of_topics, names)
-                yield from self._forget(group, of_topics, may_go=isinstance(group, Group))
+                yield from self._forget(group, of_topics, may_go=isinstance(group, Group) and dies)
 
     def _forget_states(self, group: ShareGroup) -> None:
         """Topics of a share group are gone: the share coordinator forgets their states by itself."""

@@ -177,7 +177,7 @@ def _checked(
 
 def _listed(resource: ConfigResource, before: Texts, name: str, operation: int, value: str) -> str:
     key = resource.key(name)
-    if key is None or key.type is not ConfigType.LIST:
+    if key is None or (key.reported_type or key.type) is not ConfigType.LIST:
         raise resource.refuse_list(Change(operation), name)
     items = [item for item in before.get(name, resource.default(name)).split(",") if item]
     for item in value.split(","):

@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
+from minibroker.cluster.dynamic_configs import MIN_ISR
 from minibroker.cluster.listeners import ListenerError, parse_listeners
 from minibroker.cluster.topics import Topic, topic_name_error
-from minibroker.config import TOPIC_KEYS, ConfigError, ConfigKey, TopicConfig
+from minibroker.config import ConfigError, ConfigKey, TopicConfig
 from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
-from minibroker.config.group import GROUP_KEYS, GroupConfig
+from minibroker.config.group import GroupConfig, group_keys
 from minibroker.config.keys import LIST
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
@@ -28,6 +29,10 @@ Keeping = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], Steps[None]
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
 """With no more digits than an int has in Java; int() refuses thousands of them with an error of its own."""
+
+
+_MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+_MIN_ISR_REMOVED: Final = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
 
 
 class Change(IntEnum):
@@ -65,6 +70,10 @@ def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
         raise ResourceError(_INVALID, f"{subject} must be an integer, but it is: {name}")
     if int(name) != call.node.id:
         raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
+
+
+def _known(key: ConfigKey | None) -> ConfigKey | None:
+    return key if key is not None and key.is_known else None
 
 
 class ConfigResource:
@@ -124,10 +133,10 @@ class _OfTopic(ConfigResource):
         self.texts = {} if self._topic is None else self._topic.config.overrides
 
     def key(self, name: str) -> ConfigKey | None:
-        return TOPIC_KEYS.get(name)
+        return _known(self._core.config.topic_keys.get(name))
 
     def default(self, name: str) -> str:
-        return TOPIC_KEYS[name].text(self._core.config.topic_defaults[name]) or ""
+        return self._core.config.topic_keys[name].text(self._core.config.topic_defaults[name]) or ""
 
     def check(self, texts: Texts) -> None:
         with as_refusals():
@@ -165,14 +174,19 @@ class _OfBroker(ConfigResource):
         self.texts = self._configs.of(ConfigResourceType.BROKER, self.name)
 
     def key(self, name: str) -> ConfigKey | None:
-        return key_of(name)
+        return key_of(name, self._before.keys)
 
     def default(self, name: str) -> str:
-        key = key_of(name)
+        key = key_of(name, self._before.keys)
         assert key is not None
         return key.text(key.default) or ""
 
     def check(self, texts: Texts) -> None:
+        if self._configs.has_own_min_isr:
+            if self.name and texts.get(MIN_ISR, "") not in {"", self.texts.get(MIN_ISR, "")}:
+                raise ResourceError(ErrorCode.INVALID_CONFIG, _MIN_ISR_OF_ONE)
+            if not self.name and MIN_ISR not in texts:
+                raise ResourceError(ErrorCode.INVALID_CONFIG, _MIN_ISR_REMOVED)
         try:
             check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
             self._configs.with_broker(self.name, texts)
@@ -218,7 +232,7 @@ class _OfGroup(ConfigResource):
         self.texts = call.core.configs.of_group(name)
 
     def key(self, name: str) -> ConfigKey | None:
-        key = GROUP_KEYS.get(name)
+        key = _known(group_keys(self._core.config).get(name))
         return None if key is None or key.type is LIST else key  # Kafka alters no list of a group in parts
 
     def default(self, name: str) -> str:

@@ -34,6 +34,8 @@ FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
 _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
 FIRST_WITH_ZSTD: Final = 10
+_FIRST_OF_KAFKA_4: Final = 4
+"""The first version that Kafka 4 serves, which no longer protects old consumers from zstd."""
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
@@ -377,7 +379,11 @@ class Reader:
                 records, aborted = _NOTHING, None
         except MAPPED as error:
             return failed_partition(requested.partition, error_code_of(error))
-        if version < FIRST_WITH_ZSTD and topic.config.text("compression.type") == _ZSTD:
+        if (
+            version < FIRST_WITH_ZSTD
+            and topic.config.text("compression.type") == _ZSTD
+            and (version < _FIRST_OF_KAFKA_4 or self._call.services.is_before("4.0"))
+        ):
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
         quiet = self._context.quiet

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import refused
 from minibroker.security.authorization.acls import (
-    SUPPORTED_OPERATIONS,
     WILDCARD,
     AclBinding,
     AclFilter,
@@ -21,7 +20,6 @@ from minibroker.security.authorization.acls import (
     PatternType,
     PermissionType,
     ResourceType,
-    bits_of,
 )
 from minibroker.security.authorization.rules import RuleSet
 from minibroker.security.log_text import one_line
@@ -149,11 +147,11 @@ class Authorizer:
             for acl in allowing
         )
 
-    def operations(self, session: Client, resource_type: ResourceType, name: str) -> int:
-        """The operations that the client may do on a resource, as a bit field (KIP-430)."""
-        return bits_of(
-            [each for each in SUPPORTED_OPERATIONS[resource_type] if self._may(session, each, resource_type, name)]
-        )
+    def operations(
+        self, session: Client, resource_type: ResourceType, name: str, supported: Collection[Operation]
+    ) -> list[Operation]:
+        """Return those of the supported operations that the client may do on a resource (KIP-430)."""
+        return [each for each in supported if self._may(session, each, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
         """`finding`, at once."""

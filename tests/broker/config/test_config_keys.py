@@ -125,6 +125,7 @@ flush.messages LONG 9223372036854775807 MEDIUM
 flush.ms LONG 9223372036854775807 MEDIUM
 follower.replication.throttled.replicas LIST  MEDIUM
 index.interval.bytes INT 4096 MEDIUM
+internal.segment.bytes INT null MEDIUM
 leader.replication.throttled.replicas LIST  MEDIUM
 local.retention.bytes LONG -2 MEDIUM
 local.retention.ms LONG -2 MEDIUM
@@ -158,12 +159,12 @@ unclean.leader.election.enable BOOLEAN false MEDIUM
 
 OURS = {
     "group.consumer.migration.policy": "bidirectional",
-    "group.coordinator.rebalance.protocols": "classic,consumer",
+    "group.coordinator.rebalance.protocols": "classic,consumer,streams",
     "group.initial.rebalance.delay.ms": "0",
 }
 """Defaults that differ from those of Kafka 3.9 on purpose.
 
-Groups of the consumer protocol are there, as in Kafka 4, and the first member of a group need not wait.
+Consumer groups and streams groups are there, as in Kafka 4, and the first member of a group need not wait.
 """
 
 

@@ -52,7 +52,7 @@ def test_what_a_member_has_to_give_up_is_its_own_since_kafka_4_3(
 @every_version
 def test_who_may_do_what_is_told_if_asked(version: int, consumers: Consumers) -> None:
     consumers.beat("a")
-    for wants, expected in ((True, 0b101001000), (False, -(2**31))):
+    for wants, expected in ((True, 0b110101001000), (False, -(2**31))):
         request = ConsumerGroupDescribeRequest(group_ids=["g"], include_authorized_operations=wants)
         (group,) = consumers.harness.ask(request, version).groups
         assert group.authorized_operations == expected

@@ -10,7 +10,7 @@ from tests.broker.coordinators.groups.member_requests import RANGE, join_request
 from tests.broker.harness import Harness, frame_of
 
 every_version = pytest.mark.parametrize("version", range(7))
-READ_DELETE_AND_DESCRIBE = 0b1_0100_1000
+ALL_OPERATIONS = 0b1101_0100_1000
 
 
 @every_version
@@ -61,8 +61,8 @@ def test_operations_are_told_if_asked(version: int, members: Members) -> None:
     asked = DescribeGroupsRequest(groups=["g", "nobody"], include_authorized_operations=True)
     groups = members.harness.ask(asked, version).groups
     # From version 6 on a group that is not known is an error.
-    others = READ_DELETE_AND_DESCRIBE if version < 6 else -(2**31)
-    assert [each.authorized_operations for each in groups] == [READ_DELETE_AND_DESCRIBE, others]
+    others = ALL_OPERATIONS if version < 6 else -(2**31)
+    assert [each.authorized_operations for each in groups] == [ALL_OPERATIONS, others]
     assert members.describe().authorized_operations == -(2**31)
 
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from minibroker.cluster.releases import RELEASES, release
+from minibroker.cluster.releases import release
+from minibroker.config.release_names import RELEASES
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept_whole, encode_answers, serve

@@ -36,6 +36,8 @@ class ClassicMembers:
         self, member_id: str, instance_id: str | None, protocol_type: str, protocols: Sequence[Protocol]
     ) -> None:
         """May it become a member, or stay one?"""
+        if self._groups.migration.is_disabled:
+            raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._groups.check_room(self._group, member_id, instance_id)
         if not self._group.supports(protocol_type, [each.name for each in protocols]):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -53,7 +55,9 @@ class ClassicMembers:
         try:
             subscription = subscription_in(protocols[0].metadata)
         except DecodeError as error:
-            raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+            is_foreseen = groups.rules.since_4_4
+            code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_foreseen else ErrorCode.UNKNOWN_SERVER_ERROR
+            raise GroupRefusedError(code, str(error)) from None
         update = groups.begin(group)
         instance_id = request.group_instance_id
         known = group.static_member(instance_id)

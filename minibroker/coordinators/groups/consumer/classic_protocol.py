@@ -16,11 +16,11 @@ def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
     return decode_versioned(ConsumerProtocolSubscription, metadata)
 
 
-def partitions_in(assignment: bytes, topics: Topics) -> Partitions:
-    """The assigned partitions of topics that exist; none in an empty assignment. DecodeError."""
+def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
+    """Return the assignment of a member; it has no partitions before its first SyncGroup. DecodeError."""
     if not assignment:
-        return {}
-    return with_ids(decode_versioned(ConsumerProtocolAssignment, assignment).assigned_partitions, topics)
+        return ConsumerProtocolAssignment(assigned_partitions=[])
+    return decode_versioned(ConsumerProtocolAssignment, assignment)
 
 
 def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:

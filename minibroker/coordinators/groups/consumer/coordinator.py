@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from minibroker.cluster.features import GROUP_VERSION
 from minibroker.coordinators.groups.assignors import named
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
@@ -102,8 +103,10 @@ class ConsumerGroups:
 
     @property
     def is_enabled(self) -> bool:
-        """Are there such groups here (`group.coordinator.rebalance.protocols`)?"""
-        return "consumer" in self._core.config.items("group.coordinator.rebalance.protocols")
+        """Whether the configuration and the feature group.version, where the release has it, allow such groups."""
+        features = self._core.features
+        is_off = GROUP_VERSION in features.supported and not features.level(GROUP_VERSION)
+        return not is_off and "consumer" in self._core.config.items("group.coordinator.rebalance.protocols")
 
     @property
     def max_size(self) -> int:
@@ -178,26 +181,14 @@ class ConsumerGroups:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_empty:
             return self._new_group(group_id, group.offsets), self._store.tombstones(group)
-        if not self.migration.may_upgrade(group, self.max_size):
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        upgraded = self._upgrade(group)
-        if upgraded is None:
-            raise GroupRefusedError(
-                ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Group {group_id} cannot become a consumer group: it is not of consumers.",
-            )
+        upgraded = self.migration.upgrade(group, self.max_size)
+        self.resume(upgraded)
         return upgraded, []
 
     def _new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> ConsumerGroup:
         group = ConsumerGroup(group_id, offsets)
         if self.rules.since_4_3:
             group.epoch = group.assignment_epoch = _FIRST_EPOCH
-        return group
-
-    def _upgrade(self, classic: Group) -> ConsumerGroup | None:
-        group = self.migration.upgrade(classic)
-        if group is not None:
-            self.resume(group)
         return group
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:

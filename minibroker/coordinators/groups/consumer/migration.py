@@ -14,11 +14,17 @@ from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.members import Member, Protocol
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, partitions_in, subscription_in
+from minibroker.coordinators.groups.consumer.classic_protocol import (
+    assignment_in,
+    assignment_of,
+    subscription_in,
+    with_ids,
+)
 from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.consumer.rules import Rules
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.topics import known_topics
 from minibroker.coordinators.groups.modern.topics_hash import hash_of
@@ -31,6 +37,17 @@ from minibroker_protocol.errors import DecodeError
 _UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
 _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
 _logger = logging.getLogger(__name__)
+
+
+_CUSTOM_ASSIGNOR: Final = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor "
+    "before re-attempting the upgrade."
+)
+
+
+def _not_upgraded(group: Group, because: str) -> GroupRefusedError:
+    message = f"Cannot upgrade classic group {group.group_id} to consumer group because {because}"
+    return GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
 class Migration:
@@ -46,20 +63,31 @@ class Migration:
     def _policy(self) -> str:
         return self._core.config.text("group.consumer.migration.policy").lower()
 
-    def may_upgrade(self, classic: Group, most: int) -> bool:
-        """May a classic group with members become one of the consumer protocol, which has `most` members at most?"""
-        return self._policy in _UPGRADES and classic.protocol_type == PROTOCOL_TYPE and len(classic.members) <= most
+    @property
+    def is_disabled(self) -> bool:
+        """Whether no classic member may join a consumer group (since Kafka 4.3)."""
+        return self._policy == "disabled" and self._rules.since_4_3
 
-    def upgrade(self, classic: Group) -> ConsumerGroup | None:
-        """Make it one; None where its members are no consumers, or it cannot be written. They have to join again."""
-        group = ConsumerGroup(classic.group_id, classic.offsets)
+    def upgrade(self, classic: Group, max_size: int) -> ConsumerGroup:
+        """Make a classic group with members a consumer group, and have its members join again.
+
+        Raises:
+            GroupRefusedError: GROUP_ID_NOT_FOUND in the words of `validateOnlineUpgrade` and `convertToConsumerGroup`,
+                or if the group cannot be written.
+        """
+        if self._policy not in _UPGRADES:
+            raise _not_upgraded(classic, "online upgrade is disabled.")
+        if classic.protocol_type != PROTOCOL_TYPE:
+            raise _not_upgraded(classic, "the group does not use the consumer embedded protocol.")
+        if len(classic.members) > max_size:
+            raise _not_upgraded(classic, "the group size exceeds the consumer group maximum size.")
         try:
-            changes = self._changes_to(classic)
-        except DecodeError as error:
-            _logger.warning("Group %s stays a classic one: %s", classic.group_id, error)
-            return None
+            changes = list(self._changes_to(classic))
+        except DecodeError:
+            raise _not_upgraded(classic, "the embedded consumer protocol is malformed.") from None
+        group = ConsumerGroup(classic.group_id, classic.offsets)
         if self._store.save_changes(group, changes, self._store.tombstones(classic)):
-            return None
+            raise _not_upgraded(classic, "its records could not be written.")
         self._rebalances.forget(classic, ErrorCode.REBALANCE_IN_PROGRESS)
         return group
 
@@ -73,7 +101,10 @@ class Migration:
         yield from [records.current_assignment(group_id, member) for member in members]
 
     def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
-        """A member of the classic protocol in the group that is to be. DecodeError."""
+        """A member of the classic protocol in the group that is to be. DecodeError, GroupRefusedError."""
+        assignment = assignment_in(member.assignment)
+        if assignment.user_data:
+            raise _not_upgraded(classic, _CUSTOM_ASSIGNOR)
         subscription = subscription_in(member.metadata(classic.protocol_name))
         protocols = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]
         found = ConsumerMember(
@@ -87,7 +118,7 @@ class Migration:
             classic=ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols),
             epoch=classic.generation,
             previous_epoch=classic.generation,
-            assigned=partitions_in(member.assignment, self._core.topics),
+            assigned=with_ids(assignment.assigned_partitions, self._core.topics),
         )
         return replace(found, epochs=found.epochs_with(found.epoch, found.assigned)) if self._rules.since_4_3 else found
 

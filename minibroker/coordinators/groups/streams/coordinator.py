@@ -120,8 +120,9 @@ class StreamsGroups:
 
     @property
     def is_enabled(self) -> bool:
-        """Are there such groups here (the feature streams.version)?"""
-        return self.core.features.level(STREAMS_VERSION) > 0
+        """Whether the configuration and the feature streams.version allow such groups."""
+        is_allowed = "streams" in self.core.config.items("group.coordinator.rebalance.protocols")
+        return is_allowed and self.core.features.level(STREAMS_VERSION) > 0
 
     @property
     def max_size(self) -> int:

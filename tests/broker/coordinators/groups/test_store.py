@@ -210,7 +210,9 @@ def test_deleted_topics_take_their_offsets_with_them(harness: Harness, again: Ca
     commit(harness, {U0: 2}, "other")
     delete_topics(harness, "u")
     assert offsets_of(harness) == {T0: 1}
-    assert harness.services.groups.store.get("other") is None
+    other = harness.services.groups.store.get("other")
+    assert other is not None
+    assert other.is_in(GroupState.EMPTY)
     harness.create("u", 2)
     assert offsets_of(harness) == {T0: 1}
     again(harness)

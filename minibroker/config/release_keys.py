@@ -1,0 +1,96 @@
+"""The configuration keys of one release of Kafka, for `--emulate`.
+
+`release_keys.tsv` has the facts of each release's own `ConfigDef`, from 0.11 on, where DescribeConfigs begins. The
+columns are the kind of resource, the key, the first and the last release with these facts, the type, the default, the
+allowed values, and flags. A default begins with an equals sign; otherwise a dash stands for null and a question mark
+for a required key. An equals sign among the allowed values leaves them to our own table. The flag "i" marks an internal
+key, "d" a key that brokers take at run time. `python -m tests.kafka.release_keys` writes the file from Kafka's jars.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final
+
+from minibroker.config.keys import MEDIUM, REPORTED, ConfigKey, ConfigType, Distinct, OneOf, Range, Validator
+from minibroker.config.release_names import RELEASES, is_before, release_name
+
+_FIRST: Final = "0.11"
+_OURS: Final = {
+    "group.consumer.migration.policy": "4.0",
+    "group.coordinator.rebalance.protocols": "4.0",
+    "group.initial.rebalance.delay.ms": None,
+    "group.share.partition.max.record.locks": "4.1",
+    "listeners": "3.0",
+    "ssl.enabled.protocols": "2.6",
+}
+"""Keys whose defaults are minibroker's own: in all releases, or before the given one."""
+_tables: dict[tuple[str, str], Mapping[str, ConfigKey]] = {}
+
+
+def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
+    """Return the table of a release's keys: `base`, which names its keys, with the facts of that release.
+
+    Keys that the release does not have stay, with `is_known` off, because code reads their values. Without a release,
+    and before 0.11, the result is `base`.
+    """
+    if release is None or is_before(release, _FIRST):
+        return base
+    table = _tables.get((release, kind))
+    if table is None:
+        table = _tables[release, kind] = _table(RELEASES.index(release), kind, base)
+    return table
+
+
+def emulated(properties: Mapping[str, str]) -> str | None:
+    """Return the release that a broker's properties name, or None."""
+    return release_name(properties.get("minibroker.emulate", ""))
+
+
+@cache
+def _rows() -> list[list[str]]:
+    from importlib.resources import files  # noqa: PLC0415 - few brokers emulate a release
+
+    text = files("minibroker.config").joinpath("release_keys.tsv").read_text(encoding="utf-8")
+    return [(line + "\t\t").split("\t") for line in text.splitlines()]
+
+
+def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
+    rows = [row for row in _rows() if row[0] == kind]
+    of_kafka = {row[1] for row in rows}
+    table = {
+        name: key._replace(is_known=name not in of_kafka, is_internal=True, is_dynamic=False)
+        for name, key in base.items()
+    }
+    for _, name, first, last, type_, default, allowed, flags, *_ in rows:
+        if RELEASES.index(first) <= at <= RELEASES.index(last):
+            table[name] = _key(base.get(name), name, at, (type_, default, allowed, flags))
+    return dict(sorted(table.items()))
+
+
+def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str, str]) -> ConfigKey:
+    """Return one row. A key that has an effect is parsed as our own table says, whatever type the release reports."""
+    type_, default, allowed, flags = facts
+    reported = ConfigType[type_]
+    if base is None:
+        words = f"A key of Kafka {RELEASES[at]}; it has no effect here."
+        base = ConfigKey(name, reported, None, None, MEDIUM, REPORTED, words)
+    key = base if base.honored else base._replace(type=reported)
+    if allowed != "=" and key.type is reported:
+        key = key._replace(allowed=_validator(allowed, key.type))
+    ours_before = _OURS.get(name, RELEASES[0])
+    if default != "?" and ours_before is not None and at >= RELEASES.index(ours_before):
+        value = None if default == "-" else key._replace(allowed=None).parse(default[1:])
+        key = key._replace(default=value)
+    return key._replace(is_internal="i" in flags, is_dynamic="d" in flags, reported_type=reported)
+
+
+def _validator(text: str, kind: ConfigType) -> Validator | None:
+    words, *flags = text.split(" ")
+    names = words.split("|") if words else []
+    if flags:
+        return Distinct(*names, is_empty_allowed="nonempty" not in flags)
+    if ".." in words:
+        least, _, most = words.partition("..")
+        number = float if kind is ConfigType.DOUBLE else int
+        return Range(number(least), number(most) if most else None)
+    return OneOf(*names) if names else None
