@@ -66,16 +66,17 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
     epoch = request.member_epoch
     wrong = None
     unnamed = {JOINING, AWAY} if consumers.rules.since_4_0 else {JOINING}
-    if not request.group_id:
-        wrong = "The group id is empty."
-    elif request.instance_id == "" or request.rack_id == "":
-        wrong = "An instance id, or a rack, may be null, but not empty."
-    elif not request.member_id and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS):
-        wrong = "The member id is empty."
+    has_no_name = not request.member_id.strip() and (epoch not in unnamed or version >= _FIRST_WITH_OWN_MEMBER_IDS)
+    if not request.group_id.strip():
+        wrong = "GroupId can't be empty."
+    elif _is_blank(request.instance_id) or _is_blank(request.rack_id):
+        wrong = f"{'InstanceId' if _is_blank(request.instance_id) else 'RackId'} can't be empty."
+    elif has_no_name:
+        wrong = "MemberId can't be empty."
     elif epoch < AWAY:
-        wrong = f"{epoch} is not a valid member epoch."
+        wrong = "MemberEpoch is invalid."
     elif epoch == AWAY and request.instance_id is None:
-        wrong = "Only a static member can leave for a while."
+        wrong = "InstanceId can't be null."
     elif epoch == JOINING:
         wrong = _wrong_with_joining(request)
     if wrong is not None:
@@ -83,17 +84,23 @@ def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: C
     if request.server_assignor is not None and request.server_assignor not in consumers.assignors:
         known = ", ".join(consumers.assignors)
         raise GroupRefusedError(
-            ErrorCode.UNSUPPORTED_ASSIGNOR, f"There is no assignor {request.server_assignor}; there are {known}."
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {known}.",
         )
+
+
+def _is_blank(text: str | None) -> bool:
+    """Return whether a text is there and has nothing but blanks."""
+    return text is not None and not text.strip()
 
 
 def _wrong_with_joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
     if request.rebalance_timeout_ms == _NOT_SAID:
-        return "A member that joins must give a rebalance timeout."
+        return "RebalanceTimeoutMs must be provided in first request."
     if request.topic_partitions is None or request.topic_partitions:
-        return "A member that joins must own no partitions, and send an empty list of them."
+        return "TopicPartitions must be empty when (re-)joining."
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        return "A member that joins must name its subscriptions."
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
     return None
 
 

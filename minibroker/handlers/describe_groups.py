@@ -58,7 +58,8 @@ def _describe(group_id: str, call: Call) -> DescribedGroup:
     )
     if group is None and not code and call.api_version >= _FIRST_WITH_UNKNOWN_GROUPS:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        described.error_message = f"Group {group_id} not found."
+        exists = store.find(group_id) is not None
+        described.error_message = f"Group {group_id} {'is not a classic group' if exists else 'not found'}."
     if group is not None:
         described.group_state = group.state.value
         described.protocol_type = group.protocol_type or ""

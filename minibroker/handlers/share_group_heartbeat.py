@@ -81,14 +81,14 @@ def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
     """Find what is invalid in a request."""
     if not request.member_id or len(request.member_id) > _LONGEST_MEMBER_ID:
         return f"A member id has 1 to {_LONGEST_MEMBER_ID} characters."
-    if not request.group_id:
-        return "The group id is empty."
-    if request.rack_id == "":
-        return "A rack may be null, but not empty."
+    texts = {"MemberId": request.member_id, "GroupId": request.group_id, "RackId": request.rack_id}
+    blank = next((name for name, text in texts.items() if text is not None and not text.strip()), None)
+    if blank is not None:
+        return f"{blank} can't be empty."
     if request.member_epoch < LEAVING:
-        return f"{request.member_epoch} is not a valid member epoch."
+        return "MemberEpoch is invalid."
     if request.member_epoch == JOINING and not request.subscribed_topic_names:
-        return "A member that joins must name its subscriptions."
+        return "SubscribedTopicNames must be set in first request."
     return None
 
 

@@ -127,7 +127,7 @@ class ConsumerGroups:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self._store.get_consumer(group_id)
         if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         return group
 
     # Heartbeats
@@ -174,7 +174,7 @@ class ConsumerGroups:
         if not joins and group is None and group_id in self._forgotten:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
         if not joins:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if group is None:
             return self._new_group(group_id), []
         if not isinstance(group, Group):
@@ -219,7 +219,7 @@ class ConsumerGroups:
             return member
         if not joins:
             raise GroupRefusedError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}."
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
             )
         return ConsumerMember(member_id)
 
@@ -245,7 +245,7 @@ class ConsumerGroups:
         """The member of an instance id, which has to have this member id. GroupRefusedError."""
         known = group.static_member(instance_id)
         if known is None:
-            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"The instance id {instance_id} is unknown.")
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
         if known.member_id != member_id:
             raise GroupRefusedError(
                 ErrorCode.FENCED_INSTANCE_ID, f"Member {known.member_id} has the instance id {instance_id} now."

@@ -154,7 +154,8 @@ class ShareGroups:
         if member is None:
             if not joins:
                 raise GroupRefusedError(
-                    ErrorCode.UNKNOWN_MEMBER_ID, f"{request.member_id} is not a member of group {group.group_id}."
+                    ErrorCode.UNKNOWN_MEMBER_ID,
+                    f"Member {request.member_id} is not a member of group {group.group_id}.",
                 )
             member = ShareMember(request.member_id)
         _check_epoch(member, request.epoch)
@@ -245,7 +246,7 @@ class ShareGroups:
         group = self.existing(group_id)
         if member_id not in group.members:
             raise GroupRefusedError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}."
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
             )
         code = self._fence(group, member_id)
         if code:
