@@ -270,8 +270,7 @@ def check_time_index(segment: LogSegment) -> None:
 def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, *, resumed: bool = False) -> int:
     """Scan a segment, cut it behind its last good batch, rebuild both indexes (`LogSegment.recover`).
 
-    The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set. As in Kafka
-    nothing is left of a segment whose batches are so out of order that they cannot be indexed.
+    The whole of it, or with `resumed` what lies behind the end that `LogSegment.resume_indexes` has set.
     `on_epoch` gets each batch's leader epoch that differs from that of the one before, and its base offset. Returns
     the number of bytes that were cut. `OSError`; `CorruptIndexError` when a resumed index is wrong.
     """
@@ -294,9 +293,6 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
             # A good checksum is not enough: offsets rise, and are at most 32 bits above the base, or no index could
             # name them.
             if base_offset < next_offset or last_offset > last_possible:
-                if _misleads_index(segment, fd, size):
-                    segment.reset_indexes()
-                    next_offset, reached, indexed = segment.base_offset, -1, -1
                 break
             if last_offset <= indexed:
                 segment.pass_over(len(batch))
@@ -318,20 +314,6 @@ def recover_segment(segment: LogSegment, on_epoch: EpochListener | None = None, 
         raise CorruptIndexError(f"{index.file.path}: offset {indexed} is not at byte {index.last_position}")
     segment.adopt_noted_size(next_offset)
     return size - segment.size
-
-
-def _misleads_index(segment: LogSegment, fd: int, size: int) -> bool:
-    """Return whether the index entries that Kafka makes of the segment's batches would not rise; it drops all then."""
-    end = position = 0
-    indexed = -1
-    for batch, fields in scan(fd, size, end):
-        last_offset = fields[BASE_OFFSET] + fields[LAST_OFFSET_DELTA]
-        if end - position > segment.index_interval_bytes:
-            if last_offset <= indexed:
-                return True
-            position, indexed = end, last_offset
-        end += len(batch)
-    return False
 
 
 def _load_producers(
