@@ -6,6 +6,7 @@ compared as they are, but for their order where Kafka takes it out of hash maps,
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -213,7 +214,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
             for client in (one, other):
                 topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in (A, B)]
                 client.ask(CreateTopicsRequest(topics=topics, timeout_ms=TIMEOUT_MS), 5)
-                eventually(lambda client=client: leads(client))
+                eventually(partial(leads, client))
                 client.ask(produce((A, 0, bytes(50)), (A, 1, bytes(50)), (B, 0, bytes(50))), 8)
             yield Pair(one, other, is_newest)
 

@@ -361,6 +361,7 @@ def test_a_batch_that_lies_is_refused_and_the_connection_goes_on(
             ErrorCode.CORRUPT_MESSAGE,
             ErrorCode.INVALID_RECORD,
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            ErrorCode.UNKNOWN_SERVER_ERROR,
         }
     assert client.ask(produce_request(batch(b"a")), 9).responses[0].partition_responses[0].base_offset == 0
 
