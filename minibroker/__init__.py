@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.errors import (
         ConflictError,
+        MinibrokerWarning,
         NotFoundError,
         NotRunningError,
         OperationError,
@@ -33,6 +34,7 @@ __all__ = [
     "ConflictError",
     "Fault",
     "Message",
+    "MinibrokerWarning",
     "NotFoundError",
     "NotRunningError",
     "OperationError",
@@ -49,6 +51,7 @@ _MODULES = {
     "ConflictError": "errors",
     "Fault": "faults.fault",
     "Message": "operations.producing",
+    "MinibrokerWarning": "errors",
     "NotFoundError": "errors",
     "NotRunningError": "errors",
     "OperationError": "errors",

@@ -64,7 +64,7 @@ class AsyncBroker(AsyncOperations):
     A client that blocks would wait for itself there: for such clients there is `Broker`. The options are those of
     `BrokerOptions`; TypeError, ValueError or ConfigError names a wrong one.
 
-    When the loop stands still for over a second while a client waits, a RuntimeWarning names the line that holds it up.
+    When the loop stands still for over a second while a client waits, a MinibrokerWarning names the line that holds it.
 
     Attributes:
         owns_loop: nothing else runs on the event loop, so no watch is kept on whether it stands still.

@@ -13,6 +13,7 @@ from minibroker.async_broker import AsyncBroker
 from minibroker.cluster.cluster import ClusterError
 from minibroker.errors import (
     NOT_RUNNING,
+    MinibrokerWarning,
     NotRunningError,
     OperationError,
     UnexpectedRecordError,
@@ -58,7 +59,7 @@ class Broker(BlockingOperations):
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
         self._asynchronous = AsyncBroker(**options)
         for remark in self._asynchronous.remarks():
-            warnings.warn_explicit(remark, UserWarning, *callers_line())
+            warnings.warn_explicit(remark, MinibrokerWarning, *callers_line())
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -110,7 +111,7 @@ class Broker(BlockingOperations):
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the broker's thread, and wait for it. RuntimeError unless it runs there.
 
-        RuntimeWarning when that takes over a second in a thread whose event loop has to wait along.
+        MinibrokerWarning when that takes over a second in a thread whose event loop has to wait along.
         """
         thread = self._thread
         if thread is None or self._loop is None or thread is threading.current_thread():

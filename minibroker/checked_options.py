@@ -50,6 +50,7 @@ class CheckedOptions:
         self.brokers = _number_of_brokers(options, self.racks)
         self.listeners = _listeners(options, properties, self.brokers)
         self._properties = properties
+        self._advertises = options.get("advertise") is not None
         self._is_list_served = options.get("listeners") is not None or self.security is not None
         self.clock = options.get("clock")
         self.journal = options.get("journal", False)
@@ -66,7 +67,13 @@ class CheckedOptions:
 
     def remarks(self) -> list[str]:
         """Warnings about the configuration."""
-        unserved = [] if self._is_list_served else _unserved(self._properties)
+        unserved = (
+            [] if self._is_list_served else _unserved(self._properties, self.listeners, advertises=self._advertises)
+        )
+        for name in ("log.dirs", "log.dir"):
+            text = self._properties.get(name)
+            if text and self.data_dir not in {each.strip() for each in text.split(",")}:
+                unserved.append(f"{name}={text} has no effect: data_dir names the directory of the logs")
         return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
 
     def open_control_plane(self) -> "ControlPlane | None":
@@ -166,22 +173,27 @@ def _further(text: str, number: int) -> ServedListener:
     return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
 
 
-def _unserved(properties: Mapping[str, str]) -> list[str]:
-    """A remark on `listeners` that ask clients for more than the address that was given in their place."""
-    listed = properties.get("listeners")
+def _unserved(properties: Mapping[str, str], given: Sequence[ServedListener], *, advertises: bool) -> list[str]:
+    """Return remarks on `listeners` and `advertised.listeners`, in whose place another address was `given`."""
+    remarks: list[str] = []
+    listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
+    if advertised and not advertises and given[0].protocol not in advertised_addresses(properties):
+        remarks.append(f"advertised.listeners={advertised} has no effect: none is named {given[0].protocol}")
     if not listed:
-        return []
+        return remarks
     try:
         asked = served_listeners(properties, listed, "listeners")
     except ListenerError:
-        return []
-    if all(each.protocol == PLAINTEXT for each in asked):
-        return []
-    remark = (
-        f"listeners={listed} is passed over, since another address was given: clients are served there in plain text "
-        "and need not log in. `minibroker serve` without --listen has the list served, and so has Broker(listeners=...)"
-    )
-    return [remark]
+        return remarks
+    if any(each.protocol != PLAINTEXT for each in asked):
+        remarks.append(
+            f"listeners={listed} is passed over, since another address was given: clients are served there in plain "
+            "text and need not log in. `minibroker serve` without --listen has the list served, and so has "
+            "Broker(listeners=...)"
+        )
+    elif {each.port for each in asked}.isdisjoint(each.port for each in given):
+        remarks.append(f"listeners={listed} has no effect: Broker(listeners=...) has the list served")
+    return remarks
 
 
 def _seeds(options: BrokerOptions) -> "Seeds | None":

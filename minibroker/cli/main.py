@@ -19,7 +19,7 @@ from minibroker.cli.grade import add_parser as add_grade_parser
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.trace import add_parser as add_trace_parser
-from minibroker.cli.variables import in_container, with_variable
+from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
 from minibroker.support.suggestions import suggestion
 from minibroker.version import __version__
@@ -182,6 +182,8 @@ def _broker(options: argparse.Namespace) -> "Broker":
         )
     for each in caught:
         _logger.warning("%s", each.message)
+    if unread := unread_variables():
+        _logger.warning("%s", unread)
     return broker
 
 
@@ -327,9 +329,12 @@ def _faults(path: str) -> "list[Fault]":
 
 def _install(services: "Services", faults: "list[Fault]") -> None:
     from minibroker.faults.observer import faults_of  # noqa: PLC0415 - most runs have none
+    from minibroker.operations.faults import never_matches  # noqa: PLC0415 - as above
 
     registry = faults_of(services)
     for fault in faults:
+        for reason in never_matches(services, fault):
+            _logger.warning("%s cannot match: %s", fault, reason)
         registry.add(fault)
 
 

@@ -62,6 +62,21 @@ def in_container(environment: Mapping[str, str] = os.environ) -> bool:
     return _LOG_LINES in environment
 
 
+def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return a warning about variables of Kafka's container images, which `minibroker serve` does not read."""
+    from minibroker.config.broker_keys import BROKER_KEYS  # noqa: PLC0415 - most environments have no such variable
+
+    if in_container(environment):
+        return None
+    names = sorted(name for name in environment if name.startswith("KAFKA_") and config_name(name) in BROKER_KEYS)
+    if not names:
+        return None
+    setting = f"--set {config_name(names[0])}={environment[names[0]] or '...'}"
+    if SECRET.fullmatch(config_name(names[0])):
+        setting = "--set KEY=VALUE"
+    return f"{', '.join(names)}: minibroker reads no such variable outside of its container image; write {setting}"
+
+
 def with_variable(message: str, environment: Mapping[str, str] = os.environ) -> str:
     """Begin a message with the variable that it is about, and end it with a remedy where it names a file."""
     if _NAMES_ONE.match(message):

@@ -157,6 +157,15 @@ class _Values(dict[str, ConfigValue]):
         return self._keys[name].default
 
 
+_NAMES_OF_CLASSES: Final = (".class", ".class.name", ".classes", ".reporters", ".interceptors")
+_ABSENT: Final = {
+    "zookeeper.connect": "minibroker needs no ZooKeeper",
+    "inter.broker.protocol.version": "brokers of one process speak no protocol; --emulate chooses a release",
+    "remote.log.storage.system.enable": "there is no tiered storage, so records stay in the data directory",
+}
+"""What the keys of features ask for that minibroker does not have."""
+
+
 class BrokerConfig(ConfigValues):
     """The broker's configuration: what was given, and Kafka's defaults for the rest.
 
@@ -229,12 +238,16 @@ class BrokerConfig(ConfigValues):
         selector = self.optional_text("replica.selector.class")
         if selector not in {None, "", RACK_AWARE_SELECTOR}:
             found.append(f"replica.selector.class: {selector} is a Java class, which cannot be run here")
-        classes = {name: key for name in self.given if (key := self.keys[name]).type is ConfigType.CLASS}
-        return found + [
-            f"{name}: {text} is a Java class, which cannot be run here"
-            for name, key in classes.items()
-            if not key.honored and (text := self.given[name]) and text != key.default
-        ]
+        for name, text in self.given.items():
+            key = self.keys[name]
+            is_class = key.type is ConfigType.CLASS or name.endswith(_NAMES_OF_CLASSES)
+            if key.honored or not text or self.value(name) == key.default:
+                continue
+            if is_class:
+                found.append(f"{name}: {text} is a Java class, which cannot be run here")
+            elif name in _ABSENT:
+                found.append(f"{name}: {text} has no effect: {_ABSENT[name]}")
+        return found
 
     def remarks_on_replicas(self, brokers: int) -> list[str]:
         """Warnings about replication factors above the number of brokers.

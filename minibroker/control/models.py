@@ -70,6 +70,19 @@ class About(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+class Warned(About):
+    """The body of a response that may have warnings; without any the field is left out."""
+
+    warnings: list[str] | None = Field(
+        default=None, description="What has probably another effect than was meant: a sentence each."
+    )
+
+
+def warned(warnings: list[str]) -> dict[str, list[str]]:
+    """Return the field of `Warned`, if there are warnings."""
+    return {"warnings": warnings} if warnings else {}
+
+
 def list_answer(about: About, name: str, elements: Sequence[bytes]) -> Response:
     """The body `about` with `elements`, each as JSON, in its list `name`, which is empty until here.
 

@@ -106,7 +106,8 @@ class Fault:
         except OperationError as error:
             raise FaultError(str(error)) from None
         self._check_api()
-        self._versions = None if self.versions is None else _version_range(self.versions)
+        #: The versions that it is for; None for all.
+        self.version_range = None if self.versions is None else _version_range(self.versions)
         self._check_actions()
         self._is_named = {name: None if (text := getattr(self, name)) is None else matcher(text) for name in _NAMES}
         self._random = random.Random(self.seed)  # noqa: S311 - no secret depends on it
@@ -137,7 +138,7 @@ class Fault:
             raise FaultError(f"seed: {self.seed!r} has no meaning without probability")
 
     def _check_api(self) -> None:
-        apis = [route for route in ROUTES if self._is_api is None or self._is_api(route.message)]
+        apis = [route for route in ROUTES if self.is_for(route.message)]
         for name in _TARGETS:
             value = getattr(self, name)
             if value is not None and not any(name in named_by(endpoint(route.key)) for route in apis):
@@ -183,6 +184,10 @@ class Fault:
         """Does it name a topic or a partition, so that the others in the request are served?"""
         return self.topic is not None or self.partition is not None
 
+    def is_for(self, api: str) -> bool:
+        """Return whether it is for requests of this API."""
+        return self._is_api is None or self._is_api(api)
+
     def is_about(self, target: Target) -> bool:
         """Is it about this one of the things that a request names?"""
         if self.partition is not None and target.partition not in {self.partition, None}:
@@ -198,8 +203,8 @@ class Fault:
     def matches(self, context: RequestContext) -> bool:
         """Does it match a request, however often it did before?"""
         return (
-            (self._is_api is None or self._is_api(context.api))
-            and (self._versions is None or context.version in self._versions)
+            self.is_for(context.api)
+            and (self.version_range is None or context.version in self.version_range)
             and (self.node is None or self.node == context.node)
             and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
             and (self.corrupt != "records" or context.api == "Fetch")

@@ -198,7 +198,7 @@ class Entry:
     def _grow(self, memory: int) -> None:
         if self.journal is not None:
             self.memory += memory
-            self.journal.grow(memory)
+            self.journal._grow(memory)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it is our own journal
 
     def end(self) -> None:
         """The request is over: call the watchers."""
@@ -399,7 +399,7 @@ class Journal:
         if len(self._entries) > self._capacity:
             self._drop_oldest()
 
-    def grow(self, memory: int) -> None:
+    def _grow(self, memory: int) -> None:
         """Count the memory of an entry's message; the oldest entries go when there is no room."""
         self._memory += memory
         while self._memory > MAX_BYTES and len(self._entries) > 1:

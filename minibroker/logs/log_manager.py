@@ -89,6 +89,8 @@ class LogManager:
         self._chores = chores
         self._checkpoints = Checkpoints(data_dir.path, self._opened, self._exists, background)
         self._cleaner: LogCleaner | None = None
+        #: Called when retention has deleted segments of a partition by itself; None for nobody.
+        self.on_retained: Callable[[Partition], None] | None = None
         #: Partitions whose log was used, in that order; some may be gone.
         self._used: dict[Partition, None] = {}
         self._most_used = _FEW_USED
@@ -209,7 +211,7 @@ class LogManager:
 
         def count(partition: Partition, log: Log) -> None:
             nonlocal deleted
-            deleted += self._retain(partition, log)
+            deleted += self._delete_old(partition, log)
 
         for _ in self._open_all():
             pass
@@ -268,7 +270,7 @@ class LogManager:
         config = log.config
         log.config = replace(config, delete=False)
         try:
-            self._retain(partition, log)
+            self._delete_old(partition, log)
         finally:
             log.config = config
 
@@ -398,7 +400,11 @@ class LogManager:
         yield from self._open_all()
         yield from self._for_each(_RETENTION, self._retain)
 
-    def _retain(self, partition: Partition, log: Log) -> int:
+    def _retain(self, partition: Partition, log: Log) -> None:
+        if self._delete_old(partition, log) and self.on_retained is not None:
+            self.on_retained(partition)
+
+    def _delete_old(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
             return 0  # once that is through
         before = shape_of(log)

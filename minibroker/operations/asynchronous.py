@@ -20,6 +20,7 @@ from minibroker.operations.asynchronous_handles import (
     AsyncRetention,
 )
 from minibroker.services import Services
+from minibroker.support.callers import warn_caller
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -173,6 +174,8 @@ class AsyncOperations:
             else work.producing.Message(value, key, headers, timestamp, partition)
             for value in values
         ]
+        if not messages:
+            warn_caller(f"produce: no value is given for {topic!r}, so nothing is written; None is a tombstone")
         return work.producing.produce(self.services, topic, messages, message_format=message_format, codec=codec)
 
     async def records(
@@ -235,7 +238,7 @@ class AsyncOperations:
         """Assert that a topic has no committed record like this; the topic need not exist. See `record()`.
 
         It looks once and does not wait. With `within` it keeps looking for that many seconds. Flush your producers
-        first. `UnexpectedRecordError` shows the records; UserWarning for a topic that seems misspelt.
+        first. `UnexpectedRecordError` shows the records; MinibrokerWarning for a topic that seems misspelt.
         """
         matcher = work.matching.record(value, key=key, headers=headers, partition=partition)
         await work.expecting.expect_no_records(self.services, topic, matcher, within)

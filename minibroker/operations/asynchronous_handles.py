@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from minibroker import operations as work
-from minibroker.errors import is_the_callers
+from minibroker.errors import MinibrokerWarning, is_the_callers
 from minibroker.faults.observed import installed_faults
 from minibroker.services import Services
-from minibroker.support.callers import callers_line
+from minibroker.support.callers import callers_line, warn_caller
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -87,12 +87,17 @@ class AsyncConsumerGroup:
         return work.groups.committed_offsets(self._broker.services, self._checked_id())
 
     async def lag(self) -> "dict[TopicPartition, int]":
-        """The offsets that the group is behind, by (topic, partition)."""
+        """Return the offsets that the group is behind, by (topic, partition).
+
+        MinibrokerWarning for a group that does not exist, which is behind nowhere.
+        """
         from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
 
         services = self._broker.services
         await work.groups.group_loaded(services, self.group_id)
-        return await in_slices(services, work.groups.group_lag(services, self._checked_id()))
+        if work.groups.find_group(services, self.group_id) is None:
+            warn_caller(work.groups.missing_group(services, self.group_id))
+        return await in_slices(services, work.groups.group_lag(services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.
@@ -103,7 +108,7 @@ class AsyncConsumerGroup:
         return await work.share_groups.share_partitions(self._broker.services, self._checked_id())
 
     def _checked_id(self) -> str:
-        """The group's id. UserWarning if the group does not exist and the id is probably misspelt."""
+        """The group's id. MinibrokerWarning if the group does not exist and the id is probably misspelt."""
         work.groups.warn_of_misspelling(self._broker.services, self.group_id)
         return self.group_id
 
@@ -208,6 +213,8 @@ class AsyncFaults:
             from minibroker.faults.fault import Fault  # noqa: PLC0415 - most faults are made by `AsyncBroker.fault`
 
             fault = Fault.from_json(fields)
+        for reason in work.faults.never_matches(self._broker.services, fault):
+            warn_caller(f"{fault} cannot match: {reason}")
         return self._registry().add(fault)
 
     async def remove(self, fault: "Fault") -> bool:
@@ -230,7 +237,7 @@ class AsyncFaults:
 
 
 class AsyncFaultContext:
-    """A fault within a `with` block. RuntimeWarning, with the line that made it, for one that no block installed."""
+    """A fault within a `with` block. MinibrokerWarning, with the line that made it, for one that no block installed."""
 
     _entered = False
 
@@ -245,8 +252,11 @@ class AsyncFaultContext:
         return await self._faults.add(self._fault)
 
     async def __aexit__(self, *exception: object) -> None:
-        """Take it away."""
+        """Take it away. MinibrokerWarning, with the line that made it, if the block ends without an error or a hit."""
         await self._faults.remove(self._fault)
+        if not self._fault.fired and exception[:1] in {(), (None,)}:
+            warning = f"{self._fault} has hit no request in its `with` block"
+            warnings.warn_explicit(warning, MinibrokerWarning, *self._line)
 
     def __enter__(self) -> NoReturn:
         """TypeError: it takes `async with`."""
@@ -262,6 +272,6 @@ class AsyncFaultContext:
             warnings.warn_explicit(
                 f"{self._fault} was made and never installed: write `with broker.fault(...):` (with an AsyncBroker "
                 "`async with`), or `broker.faults.add(...)` to install it until a reset",
-                RuntimeWarning,
+                MinibrokerWarning,
                 *self._line,
             )

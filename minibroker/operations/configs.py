@@ -35,7 +35,7 @@ def configure_topic(services: Services, name: str, configs: Mapping[str, Setting
 def configure(services: Services, configs: Mapping[str, Setting]) -> None:
     """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`.
 
-    UserWarning for a name that is not known: as in Kafka it is stored and has no effect.
+    MinibrokerWarning for a name that is not known: as in Kafka it is stored and has no effect.
     """
     texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
     try:

@@ -100,7 +100,7 @@ async def wait_for_records(
 async def expect_no_records(services: Services, topic: str, matcher: RecordMatcher, within: float) -> None:
     """Hold that no committed record of a topic matches, now and for `within` seconds; the topic need not exist.
 
-    `UnexpectedRecordError` shows those that do. UserWarning for a topic that does not exist and seems misspelt.
+    `UnexpectedRecordError` shows those that do. MinibrokerWarning for a topic that does not exist and seems misspelt.
     """
     check_not_negative("within", within, " s")
     watched = _Watched(services, topic, matcher)
@@ -120,7 +120,7 @@ async def expect_no_records(services: Services, topic: str, matcher: RecordMatch
 
 
 def _warn_of_misspelling(services: Services, name: str) -> None:
-    """Warn of a topic that does not exist and whose name is close to that of one that does. UserWarning."""
+    """Warn of a topic that does not exist and whose name is close to that of one that does. MinibrokerWarning."""
     topics = services.core.topics
     if topics.get(name) is None and misspelling(name, [each.name for each in topics]):
         warn_caller(f"expect_none: {missing_topic(services, name)}")

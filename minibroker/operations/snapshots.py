@@ -62,7 +62,7 @@ def take_snapshot(services: Services, directory: str | os.PathLike[str] | None =
                 partition.opened_log.take_producer_snapshot()
     services.core.logs.write_checkpoints(sync=False)
     services.core.topics.save()
-    target = temporary.make("minibroker-snapshot-") if directory is None else os.fspath(directory)
+    target = temporary.make("snapshot-") if directory is None else os.fspath(directory)
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         os.makedirs(target, exist_ok=True)

@@ -1,14 +1,20 @@
 """Time of a broker, which moves when a test says so."""
 
 import asyncio
+import contextlib
 import logging
+import warnings
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
-from minibroker.errors import ConflictError, OperationError, is_the_callers
+from minibroker.cluster.partition import Partition
+from minibroker.errors import ConflictError, MinibrokerWarning, OperationError, is_the_callers
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import span
 from minibroker.services import Services
+from minibroker.support.advice import MOVED_CLOCK
+from minibroker.support.callers import are_warnings_collected, callers_line
 
 _logger = logging.getLogger(__name__)
 
@@ -25,8 +31,23 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
     if seconds < 0:
         raise OperationError(f"advance: {seconds} s: time does not go back")
     services.core.writes.commit()
+    line = None if are_warnings_collected() else callers_line()
+    services.core.logs.on_retained = partial(_tell_of_retention, services, line)
     services.core.clock.advance(seconds * 1000)
     _logger.info("the clock was moved on by %s", span(seconds))
+
+
+def _tell_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:
+    """Say, once for a topic, that records have gone since the clock was moved on."""
+    topic = partition.topic.name
+    text = (
+        f"retention has deleted records of {topic!r}: clients stamp them with the machine's time, and on the clock that"
+        " was moved on they are older than retention.ms. retention.ms=-1 keeps them"
+    )
+    is_first = services.core.advised.advise(MOVED_CLOCK, topic, text)
+    if is_first and line is not None:
+        with contextlib.suppress(MinibrokerWarning):  # where warnings are errors, nobody would see it on this thread
+            warnings.warn_explicit(text, MinibrokerWarning, *line)
 
 
 def run_retention(services: Services) -> int:

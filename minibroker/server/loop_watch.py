@@ -14,6 +14,7 @@ from inspect import CO_COROUTINE
 from types import FrameType
 from typing import Final
 
+from minibroker.errors import MinibrokerWarning
 from minibroker.support.advice import LOGGER, about_standing_loop
 from minibroker.support.callers import is_ours
 
@@ -77,8 +78,8 @@ class LoopWatch:
 def _warn(line: tuple[str, int]) -> None:
     advice = about_standing_loop()
     try:
-        warnings.warn_explicit(advice, RuntimeWarning, *line)
-    except RuntimeWarning:  # warnings are errors here, which would not be seen on this thread
+        warnings.warn_explicit(advice, MinibrokerWarning, *line)
+    except MinibrokerWarning:  # warnings are errors here, which would not be seen on this thread
         _logger.warning("%s:%d: %s", *line, advice)
     else:
         _logger.info("%s", advice)

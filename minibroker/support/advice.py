@@ -28,6 +28,7 @@ FAILED_LOGINS: Final = "failed logins ({})"
 """A kind for each mechanism, of which there are a few."""
 MISSING_TOPICS: Final = "missing topics"
 LARGE_BATCHES: Final = "batches that are too large"
+MOVED_CLOCK: Final = "topics that lost records since the clock was moved on"
 LOST_GROUPS: Final = "groups that have lost all members"
 FULL_ADDRESSES: Final = "addresses with too many connections"
 FAST_ADDRESSES: Final = "addresses that connect too often"
@@ -92,10 +93,10 @@ class Advised:
         """Have `security_hints` begin with those that come from now on."""
         self._security_hints.clear()
 
-    def advise(self, kind: str, about: str, advice: str) -> None:
-        """Say something unless it has been said `about` this, or too much of its kind has been said of late.
+    def advise(self, kind: str, about: str, advice: str) -> bool:
+        """Log a piece of advice, unless some was logged `about` this, or too much of its kind within a minute.
 
-        `kind` is one of the constants of this module, and no text that clients choose.
+        Returns whether it was logged. `kind` is one of the constants of this module, and no text that clients choose.
         """
         if kind == SECURITY and len(self._security_hints) < MOST_LINES:
             self._security_hints[advice] = None
@@ -104,7 +105,7 @@ class Advised:
         if known is None:
             known = self._kinds[kind] = _Kind(now_ms)
         if about in known.given:
-            return
+            return False
         if now_ms - known.began_ms >= PERIOD_MS:
             known.began_ms, known.lines = now_ms, 0
         if known.lines >= MOST_LINES:
@@ -112,12 +113,13 @@ class Advised:
                 left_ms = known.began_ms + PERIOD_MS - now_ms
                 self._clock.call_later(left_ms, partial(_sum_up, kind, known), may_wait=True)
             known.suppressed += 1
-            return
+            return False
         known.lines += 1
         known.given[about] = None
         if len(known.given) > MOST_KEPT:
             del known.given[next(iter(known.given))]
         _logger.log(logging.WARNING if kind == SECURITY else logging.INFO, "%s", advice)
+        return True
 
 
 def _sum_up(kind: str, known: _Kind) -> None:

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from inspect import currentframe
 from typing import Final
 
+from minibroker.errors import MinibrokerWarning
+
 ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)
 """The line that has another thread run a coroutine, which takes it along."""
 
@@ -48,10 +50,13 @@ def loop_runs_here() -> bool:
 
 
 def warn_caller(warning: str) -> None:
-    """UserWarning at the line that calls the broker's methods; for a caller that collects warnings, a log line."""
+    """Warn at the line that calls the broker's methods; for a caller that collects warnings, log a line.
+
+    MinibrokerWarning: the warning.
+    """
     collected = _COLLECTED.get()
     if collected is None:
-        warnings.warn_explicit(warning, UserWarning, *callers_line())
+        warnings.warn_explicit(warning, MinibrokerWarning, *callers_line())
     else:
         collected.append(warning)
         logging.getLogger("minibroker").warning("%s", warning)
@@ -77,6 +82,6 @@ def are_warnings_collected() -> bool:
 
 
 def warn_if_loop_waits() -> None:
-    """Warn of a call that goes on waiting in a thread with a running event loop. RuntimeWarning."""
+    """Warn of a call that goes on waiting in a thread with a running event loop. MinibrokerWarning."""
     if loop_runs_here():
-        warnings.warn_explicit(BLOCKED_LOOP, RuntimeWarning, *callers_line())
+        warnings.warn_explicit(BLOCKED_LOOP, MinibrokerWarning, *callers_line())

@@ -348,8 +348,8 @@ def test_security_that_cannot_be_is_told(run: Run, ini: str, reason: str) -> Non
 def test_a_fault_without_a_block_is_told_at_the_end_of_the_run(run: Run) -> None:
     result = run("def test_it(kafka):\n    kafka.fault(api='Produce', drop='before')\n")
     assert "1 passed, 1 warning" in result.stdout, result.stdout
-    assert "RuntimeWarning: Fault(api='Produce', drop='before') was made and never installed" in result.stdout
-    assert re.search(r"test_it\.py:\d+: RuntimeWarning", result.stdout)
+    assert "MinibrokerWarning: Fault(api='Produce', drop='before') was made and never installed" in result.stdout
+    assert re.search(r"test_it\.py:\d+: MinibrokerWarning", result.stdout)
 
 
 def test_the_summary_shows_the_sentence_and_the_report_a_misspelt_topic_and_the_clock(run: Run) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Request
 from pydantic import Field, WithJsonSchema
 
-from minibroker.control.models import About
+from minibroker.control.models import About, Warned, warned
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
@@ -14,6 +14,7 @@ from minibroker.errors import NotFoundError
 from minibroker.faults.fault import Fault
 from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.support.callers import collected_warnings
 
 
 class InstalledFault(About):
@@ -22,6 +23,10 @@ class InstalledFault(About):
     id: str
     fired: int = Field(description="How many requests it has hit.")
     fault: dict[str, Any] = Field(description="Its fields.")
+
+
+class AddedFault(InstalledFault, Warned):
+    """A fault that was just installed."""
 
 
 class InstalledFaults(About):
@@ -115,12 +120,12 @@ async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
     return await on_broker(work)
 
 
-@router.post("/faults", status_code=201, openapi_extra=calls("faults.add", "fault"))
+@router.post("/faults", status_code=201, response_model_exclude_unset=True, openapi_extra=calls("faults.add", "fault"))
 async def add_fault(
     fields: Annotated[dict[str, Any], Body(description="The fields of the fault, as in docs/faults.md."), _FIELDS],
     on_broker: OnBroker,
     ids: Ids,
-) -> InstalledFault:
+) -> AddedFault:
     """Install a fault. It stays until it is deleted, or until it has hit `times`."""
 
     async def work(broker: AsyncOperations) -> InstalledFault:
@@ -128,7 +133,9 @@ async def add_fault(
         seen = ids.see(await broker.faults.list())
         return next(_shown(name, each) for name, each in seen.items() if each is fault)
 
-    return await on_broker(work)
+    with collected_warnings() as warnings:
+        installed = await on_broker(work)
+    return AddedFault(**installed.model_dump(), **warned(warnings))
 
 
 @router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))

@@ -6,13 +6,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from minibroker.control.models import About, Body, Timeout
+from minibroker.control.models import About, Body, Timeout, Warned, warned
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.paging import page_of
 from minibroker.operations.share_groups import SharePartitionDescription
+from minibroker.support.callers import collected_warnings
 from minibroker_storage.data_directory.names import TopicPartition
 
 
@@ -103,19 +104,19 @@ class PartitionLag(About):
     lag: int
 
 
-class Lag(About):
+class Lag(Warned):
     """The offsets that a group is behind."""
 
     total: int
     partitions: list[PartitionLag]
 
     @classmethod
-    def of(cls, lag: Mapping[TopicPartition, int]) -> "Lag":
+    def of(cls, lag: Mapping[TopicPartition, int], warnings: list[str]) -> "Lag":
         """By topic and partition."""
         partitions = [
             PartitionLag(topic=topic, partition=index, lag=behind) for (topic, index), behind in sorted(lag.items())
         ]
-        return cls(total=sum(lag.values()), partitions=partitions)
+        return cls(total=sum(lag.values()), partitions=partitions, **warned(warnings))
 
 
 class InFlight(About):
@@ -204,10 +205,12 @@ async def committed_offsets(group_id: str, on_broker: OnBroker) -> CommittedOffs
     return CommittedOffsets.of(await on_broker(lambda broker: broker.group(group_id).committed()))
 
 
-@router.get("/groups/{group_id:path}/lag", openapi_extra=calls("group.lag"))
+@router.get("/groups/{group_id:path}/lag", response_model_exclude_unset=True, openapi_extra=calls("group.lag"))
 async def group_lag(group_id: str, on_broker: OnBroker) -> Lag:
     """The offsets that a group is behind, where it has committed or is assigned."""
-    return Lag.of(await on_broker(lambda broker: broker.group(group_id).lag()))
+    with collected_warnings() as warnings:
+        lag = await on_broker(lambda broker: broker.group(group_id).lag())
+    return Lag.of(lag, warnings)
 
 
 @router.get("/groups/{group_id:path}/share-partitions", openapi_extra=calls("group.share_partitions"))

@@ -8,7 +8,18 @@ from fastapi import APIRouter, Query
 from pydantic import Field, Strict
 from starlette.responses import Response
 
-from minibroker.control.models import WITH_WARNINGS, About, Body, Count, Payload, Timeout, done, list_answer
+from minibroker.control.models import (
+    WITH_WARNINGS,
+    About,
+    Body,
+    Count,
+    Payload,
+    Timeout,
+    Warned,
+    done,
+    list_answer,
+    warned,
+)
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.matching import ANY, RecordMatcher, record
@@ -62,7 +73,7 @@ class RecordMetadata(About):
     offset: int
 
 
-class ProducedRecords(About):
+class ProducedRecords(Warned):
     """Records that were appended, in their order."""
 
     records: list[RecordMetadata]
@@ -181,7 +192,7 @@ Format = Annotated[
 ]
 
 
-@router.post("/topics/{topic}/records", openapi_extra=calls("produce"))
+@router.post("/topics/{topic}/records", response_model_exclude_unset=True, openapi_extra=calls("produce"))
 async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedRecords:
     """Append records without a client. The topic is created if it does not exist, as for a client."""
     messages = [
@@ -194,10 +205,11 @@ async def produce(topic: str, new: NewRecords, on_broker: OnBroker) -> ProducedR
         )
         for each in new.records
     ]
-    places = await on_broker(
-        lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
-    )
-    return ProducedRecords(records=[RecordMetadata.model_validate(each) for each in places])
+    with collected_warnings() as warnings:
+        places = await on_broker(
+            lambda broker: broker.produce(topic, *messages, message_format=new.message_format, codec=new.codec)
+        )
+    return ProducedRecords(records=[RecordMetadata.model_validate(each) for each in places], **warned(warnings))
 
 
 @router.get("/topics/{topic}/records", response_model=RecordPart, openapi_extra=calls("records"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from minibroker import AsyncBroker, Broker
+from minibroker import AsyncBroker, Broker, MinibrokerWarning
 from minibroker.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
@@ -212,10 +212,10 @@ def test_that_nothing_was_sent_holds_for_a_topic_with_no_such_record_and_for_non
 def test_a_topic_without_records_that_seems_misspelt_is_a_warning_at_the_callers_line() -> None:
     with Broker(topics=["orders", "orders-1"]) as broker:
         with pytest.warns(
-            UserWarning, match=r"^expect_none: there is no topic 'ordres'; .*did you mean orders\?"
+            MinibrokerWarning, match=r"^expect_none: there is no topic 'ordres'; .*did you mean orders\?"
         ) as caught:
             broker.expect_none("ordres")
-        assert [(each.filename, each.category) for each in caught] == [(__file__, UserWarning)]
+        assert [(each.filename, each.category) for each in caught] == [(__file__, MinibrokerWarning)]
         broker.expect_none("orders-2")  # a name that is alike on purpose
         broker.expect_none("invoices")
         broker.create_topic("ordres")
@@ -224,7 +224,7 @@ def test_a_topic_without_records_that_seems_misspelt_is_a_warning_at_the_callers
 
 async def test_a_warning_of_a_misspelt_topic_has_the_line_that_awaits_it() -> None:
     async with AsyncBroker(topics=["orders"]) as broker:
-        with pytest.warns(UserWarning, match="no topic 'ordres'") as caught:
+        with pytest.warns(MinibrokerWarning, match="no topic 'ordres'") as caught:
             await broker.expect_none("ordres")
         assert [each.filename for each in caught] == [__file__]
 

@@ -6,7 +6,7 @@ import inspect
 import pytest
 from confluent_kafka import Producer
 
-from minibroker import AsyncBroker, Broker, Fault, WaitTimeoutError
+from minibroker import AsyncBroker, Broker, Fault, MinibrokerWarning, WaitTimeoutError
 from minibroker.faults.fault import FaultError
 from tests.patience import PATIENCE_S
 
@@ -72,8 +72,9 @@ def test_a_broker_without_a_journal_says_so() -> None:
 
 async def test_faults_on_the_callers_loop() -> None:
     async with Broker(topics=["t"]) as broker:
-        async with broker.fault(api="Fetch", delay_ms=1) as fault:
-            assert await broker.faults.list() == (fault,)
+        with pytest.warns(MinibrokerWarning, match="has hit no request"):
+            async with broker.fault(api="Fetch", delay_ms=1) as fault:
+                assert await broker.faults.list() == (fault,)
         assert await broker.faults.list() == ()
 
 
@@ -87,17 +88,19 @@ def line_here() -> int:
 def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
     with Broker() as broker:
         line = line_here() + 2
-        with pytest.warns(RuntimeWarning, match=r"Fault\(api='Produce', drop='before'\) was made and never") as caught:
+        with pytest.warns(
+            MinibrokerWarning, match=r"Fault\(api='Produce', drop='before'\) was made and never"
+        ) as caught:
             broker.fault(api="Produce", drop="before")
         assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
         assert broker.faults.list() == ()
         line = line_here() + 1
         kept = [broker.fault(api="Fetch", drop="after")]
-        with pytest.warns(RuntimeWarning, match=r"broker\.faults\.add") as caught:
+        with pytest.warns(MinibrokerWarning, match=r"broker\.faults\.add") as caught:
             kept.clear()
         assert [each.lineno for each in caught] == [line]
         later = broker.fault(api="Fetch", drop="after")
-        with later:
+        with pytest.warns(MinibrokerWarning, match="has hit no request"), later:
             assert len(broker.faults.list()) == 1
         del later
         gc.collect()  # a warning would be an error here
@@ -105,10 +108,11 @@ def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
 
 async def test_a_fault_of_an_async_broker_takes_async_with() -> None:
     async with AsyncBroker() as broker:
-        with pytest.warns(RuntimeWarning, match="with an AsyncBroker `async with`") as caught:
+        with pytest.warns(MinibrokerWarning, match="with an AsyncBroker `async with`") as caught:
             broker.fault(api="Produce", drop="before")
         assert [each.filename for each in caught] == [__file__]
         with pytest.raises(TypeError, match=r"`async with broker\.fault"), broker.fault(api="Produce", drop="before"):
             raise AssertionError("it was entered")
-        async with broker.fault(api="Produce", drop="before"):
-            assert len(await broker.faults.list()) == 1
+        with pytest.warns(MinibrokerWarning, match="has hit no request"):
+            async with broker.fault(api="Produce", drop="before"):
+                assert len(await broker.faults.list()) == 1

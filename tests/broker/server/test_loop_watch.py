@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker import AsyncBroker, Broker
+from minibroker import AsyncBroker, Broker, MinibrokerWarning
 from minibroker.server import loop_watch
 from minibroker.server.loop_watch import LoopWatch
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -44,7 +44,7 @@ async def test_a_client_that_blocks_the_brokers_loop_is_a_warning_while_it_waits
                 client.send(MetadataRequest(topics=[]), 12)
                 hold_up(lambda: caught)
         (found,) = caught
-    assert found.category is RuntimeWarning
+    assert found.category is MinibrokerWarning
     assert "run the broker with `with Broker()`, or call the client with `await asyncio.to_thread(...)`" in str(
         found.message
     )

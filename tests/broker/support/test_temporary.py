@@ -1,8 +1,11 @@
 """The folder for temporary files when a program ends without stopping its broker."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -69,3 +72,42 @@ def test_a_child_takes_its_own_directory_away(tmp_path: Path) -> None:
     child = "if not (pid := os.fork()):\n    Broker(topics=['b']).start()\n    sys.exit(0)\nos.waitpid(pid, 0)\n"
     assert run(f"{child}print(len(os.listdir({str(tmp_path)!r})))", tmp_path) == "1\n"
     assert os.listdir(tmp_path) == []
+
+
+def killed(folder: Path) -> str:
+    """The directory of a broker that was killed."""
+    program = (
+        "import os; from minibroker import Broker; b = Broker(topics=['a']); b.start(); print(b.data_dir, flush=True)"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", f"{program}; os.kill(os.getpid(), 9)"],
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert child.returncode == -signal.SIGKILL
+    return child.stdout.strip()
+
+
+def test_the_directory_of_a_killed_broker_goes_with_the_next_start(tmp_path: Path) -> None:
+    left = killed(tmp_path)
+    shutil.copytree(left, tmp_path / "minibroker-copied")
+    (tmp_path / "minibroker-mine").mkdir()
+    alive = "import time\nwhile os.path.exists(sys.argv[1]): time.sleep(0.01)\nprint(os.path.exists(broker.data_dir))"
+    assert os.path.isdir(left)
+    assert run(alive.replace("sys.argv[1]", repr(left)), tmp_path) == "True\n"
+    assert sorted(os.listdir(tmp_path)) == ["minibroker-copied", "minibroker-mine"]
+
+
+def test_the_directory_of_a_broker_that_runs_stays(tmp_path: Path) -> None:
+    from minibroker.support import temporary  # noqa: PLC0415 - a function of it is called alone
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(tmp_path))
+        path = temporary.make()
+        temporary._remove_abandoned(str(tmp_path))  # pyright: ignore[reportPrivateUsage] - as a start does
+        assert os.path.isdir(path)
+        temporary.remove(path)
+        assert os.listdir(tmp_path) == []

@@ -1,0 +1,40 @@
+"""Faults as people write them: what of them can never match on a broker."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from minibroker.operations.records import missing_topic
+from minibroker.routing.routes import ROUTES
+from minibroker.services import Services
+from minibroker.support.suggestions import misspelling
+from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
+
+if TYPE_CHECKING:
+    from minibroker.faults.fault import Fault
+
+
+def never_matches(services: Services, fault: "Fault") -> Iterator[str]:
+    """Yield the reasons why no request to this broker, as it is now, can match a fault."""
+    served = services.served
+    routes = [route for route in ROUTES if fault.is_for(route.message)]
+    ranges = [(route.first, route.last) if served is None else served.get(route.key) for route in routes]
+    versions = fault.version_range
+    if versions is not None and not any(
+        each is not None and each[0] <= versions.last and versions.first <= each[1] for each in ranges
+    ):
+        yield f"versions: {fault.versions!r} is served of no API that it is for"
+    nodes = services.core.cluster.nodes
+    if fault.node is not None and fault.node not in nodes:
+        yield f"node: there is no broker {fault.node}; brokers: {', '.join(map(str, nodes))}"
+    name = fault.topic
+    if name is None or re.search(r"[*?]", name):
+        return
+    topic = services.core.topics.get(name)
+    if topic is not None and fault.partition is not None and topic.partition(fault.partition) is None:
+        yield f"partition: topic {name!r} has no partition {fault.partition}, only {len(topic.partitions)}"
+    is_legal = LEGAL_TOPIC.fullmatch(name) is not None and len(name) <= MAX_TOPIC_NAME
+    if topic is None and not is_legal:
+        yield f"topic: {name!r} is not a name that a topic can have"
+    elif topic is None and misspelling(name, [each.name for each in services.core.topics]):
+        yield f"topic: {missing_topic(services, name)}"
