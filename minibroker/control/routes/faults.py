@@ -135,7 +135,7 @@ async def add_fault(
 
     with collected_warnings() as warnings:
         installed = await on_broker(work)
-    return AddedFault(**installed.model_dump(), **warned(warnings))
+    return AddedFault.model_validate(installed.model_dump() | warned(warnings))
 
 
 @router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))

@@ -308,7 +308,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Ha
 def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> HeartbeatResponse:
     """The response of a handler that raises an error, at once or in its second step."""
 
-    def handle(*_: object) -> Any:
+    def handle(request: Any, call: Call) -> Any:
         def steps() -> Steps[Any]:
             yield
             raise error
