@@ -5,7 +5,6 @@ compared as they are, but for their order where Kafka takes it out of hash maps,
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
