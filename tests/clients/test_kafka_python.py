@@ -1,5 +1,6 @@
 """kafka-python with its defaults, beyond the contract of all clients."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,20 @@ def test_partitions_are_read_to_their_ends_with_room_for_less_than_two_batches(b
     received = [(record.partition, record.offset) for _, record in zip(range(40), consumer, strict=False)]
     consumer.close()
     assert sorted(received) == [(partition, offset) for partition in range(2) for offset in range(20)]
+
+
+@pytest.mark.parametrize("poll_ms", [1, 100])
+def test_a_group_gets_its_records_however_short_its_polls_are(bootstrap: str, topic: str, poll_ms: int) -> None:
+    topics = [topic, f"{topic}-2"]
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    for number in range(5):
+        consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=f"{topic}-{number}", auto_offset_reset="earliest"
+        )
+        consumer.subscribe(topics)
+        producer.send(topics[-1], value=b"x").get(TIMEOUT)
+        deadline = time.monotonic() + TIMEOUT
+        while not consumer.poll(poll_ms):
+            assert time.monotonic() < deadline
+        consumer.close()
+    producer.close()
