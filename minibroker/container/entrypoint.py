@@ -42,7 +42,13 @@ from minibroker.cluster.listeners import ServedListener
 from minibroker.container import files, lists, vendors
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
-BITNAMI_CONFIG = "/bitnami/kafka/config/server.properties"
+BITNAMI_CONFIGS = (
+    "/bitnami/kafka/config/server.properties",
+    "/bitnami/kafka/config/kraft/server.properties",
+    "/opt/bitnami/kafka/config/server.properties",
+    "/opt/bitnami/kafka/config/kraft/server.properties",
+)
+"""The places of the file in bitnami/kafka, before and since release 4.0, and behind its volume."""
 """The place at which bitnami/kafka takes a file of the user's."""
 DATA_DIR = "/var/lib/minibroker"
 _IMAGE_PREFIX = "/opt/minibroker"
@@ -179,7 +185,7 @@ def _first_line(variable: str, path: str) -> str:
 
 def config_file(environment: Mapping[str, str]) -> str | None:
     """Name the server.properties to read, if there is one."""
-    mounted = filter(os.path.exists, (MOUNTED_CONFIG, BITNAMI_CONFIG))
+    mounted = filter(os.path.exists, (MOUNTED_CONFIG, *BITNAMI_CONFIGS))
     return environment.get("MINIBROKER_CONFIG") or next(mounted, None)
 
 
@@ -471,7 +477,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
             os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
             arguments = ()
         os.environ.setdefault(_LOG_LINES, "kafka")
-        become(container_command(os.environ, arguments, inherited, checks_files=True))
+        command = container_command(os.environ, arguments, inherited, checks_files=True)
+        if command[:2] == ["minibroker", "serve"]:
+            files.run_init_scripts()
+        become(command)
     except (OSError, ValueError) as problem:
         _warn(variables.with_variable(_reason(problem)))
         sys.exit(1)

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
+"""The directory of bitnami/kafka for scripts that run before the broker starts."""
 _VOLUMES: Final = {
     "/var/lib/kafka/data": "/var/lib/kafka/data",
     "/bitnami/kafka": "/bitnami/kafka/data",
@@ -34,3 +36,14 @@ def write_properties(path: str, properties: Mapping[str, str]) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o660)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(format_properties(properties))
+
+
+def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:
+    """Run the scripts of a directory in order of their names. OSError names the one that fails."""
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else ()
+    for path in [os.path.join(directory, name) for name in names if name.endswith(".sh")]:
+        import subprocess  # noqa: PLC0415 - most containers have no such scripts
+
+        status = subprocess.run(["bash", path], check=False).returncode  # noqa: S603, S607 - the user's own script, by the container's shell
+        if status:
+            raise OSError(f"{path} ended with status {status}")

@@ -61,20 +61,41 @@ def check_ports(listed: str) -> None:
 def topics_to_create(environment: Mapping[str, str]) -> list[str]:
     """Read KAFKA_CREATE_TOPICS, name[:partitions[:replicas[:cleanup.policy]]], as values of --topic. ValueError.
 
-    Replicas have no effect: a cluster has as many as it has brokers, at most.
+    Entries end at each character of the separator, as at bash's IFS. A part may have options of kafka-topics after it,
+    such as `--config=segment.ms=1000`. Replicas have no effect: a cluster has as many as it has brokers, at most.
     """
     text = environment.get("KAFKA_CREATE_TOPICS", "").strip().strip("\"'")
-    separator = environment.get(_SEPARATOR) or r",|\n"
+    separator = environment.get(_SEPARATOR, ",\n")
     found: dict[str, str] = {}
-    for entry in filter(None, (each.strip() for each in re.split(separator, text))):
-        parts = [part.strip() for part in entry.strip("\"'").split(":")]
-        name, *counts = parts
-        if len(parts) > _PARTS_OF_A_TOPIC or not all(count.isdigit() for count in counts[:2] if count):
-            raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r} is not NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]")
-        partitions = counts[0] if counts and counts[0] else "1"
-        policy = f":cleanup.policy={counts[2]}" if len(counts) > 2 and counts[2] else ""  # noqa: PLR2004 - the fourth part
-        found.setdefault(name, f"{name}:{partitions}{policy}")
+    for entry in filter(None, map(str.strip, re.split(f"[{re.escape(separator)}]" if separator else "$", text))):
+        values, configs = _topic_parts(entry)
+        name, partitions, _, policy = values
+        if policy:
+            configs.insert(0, f"cleanup.policy={policy}")
+        listed = f":{','.join(configs)}" if configs else ""
+        found.setdefault(name, f"{name}:{partitions or 1}{listed}")
     return list(found.values())
+
+
+def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
+    """Return the four parts of a topic, empty where they are missing, and the KEY=VALUE of its --config options."""
+    import shlex  # noqa: PLC0415 - most containers create no topics
+
+    values: list[str] = []
+    configs: list[str] = []
+    for part in entry.strip("\"'").split(":"):
+        words = shlex.split(part.replace("--config ", "--config="))
+        values.append(words.pop(0) if words and not words[0].startswith("-") else "")
+        for word in words:
+            option, _, config = word.partition("=")
+            if option == "--config" and "=" in config:
+                configs.append(config)
+            elif word != "--if-not-exists":  # the image adds it to each topic
+                raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r}: {word} is not supported; --config=KEY=VALUE is")
+    counts = values[1:3]
+    if len(values) > _PARTS_OF_A_TOPIC or not values[0] or not all(count.isdigit() for count in counts if count):
+        raise ValueError(f"KAFKA_CREATE_TOPICS: {entry!r} is not NAME[:PARTITIONS[:REPLICAS[:CLEANUP.POLICY]]]")
+    return [*values, *[""] * (_PARTS_OF_A_TOPIC - len(values))], configs
 
 
 def silent_addresses(

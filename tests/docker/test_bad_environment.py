@@ -133,6 +133,11 @@ REFUSED: Final[tuple[tuple[Mapping[str, str], str, str], ...]] = (
     ({"KAFKA_PROCESS_ROLES": "brokr"}, "KAFKA_PROCESS_ROLES=brokr: ", "must be one of: broker, controller"),
     ({"CLUSTER_ID": "a b"}, "CLUSTER_ID=a b: ", "without blanks"),
     ({"KAFKA_CREATE_TOPICS": "a:b:1"}, "KAFKA_CREATE_TOPICS: 'a:b:1' is not NAME[:PARTITIONS", "[:REPLICAS"),
+    (
+        {"KAFKA_CREATE_TOPICS": "a:1:1 --replica-assignment 1"},
+        "KAFKA_CREATE_TOPICS: 'a:1:1 --replica-assignment 1': --replica-assignment is not supported",
+        "--config=KEY=VALUE is",
+    ),
     ({"KAFKA_CREATE_TOPICS": "a?:1:1"}, "KAFKA_CREATE_TOPICS=a?:1:1: ", "other than ASCII alphanumerics"),
     ({"MINIBROKER_TOPICS": "a:b"}, "MINIBROKER_TOPICS=a:b: ", "'b' is not a number of partitions"),
     ({"MINIBROKER_BROKERS": "x"}, "MINIBROKER_BROKERS=x: ", "invalid int value: 'x'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import lists
+from minibroker.container import entrypoint, files, lists
 from minibroker.container.entrypoint import broker_configs
 from tests.docker.test_entrypoint import ENTRYPOINT, printed_command, run, values
 from tests.patience import PATIENCE_S
@@ -97,10 +97,63 @@ def test_moeenz_names_for_topics_are_understood() -> None:
         ("test:1:1", ["test:1"]),
         ('"orders:3:1:compact, audit"', ["orders:3:cleanup.policy=compact", "audit:1"]),
         ("a:2:3\nb:1:1,\n", ["a:2", "b:1"]),
+        ("a:1:1:compact --config=segment.ms=1000", ["a:1:cleanup.policy=compact,segment.ms=1000"]),
+        (
+            "a:1:1 --config retention.ms=5 --if-not-exists --config=cleanup.policy=delete,b:2",
+            ["a:1:retention.ms=5,cleanup.policy=delete", "b:2"],
+        ),
     ],
 )
 def test_topics_to_create_become_topics(text: str, topics: list[str]) -> None:
     assert values(printed_command({"KAFKA_CREATE_TOPICS": text}), "--topic") == topics
+
+
+@pytest.mark.parametrize(
+    ("separator", "text", "topics"),
+    [
+        ("$'\n'", "a:1:1\nb:2:1:compact\n", ["a:1", "b:2:cleanup.policy=compact"]),
+        ("\n", "a:1:1:compact,delete\nb", ["a:1:cleanup.policy=compact,delete", "b:1"]),
+        ("|", "a:1:1|b:2:1", ["a:1", "b:2"]),
+        ("*", "a:1:1*b:2:1", ["a:1", "b:2"]),
+        (",;", "a:1:1,b:2:1;c:3:1", ["a:1", "b:2", "c:3"]),
+        ("^-]\\", "a^b-c]d\\e", ["a:1", "b:1", "c:1", "d:1", "e:1"]),
+        ("", "a:1:1", ["a:1"]),
+    ],
+)
+def test_each_character_of_the_separator_ends_a_topic_as_at_the_ifs_of_bash(
+    separator: str, text: str, topics: list[str]
+) -> None:
+    """The image of wurstmeister puts the separator into IFS, the form of whose README has a newline between quotes."""
+    environment = {"KAFKA_CREATE_TOPICS_SEPARATOR": separator, "KAFKA_CREATE_TOPICS": text}
+    assert values(printed_command(environment), "--topic") == topics
+
+
+def test_a_properties_file_at_each_of_the_places_of_bitnami_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [str(tmp_path / str(number)) for number in range(3)]
+    monkeypatch.setattr(entrypoint, "BITNAMI_CONFIGS", paths)
+    assert entrypoint.config_file({}) is None
+    for path in reversed(paths):
+        Path(path).touch()
+        assert entrypoint.config_file({}) == path
+
+
+def test_scripts_run_in_the_order_of_their_names_and_a_failed_one_is_named(tmp_path: Path) -> None:
+    for name, line in (("2.sh", "echo second >> ran"), ("1.sh", "echo first >> ran"), ("3.txt", "echo no >> ran")):
+        (tmp_path / name).write_text(f"cd {tmp_path}\n{line}\n")
+    files.run_init_scripts(str(tmp_path))
+    assert (tmp_path / "ran").read_text() == "first\nsecond\n"
+    (tmp_path / "4.sh").write_text("exit 7")
+    with pytest.raises(OSError, match=r"4\.sh ended with status 7"):
+        files.run_init_scripts(str(tmp_path))
+    files.run_init_scripts(str(tmp_path / "none"))
+
+
+def test_a_container_with_another_command_needs_no_valid_listeners() -> None:
+    """Files name variables that their image wants to see, with such values, beside a command that starts no broker."""
+    ignored = {"KAFKA_ADVERTISED_LISTENERS": "ignored", "KAFKA_BROKER_ID": "ignored"}
+    assert printed_command(ignored, "bash", "-c", "true") == ["bash", "-c", "true"]
 
 
 def test_ports_of_the_controller_and_of_jmx_are_opened_and_stay_silent() -> None:
