@@ -19,7 +19,8 @@ def add_parser(subparsers: Any) -> None:
         "dump", help="print the content of log files", description=_DESCRIPTION, epilog=_EPILOG
     )
     option = parser.add_argument
-    option("files", nargs="+", metavar="FILE", help="a file, a partition's or a data directory, or -")
+    option("files", nargs="*", metavar="FILE", help="a file, a partition's or a data directory, or -")
+    option("--files", dest="listed", default="", metavar="FILE,...", help="the files, as Kafka's tool takes them")
     option("--print-data-log", action="store_true", help="print records with their keys and values")
     option("--deep-iteration", action="store_true", help="print records, also those in compressed batches")
     option("--skip-record-metadata", action="store_true", help="print only keys and values of records")
@@ -57,4 +58,7 @@ def run(options: argparse.Namespace) -> int:
     """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
     from minibroker.cli.run_dump import dump  # noqa: PLC0415 - `serve` needs none of it
 
+    options.files += filter(None, map(str.strip, options.listed.split(",")))
+    if not options.files:
+        options.parser.error("the following arguments are required: FILE")
     return dump(options)

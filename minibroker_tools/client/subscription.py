@@ -42,6 +42,11 @@ class Consumer:
         #: The offsets behind the records that were taken, by partition.
         self.taken: dict[TopicPartition, int] = {}
 
+    @property
+    def reader(self) -> Reader:
+        """The reader of the partitions that this consumer has."""
+        return self._reader
+
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read one partition only, from an offset or from -1, its end, or -2, its start."""
         self._reader.assign({partition: offset})
@@ -60,6 +65,11 @@ class Consumer:
                 self._commit(self._member)
                 self._rejoin(self._member)
         return self._reader.poll(seconds)
+
+    def commit(self) -> None:
+        """Commit what was taken as this member of the group. ApiError."""
+        if self._member is not None:
+            self._commit(self._member)
 
     def close(self) -> None:
         """Commit what was taken, and leave the group."""

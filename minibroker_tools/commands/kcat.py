@@ -49,10 +49,11 @@ _VALUES: Final = {
     "X": "PROPERTY=VALUE of librdkafka",
     "F": "FILE with such properties",
     "m": "SECONDS of patience for metadata, 5 without it",
-    "s": "accepted",
-    "d": "accepted",
-    "r": "accepted",
+    "s": "packed values: not supported",
+    "d": "debug contexts of librdkafka: not supported",
+    "r": "address of a schema registry: not supported",
 }
+_UNSUPPORTED: Final = ("s", "r")
 _MODES: Final = ("L", "P", "C", "Q", "G")
 _SILENT: Final = (
     "% ERROR: Failed to acquire metadata: Local: Broker transport failure (Are the brokers reachable? Also try "
@@ -126,6 +127,11 @@ def run(_known: Options, arguments: Sequence[str]) -> int:
     if given.has("V"):
         out("kcat - Apache Kafka producer and consumer tool\nVersion 1.7.1 (minibroker-tools, JSON)")
         return 0
+    for name in _UNSUPPORTED:
+        if given.has(name):
+            raise ToolError(f"% ERROR: -{name} {given.text(name)}: this kcat lacks support for that")
+    if given.has("d") and not given.is_quiet:
+        sys.stderr.write(f"% -d {given.text('d')}: this kcat has no debug output\n")
     properties = kafka_properties(given.text("F") or os.environ.get("KCAT_CONFIG"), given.all("X"))
     servers = given.text("b") or bootstrap_of(properties)
     if servers is None:

@@ -4,6 +4,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
@@ -12,6 +13,7 @@ from minibroker_tools.client.reader import Reader, Received
 from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.commands.kcat import Given, error_of, unescaped
 from minibroker_tools.commands.kcat_json import record_json
+from minibroker_tools.commands.verifiable_events import ending_with_sigterm
 from minibroker_tools.failures import ApiError, ToolError
 
 _POLL_S: Final = 0.5
@@ -22,8 +24,10 @@ Format = Callable[[Received], bytes]
 
 
 def consume(cluster: Cluster, given: Given) -> int:
-    """Print records until the count, the end with -e, or a signal."""
-    return _subscribed(cluster, given) if given.has("G") else _assigned(cluster, given)
+    """Print records until the count, the end with -e, or a signal, after which a group is left as by Ctrl-C."""
+    with suppress(KeyboardInterrupt), ending_with_sigterm():
+        return _subscribed(cluster, given) if given.has("G") else _assigned(cluster, given)
+    return 0
 
 
 def _subscribed(cluster: Cluster, given: Given) -> int:
@@ -31,16 +35,23 @@ def _subscribed(cluster: Cluster, given: Given) -> int:
     properties = {**cluster.settings.properties, "group.id": given.text("G") or ""}
     consumer = Consumer(cluster, None, topics.__contains__, properties)
     write = _writer(given, {})
-    count, most = 0, given.number("c", -1)
+    count, most = 0, _most(given)
+    reached: set[TopicPartition] = set()
     try:
         while count != most:
-            for record in consumer.poll(_POLL_S):
+            received = consumer.poll(_POLL_S)
+            for record in received:
                 write(record)
                 consumer.taken[record.topic, record.partition] = record.record.offset + 1
                 count += 1
                 if count == most:
                     break
             sys.stdout.flush()
+            if not received and count != most:
+                reached.intersection_update(consumer.reader.positions)  # the group may have assigned others
+                _note_ends(cluster, consumer.reader, reached, given, {})
+                if given.has("e") and reached and len(reached) == len(consumer.reader.positions):
+                    break
     finally:
         consumer.close()
     return 0
@@ -54,7 +65,7 @@ def _assigned(cluster: Cluster, given: Given) -> int:
     reader = Reader(cluster, reset=cluster.settings.get("auto.offset.reset", "latest"), read_committed=committed)
     reader.assign(starts)
     write = _writer(given, leaders_of(cluster, partitions))
-    count, most = 0, given.number("c", -1)
+    count, most = 0, _most(given)
     reached: set[TopicPartition] = set()
     while count != most:
         received = reader.poll(_POLL_S)
@@ -73,6 +84,12 @@ def _assigned(cluster: Cluster, given: Given) -> int:
         if len(reached) == len(partitions) and (given.has("e") or stops):
             break
     return 0
+
+
+def _most(given: Given) -> int:
+    """Return the number of records to print; -1 for all, as kcat takes 0 and below."""
+    count = given.number("c", -1)
+    return count if count > 0 else -1
 
 
 def _note_ends(
@@ -113,25 +130,29 @@ def _places(
         if text in _NAMED:
             starts = dict.fromkeys(partitions, _NAMED[text])
         elif text.startswith(("s@", "e@")):
-            found = _by_time(cluster, partitions, text)
+            found = _by_time(cluster, partitions, _leading_number(text[2:]))
             starts, stops = (found, stops) if text.startswith("s") else (starts, found)
-        elif re.fullmatch(r"-\d+", text):
-            first, end = (_offsets(cluster, partitions, at) for at in (EARLIEST, LATEST))
-            starts = {place: max(first[place], end[place] + int(text)) for place in partitions}
-        elif text.isdecimal():
-            starts = dict.fromkeys(partitions, int(text))
         elif text == "stored":
-            raise ToolError("% ERROR: -o stored needs a group: use -G GROUP TOPIC")
+            topic, partition = partitions[0]
+            reason = "Local: Invalid argument or configuration"  # it needs a group: -G GROUP TOPIC
+            raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
+        elif (number := _leading_number(text)) < 0:
+            first, end = (_offsets(cluster, partitions, at) for at in (EARLIEST, LATEST))
+            starts = {place: max(first[place], end[place] + number) for place in partitions}
         else:
-            raise ToolError(f"% ERROR: -o: {text!r} is not an offset")
+            starts = dict.fromkeys(partitions, number)
     return starts, stops
 
 
-def _by_time(cluster: Cluster, partitions: list[TopicPartition], text: str) -> dict[TopicPartition, int]:
-    if not text[2:].isdecimal():
-        raise ToolError(f"% ERROR: -o: {text!r} is not a timestamp in milliseconds")
+def _leading_number(text: str) -> int:
+    """Return the number that a text begins with, or 0, as kcat reads offsets with `strtoll`."""
+    match = re.match(r"\s*([+-]?\d+)", text)
+    return int(match[1]) if match else 0
+
+
+def _by_time(cluster: Cluster, partitions: list[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
     ends = _offsets(cluster, partitions, LATEST)
-    found = _offsets(cluster, partitions, int(text[2:]))
+    found = _offsets(cluster, partitions, time_ms)
     return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker_tools.client.settings import load_properties
+from minibroker_tools.commands.kcat_property_names import NAMES
 from minibroker_tools.failures import ToolError
 
 _SAME: Final = {
@@ -29,6 +30,9 @@ def kafka_properties(path: str | None, pairs: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise ToolError(f'% ERROR: -X {pair}: Expected "-X property=value"')
         given[key] = value
+    for key in given:
+        if key.removeprefix("topic.") not in NAMES:
+            raise ToolError(f'% ERROR: No such configuration property: "{key}"')
     found = {_SAME.get(key, key): value for key, value in given.items()}
     _add_login(found)
     _add_certificates(found)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, settings_of, table, with_port
+from minibroker_tools.commands.rpk_groups import add_group_commands
 from minibroker_tools.commands.rpk_topics import add_topic_commands
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import KAFKA_VERSION
@@ -20,6 +21,7 @@ from minibroker_tools.output import err, flush, out
 _ADMIN_PORT: Final = 9644
 _USERS: Final = "/v1/security/users"
 _OFFSETS: Final = ("-o", "--offset")
+_SWITCH: Final = re.compile(r"(--?[a-z-]+)=(true|false)")
 _PAUSE_S: Final = 1.0
 _PATIENCE_S: Final = 5.0
 
@@ -41,7 +43,7 @@ class Rpk:
         self._parser = _Parser(prog="rpk", description="rpk's commands for clusters and topics, for any broker.")
         commands = self._parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
         cluster = commands.add_parser("cluster", help="health, info").add_subparsers(dest="action", required=True)
-        for name, work in (("info", _info), ("metadata", _info), ("health", _health)):
+        for name, work in (("info", _info), ("metadata", _info), ("status", _info), ("health", _health)):
             add_common(_sub(cluster, name, work))
         health = cluster.choices["health"]
         health.add_argument("-e", "--exit-when-healthy", action="store_true", help="wait until it is healthy")
@@ -49,6 +51,8 @@ class Rpk:
         self._commands = commands.choices
         topic = commands.add_parser("topic", help="create, list, describe, delete, produce, consume")
         add_topic_commands(topic.add_subparsers(dest="action", required=True), _sub)
+        group = commands.add_parser("group", help="list, describe, delete")
+        add_group_commands(group.add_subparsers(dest="action", required=True, metavar="ACTION"), _sub)
         for name in ("acl", "security"):
             words = commands.add_parser(name, help="user create, list, delete").add_subparsers(required=True)
             users = words.add_parser("user").add_subparsers(dest="action", required=True)
@@ -67,7 +71,9 @@ class Rpk:
         words: list[str] = []
         first = next((place for place, word in enumerate(arguments) if word in self._commands), 0)
         for word in (*arguments[first:], *arguments[:first]):
-            if words and words[-1] in _OFFSETS and re.match(r"-\d", word):
+            if (switch := _SWITCH.fullmatch(word)) is not None:  # a flag with a value, as Go's programs take it
+                words += [switch[1]] if switch[2] == "true" else []
+            elif words and words[-1] in _OFFSETS and re.match(r"-\d", word):
                 words[-1] += f"={word}" if words[-1].startswith("--") else word  # argparse takes -1: for an option
             else:
                 words.append(word)

@@ -5,12 +5,14 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages import create_topics, delete_topics
+from minibroker_protocol.messages import create_partitions, create_topics, delete_topics
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.configs import TOPIC, describe_configs, is_default
+from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
+from minibroker_tools.client.groups import attempt
 from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
@@ -37,12 +39,12 @@ def add_topic_commands(
     parsers: dict[str, argparse.ArgumentParser] = {}
     works = {
         "create": _create, "list": _list, "ls": _list, "describe": _describe, "delete": _delete,
-        "produce": _produce, "consume": _consume,
+        "produce": _produce, "consume": _consume, "alter-config": _alter, "add-partitions": _add_partitions,
     }  # fmt: skip
     for name, work in works.items():
         parsers[name] = add(commands, name, work)
         add_common(parsers[name])
-    for name in ("create", "describe", "delete", "consume"):
+    for name in ("create", "describe", "delete", "consume", "alter-config", "add-partitions"):
         parsers[name].add_argument("topics", nargs="+", metavar="TOPIC")
     option = parsers["create"].add_argument
     option("-p", "--partitions", type=int, default=-1)
@@ -61,9 +63,17 @@ def add_topic_commands(
     option = parsers["produce"].add_argument
     option("topics", nargs=1, metavar="TOPIC")
     option("-k", "--key", default=None)
+    option("-f", "--format", default="%v\\n", help="form of a line, with %%v and %%k")
     option("-p", "--partition", type=int, default=None)
     option("-H", "--header", action="append", default=[], metavar="KEY:VALUE")
     option("-o", "--output-format", default="Produced to partition %p at offset %o with timestamp %d.\\n")
+    option = parsers["alter-config"].add_argument
+    option("-s", "--set", action="append", default=[], metavar="KEY=VALUE")
+    option("-d", "--delete", action="append", default=[], metavar="KEY")
+    option("--no-confirm", action="store_true", help="accepted: nothing is asked")
+    option = parsers["add-partitions"].add_argument
+    option("-n", "--num", type=int, required=True, help="the number of partitions to add")
+    option("-f", "--force", action="store_true", help="internal topics, too")
     option = parsers["consume"].add_argument
     option("-n", "--num", type=int, default=0, help="records to print; 0 goes on for ever")
     option("-o", "--offset", default="start", help="start, end, N, +N, -N, and :end to stop there")
@@ -173,6 +183,44 @@ def _delete(given: argparse.Namespace) -> int:
         return _statuses([(each.name or "", each.error_code, each.error_message) for each in results], set())
 
 
+def _alter(given: argparse.Namespace) -> int:
+    changes: list[tuple[str, str | None]] = [(key, None) for key in given.delete]
+    for setting in given.set:
+        key, equals, value = str(setting).partition("=")
+        if not equals:
+            raise ToolError(f"--set {setting}: it is not KEY=VALUE")
+        changes.append((key, value))
+    with cluster_of(given) as cluster:
+        outcomes = [
+            (topic, attempt(partial(alter_configs, cluster, {(TOPIC, topic): changes}))) for topic in given.topics
+        ]
+    return _statuses([(topic, *_failure(outcome)) for topic, outcome in outcomes], set())
+
+
+def _add_partitions(given: argparse.Namespace) -> int:
+    with cluster_of(given) as cluster:
+        counts = {topic.name or "": len(topic.partitions) + given.num for topic in cluster.topics(given.topics)}
+        topics = [create_partitions.CreatePartitionsTopic(name=name, count=count) for name, count in counts.items()]
+        request = create_partitions.CreatePartitionsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=False)
+        results = cluster.ask_controller(request).results
+        return _statuses([(each.name, each.error_code, each.error_message) for each in results], set())
+
+
+def _failure(outcome: ApiError | None) -> tuple[int, str | None]:
+    return (0, None) if outcome is None else (int(outcome.code), outcome.message)
+
+
+def _line_pattern(text: str) -> re.Pattern[str]:
+    """Return the expression of an input line. ToolError for a format that says more than the key and the value."""
+    plain = _formatted(text, {"%k": "%k", "%v": "%v"})
+    tokens = re.split(r"(%[kv])", plain.removesuffix("\n"))
+    others = [match[0] for match in re.finditer(r"%[^%kv]", text)]
+    if others or not plain.endswith("\n") or len({*tokens[1::2]}) < len(tokens[1::2]):
+        raise ToolError(f"--format {text}: only %k and %v are supported, once each, and \\n at the end")
+    groups = {"%k": "(?P<k>.*?)", "%v": "(?P<v>.*)"}
+    return re.compile("".join(groups.get(token) or re.escape(token) for token in tokens), re.DOTALL)
+
+
 def _produce(given: argparse.Namespace) -> int:
     headers: list[tuple[str, bytes | None]] = []
     for header in given.header:
@@ -181,6 +229,7 @@ def _produce(given: argparse.Namespace) -> int:
             raise ToolError(f"--header {header}: it is not KEY:VALUE")
         headers.append((name, value.encode()))
     key = None if given.key is None else str(given.key).encode()
+    pattern = _line_pattern(given.format)
 
     def refused(_records: Sequence[Outgoing], error: ApiError) -> None:
         raise ToolError(f"unable to produce: {error.code.name}: {error.message}")
@@ -193,10 +242,14 @@ def _produce(given: argparse.Namespace) -> int:
             placed.append((partition, offset, time_ms))
 
         producer = Producer(cluster, topic, refused, placed=note)
-        for line in (each.rstrip(b"\n") for each in sys.stdin.buffer):
-            producer.send([Outgoing(key, line, tuple(headers), given.partition)])
+        for line in (each.removesuffix(b"\n").decode(errors="surrogateescape") for each in sys.stdin.buffer):
+            match = pattern.fullmatch(line)
+            if match is None:
+                raise ToolError(f"unable to read a record: {line!r} is not of the form {given.format}")
+            found = {name: text.encode(errors="surrogateescape") for name, text in match.groupdict().items()}
+            producer.send([Outgoing(found.get("k", key), found.get("v"), tuple(headers), given.partition)])
             partition, offset, time_ms = placed.pop()
-            fields = {"%p": str(partition), "%o": str(offset), "%d": str(time_ms), "%t": topic, "%v": line.decode()}
+            fields = {"%p": str(partition), "%o": str(offset), "%d": str(time_ms), "%t": topic, "%v": line}
             sys.stdout.write(_formatted(given.output_format, fields))
             flush()
     return 0

@@ -4,6 +4,7 @@ import os
 import re
 import socket
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -66,6 +67,17 @@ def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") ->
             "-C -t {} -p 7 -e",
             "-C -t {}-none -e",
             "-C -t {} -e -f %q",
+            "-C -t {} -c 0 -e",
+            "-C -t {} -c -1 -e -q",
+            "-C -t {} -e -q -o foo",
+            "-C -t {} -e -q -o -0",
+            "-C -t {} -e -q -o +2",
+            "-C -t {} -e -q -o 3x",
+            "-C -t {} -e -q -o 99",
+            "-C -t {} -e -q -o s@soon",
+            "-C -t {} -e -q -o stored -p 0",
+            "-C -t {} -e -q -X foo=bar",
+            "-C -t {} -e -q -X topic.acks=1 -X fetch.wait.max.ms=10",
             "-Q -t {}:0:1600000000003",
             "-Q -t {}:0:-2",
             "-Q -t {}",
@@ -138,6 +150,38 @@ def test_a_group_goes_on_where_it_stopped(bootstrap: str, topic: str) -> None:
     )
     assert ours(*words, "-c", "2").out == "v0,v1,"
     assert ours(*words, "-c", "2").out == "v2,v3,"
+
+
+def test_a_group_that_has_read_everything_ends_and_leaves() -> None:
+    with Broker(topics=["t:2"], journal=True) as broker:
+        broker.produce("t", "a")
+        words = ("kcat", "-b", broker.bootstrap_servers, "-G", "g", "-e", "-X", "auto.offset.reset=earliest", "t")
+        read = ours(*words)
+        assert (read.out, read.status) == ("a\n", 0)
+        assert sorted(line[:27] for line in read.err.splitlines()) == [
+            "% Reached end of topic t [0", "% Reached end of topic t [1",
+        ]  # fmt: skip
+        assert read.err.endswith(": exiting\n")
+        assert [request.api for request in broker.requests][-1] == "LeaveGroup"
+        assert ours(*words, "-q", "-c", "0") == Printed("", "", 0)
+
+
+def test_a_signal_has_a_group_left() -> None:
+    with Broker(topics=["t"], journal=True) as broker:
+        broker.produce("t", "a")
+        words = ["kcat", "-b", broker.bootstrap_servers, "-G", "g", "-u", "-X", "auto.offset.reset=earliest", "t"]
+        with subprocess.Popen([sys.executable, "-m", "minibroker_tools", *words], stdout=subprocess.PIPE) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"a\n"
+            child.terminate()
+            assert child.wait(PATIENCE_S) == 0
+        assert [request.api for request in broker.requests][-1] == "LeaveGroup"
+
+
+def test_what_this_kcat_lacks_is_named() -> None:
+    refused = ours("kcat", "-b", "127.0.0.1:1", "-C", "-t", "t", "-s", "avro")
+    assert (refused.status, refused.err) == (1, "% ERROR: -s avro: this kcat lacks support for that\n")
+    assert ours("kcat", "-b", "127.0.0.1:1", "-L", "-d", "broker", "-m", "1").err.startswith("% -d broker: ")
 
 
 def test_logins_and_certificates_have_librdkafkas_names(tmp_path: Path) -> None:

@@ -92,6 +92,46 @@ def test_what_rpk_cannot_do_is_told_in_a_line(broker: Broker, words: list[str], 
     assert printed.err.startswith(reason)
 
 
+def test_lines_have_the_given_form(broker: Broker) -> None:
+    assert rpk(broker, "topic", "create", "formed").status == 0
+    made = rpk(broker, "topic", "produce", "formed", "-f", "%k=%v\\n", "-o", "%o ", stdin=b"a=1=2\nb=\n")
+    assert (made.out, made.status) == ("0 1 ", 0)
+    assert [(each.key, each.value) for each in broker.records("formed")] == [(b"a", b"1=2"), (b"b", b"")]
+    wrong = rpk(broker, "topic", "produce", "formed", "-f", "%k=%v\\n", stdin=b"none\n")
+    assert (wrong.status, "'none' is not of the form" in wrong.err) == (1, True)
+    for form in ("%v", "%h{%k}\\n", "%v%v\\n", "%V{4}%v\\n"):
+        refused = rpk(broker, "topic", "produce", "formed", "-f", form)
+        assert (refused.status, refused.err.startswith(f"--format {form}: only %k and %v")) == (1, True)
+
+
+def test_topics_are_altered_and_grow(broker: Broker) -> None:
+    assert rpk(broker, "topic", "create", "altered", "-c", "segment.ms=60000").status == 0
+    words = ("topic", "alter-config", "altered", "--set", "retention.ms=5", "--delete", "segment.ms", "--no-confirm")
+    assert rpk(broker, *words) == Printed("TOPIC    STATUS\naltered  OK\n", "", 0)
+    described = rpk(broker, "topic", "describe", "altered", "-c").out
+    assert ["retention.ms", "5", "DYNAMIC_TOPIC_CONFIG"] in [line.split() for line in described.splitlines()]
+    assert rpk(broker, "topic", "alter-config", "altered", "--set", "no.key=1").status == 1
+    assert rpk(broker, "topic", "alter-config", "altered", "--set", "alone").status == 1
+    assert rpk(broker, "topic", "add-partitions", "altered", "-n", "2").status == 0
+    assert rpk(broker, "topic", "list", "altered").out.splitlines()[1].split() == ["altered", "3", "1"]
+
+
+def test_groups_are_listed_described_and_deleted(broker: Broker) -> None:
+    broker.produce("orders", "x")
+    assert rpk(broker, "topic", "consume", "orders", "-g", "readers", "-n", "1").status == 0
+    assert ["1", "readers", "Empty"] in [line.split() for line in rpk(broker, "group", "list").out.splitlines()]
+    shown = rpk(broker, "group", "describe", "readers").out
+    assert "STATE        Empty\n" in shown
+    assert "TOTAL-LAG    0\n" in shown
+    assert rpk(broker, "group", "delete", "readers") == Printed("GROUP    STATUS\nreaders  OK\n", "", 0)
+    assert rpk(broker, "group", "describe", "readers").status == 1
+    assert rpk(broker, "group", "delete", "readers").status == 1
+
+
+def test_status_is_another_name_of_info(broker: Broker) -> None:
+    assert rpk(broker, "cluster", "status") == rpk(broker, "cluster", "info")
+
+
 def test_help_is_no_error() -> None:
     assert ours("rpk", "topic", "--help").status == 0
 
@@ -138,6 +178,7 @@ async def test_health_and_brokers_are_those_of_the_cluster() -> None:
         await ports.open(broker.services)
         words = ("cluster", "health", "-X", f"admin.hosts=127.0.0.1:{ports.ports[0]}")
         healthy = await asyncio.to_thread(ours, "rpk", *words, "-e")
+        assert await asyncio.to_thread(ours, "rpk", *words, "--watch=false", "--exit-when-healthy=true") == healthy
         assert healthy.out == (
             "CLUSTER HEALTH OVERVIEW\n"
             "=======================\n"

@@ -1,0 +1,57 @@
+"""kafka-dump-log: `minibroker dump` with the options of Kafka's DumpLogSegments."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker_tools.failures import ToolError
+from minibroker_tools.options import Options
+from minibroker_tools.output import flush
+
+_FLAGS: Final = (
+    "deep-iteration",
+    "index-sanity-check",
+    "offsets-decoder",
+    "print-data-log",
+    "share-group-state-decoder",
+    "skip-record-metadata",
+    "transaction-log-decoder",
+    "verify-index-only",
+)
+_UNSUPPORTED: Final = ("cluster-metadata-decoder", "remote-log-metadata-decoder")
+_DECODERS: Final = ("key-decoder-class", "value-decoder-class")
+_STRINGS: Final = ("kafka.serializer.StringDecoder", "org.apache.kafka.tools.api.StringDecoder")
+"""The class that Kafka decodes keys and values with by default."""
+
+
+def options(tool: str) -> Options:
+    """The options of kafka-dump-log."""
+    known = Options(tool, "This tool helps to parse a log file and dump its contents to the console.")
+    known.value("files", help="REQUIRED: the files or directories, with commas between them", metavar="FILE,...")
+    for name in _FLAGS:
+        known.flag(name, help=f"see minibroker dump --help: --{name}")
+    known.value("max-bytes", help="read no more than the first N bytes of each log", type=int, metavar="N")
+    known.value("max-message-size", help="has no effect: batches of all sizes are read", type=int, metavar="N")
+    for name in _UNSUPPORTED:
+        known.flag(name, help="not supported: the broker has no such log")
+    for name in _DECODERS:
+        known.value(name, help="not supported, but for StringDecoder", metavar="CLASS")
+    return known
+
+
+def run(known: Options, arguments: Sequence[str]) -> int:
+    """Run the dump. ToolError for an option that it cannot serve."""
+    values = known.parse(arguments)
+    values.require("files")
+    for name in _UNSUPPORTED:
+        if values.has(name):
+            raise ToolError(f"--{name} is not supported")
+    for name in _DECODERS:
+        if values.text(name) not in {None, *_STRINGS}:
+            raise ToolError(f"--{name} {values.text(name)} is not supported: no Java class can be run here")
+    words = [f"--{name}" for name in _FLAGS if values.has(name)]
+    if values.has("max-bytes"):
+        words.append(f"--max-bytes={values.number('max-bytes', 0)}")
+    flush()
+    return subprocess.call([sys.executable, "-m", "minibroker", "dump", *words, f"--files={values.text('files')}"])  # noqa: S603 - our own program
