@@ -41,8 +41,12 @@ class ListenerEndpoint:
     __slots__ = ("advertised", "given", "port")
 
     def __init__(self, advertised: tuple[str, int] | None = None, port: int = 0) -> None:
-        self.advertised = self.given = advertised
         self.port = port
+        self.advertised = self.given = self.with_port(advertised)
+
+    def with_port(self, address: tuple[str, int] | None) -> tuple[str, int] | None:
+        """Put the listener's port in the place of port 0 (`ListenerInfo.withEphemeralPortsCorrected`)."""
+        return address and (address[0], address[1] or self.port)
 
 
 class Node:
@@ -72,7 +76,7 @@ class Node:
     def advertise(self, addresses: Mapping[str, tuple[str, int]]) -> None:
         """Take addresses by the names of listeners; a listener without one advertises what it did at the start."""
         for name, endpoint in self.endpoints.items():
-            endpoint.advertised = addresses.get(name, endpoint.given)
+            endpoint.advertised = endpoint.with_port(addresses.get(name, endpoint.given))
 
     def forget_sessions(self) -> None:
         """The node stops, and with it go its fetch sessions."""

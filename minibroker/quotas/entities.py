@@ -51,7 +51,7 @@ def keys_of(
     seen: dict[str, str | None] = {}
     for kind, name in entity:
         if kind in seen:
-            raise QuotaError(f"Invalid empty client quota entity, duplicate entity entry {kind}")
+            raise QuotaError(f"Invalid client quota entity, duplicate entity entry {kind}")
         if kind not in ENTITY_TYPES:
             raise QuotaError(f"Unhandled client quota entity type: {kind}")
         if not name and name is not None:
@@ -62,7 +62,10 @@ def keys_of(
         if host is not None and not addresses.get(host):
             raise QuotaError(f"{host} is not a valid IP or resolvable host.")
         return _OF_ADDRESSES
-    if not seen or IP in seen:
+    if IP in seen:
+        # The missing space is Kafka's.
+        raise QuotaError("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    if not seen:
         raise QuotaError("Invalid empty client quota entity")
     return _OF_CLIENTS
 

@@ -114,7 +114,8 @@ class Server:
             for each in self._given:
                 security = self._security[each.name]
                 kind = Kind(each.name, None if security is None else security.context)
-                advertised = each.advertised and (each.advertised[0], each.advertised[1] + behind)
+                host, port = each.advertised or ("", 0)
+                advertised = (host, port and port + behind) if host else None
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)
                 node.endpoints[each.name] = ListenerEndpoint(advertised, port)
             advertise(self.services.core, node)

@@ -48,7 +48,7 @@ def class_path_of(libs: Path) -> list[str]:
 
 def archive_of(libs: Path) -> Path:
     """The folder for the archive of these jars' classes; `tests.kafka.real_kafka` fills it."""
-    return _cached("kafka-classes", libs)
+    return cached("kafka-classes", libs)
 
 
 def archiving(made: Path) -> str:
@@ -58,7 +58,7 @@ def archiving(made: Path) -> str:
 
 @functools.cache
 def _compiled(source: Path, libs: Path) -> Path:
-    return toolchains.build(_cached(source.stem.lower(), libs, source), lambda made: _compile(source, libs, made))
+    return toolchains.build(cached(source.stem.lower(), libs, source), lambda made: _compile(source, libs, made))
 
 
 def _compile(source: Path, libs: Path, made: Path) -> None:
@@ -69,7 +69,8 @@ def _compile(source: Path, libs: Path, made: Path) -> None:
 
 
 @functools.cache
-def _cached(name: str, libs: Path, *sources: Path) -> Path:
+def cached(name: str, libs: Path, *sources: Path) -> Path:
+    """Return a folder of the user's cache that belongs to this JDK, these jars and these sources."""
     return jars.cache_dir().parent / f"{name}-{_digest(_facts(libs, sources))}"
 
 

@@ -2,7 +2,8 @@
 
 First under producers and consumers of all formats, then under a share consumer, then under copies that have to be
 exactly once, then under a stream of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed
-while they are. A run without any choice begins with the sweeps of which `make test` takes samples.
+while they are. With `--own-tests` Kafka's own tests run, and nothing else. A run without any choice begins with the
+sweeps of which `make test` takes samples.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from minibroker_pipeline.connector import jars
+from tests.kafka.own_tests import campaign as own_tests
+from tests.kafka.own_tests.releases import MODULES, RELEASES
 from tests.torture import coordinator_steps, equality, steps, sweeps
 from tests.torture.campaign import Campaign
 from tests.torture.copier_process import PROGRAMS, CopierProgram
@@ -35,6 +38,7 @@ KILLS_IN_A_ROW = 20
 """Then a new data directory is begun: all of it is read after every kill."""
 
 CRASHES_IN_A_ROW = 40
+OWN_TESTS_AT_ONCE = 2
 SHORTAGES_IN_A_ROW = 60
 
 
@@ -44,6 +48,8 @@ def main() -> int:
         status = sweeps.run()
         if status or options.sweeps:
             return status
+    if options.own_tests:
+        return run_own_tests(options)
     seed = int(time.time()) if options.seed is None else options.seed
     root = options.directory or Path(tempfile.mkdtemp(prefix="minibroker-torture-"))
     if options.steps:
@@ -62,6 +68,15 @@ def main() -> int:
     if options.fuzz and not options.bootstrap:
         return judge(fuzzing.run(root, seed, seconds=options.fuzz, say=say))
     return 0
+
+
+def run_own_tests(options: argparse.Namespace) -> int:
+    """Run Kafka's own tests of some modules; the exit status."""
+    campaign = own_tests.Campaign(
+        options.emulate, options.own_tests.split(","), options.directory or own_tests.DIRECTORY
+    )
+    campaign.run(OWN_TESTS_AT_ONCE, say)
+    return campaign.report(say)
 
 
 def copiers(names: str) -> list[CopierProgram]:
@@ -248,6 +263,14 @@ def arguments() -> argparse.Namespace:
         help="for how long hostile requests are sent (default: %(default)s)",
     )
     option("--sweeps", action="store_true", help="only the sweeps of which make test takes samples, as a whole")
+    option(
+        "--own-tests",
+        nargs="?",
+        const=",".join(MODULES),
+        metavar="MODULE,...",
+        help="only Kafka's own tests (default: of %(const)s); a run in the same --directory continues",
+    )
+    option("--emulate", choices=RELEASES, default=own_tests.NEWEST, help="their release (default: %(default)s)")
     option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
     option(
         "--clients",

@@ -38,7 +38,11 @@ def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
         ({}, LIMIT, "Invalid empty client quota entity"),
         ({"group": "g"}, LIMIT, "Unhandled client quota entity type: group"),
         ({"user": ""}, LIMIT, "Empty user not supported"),
-        ({"user": "u", "ip": "127.0.0.1"}, LIMIT, "Invalid empty client quota entity"),
+        (
+            {"user": "u", "ip": "127.0.0.1"},
+            LIMIT,
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
+        ),
         ({"ip": "no such host"}, {"connection_creation_rate": 1}, "no such host is not a valid IP or resolvable host."),
         ({"user": "u"}, {"no.such": 1}, "Invalid configuration key no.such"),
         ({"user": "u"}, {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a Long value"),

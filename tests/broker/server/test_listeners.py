@@ -43,6 +43,15 @@ def test_each_listener_sends_clients_where_it_says() -> None:
         assert advertised(("127.0.0.1", ports[0])) == ("broker.test", 29092)
 
 
+def test_port_0_is_advertised_as_the_port_that_the_broker_listens_on() -> None:
+    config = {"advertised.listeners": "PLAINTEXT://localhost:0"}
+    with Broker(brokers=2, listeners="PLAINTEXT://127.0.0.1:0", config=config) as broker:
+        ports = [int(address.rpartition(":")[2]) for address in broker.bootstrap_servers.split(",")]
+        with SocketClient(broker.address) as client:
+            nodes = client.ask(MetadataRequest(topics=None), 9).brokers
+            assert [(node.host, node.port) for node in nodes] == [("localhost", port) for port in ports]
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 from tests.clients.matrix.clients import DRIVERS
 from tests.clients.matrix.features import FEATURES, FRAMEWORKS
 from tests.clients.matrix.known import KNOWN, NOT_OURS
+from tests.kafka.own_tests import records as own_tests
 
 FOLDER: Final = Path(__file__).with_name("recorded")
 PAGE: Final = Path(__file__).parents[3] / "docs" / "compatibility.md"
@@ -82,6 +83,7 @@ def page() -> str:
         for (name, check), reason in NOT_OURS.items()
         if name in everything and not ours[name].get(check, True)
     ]
+    lines += ["", *own_tests.sections()]
     return "\n".join(lines) + "\n"
 
 

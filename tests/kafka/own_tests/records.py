@@ -1,0 +1,89 @@
+"""The recorded numbers of Kafka's own tests, in files beside this one, and the tables that are made of them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from tests.kafka.own_tests.runs import Result
+
+FOLDER: Final = Path(__file__).with_name("recorded")
+
+
+class Tally(NamedTuple):
+    """Numbers of tests: those that passed, those that can apply to minibroker, and those that cannot."""
+
+    passed: int
+    of: int
+    not_applicable: int
+
+
+Tallies: TypeAlias = Mapping[str, Mapping[str, Tally]]
+"""Tallies by module and class."""
+
+
+def tally(results: Iterable[Result], listed: Mapping[str, str]) -> Tally:
+    """Count results; a test is not applicable if it fails and its method is listed."""
+    outcomes = [(result.outcome, result.name in listed) for result in results]
+    passed = sum(outcome == "passed" for outcome, _ in outcomes)
+    failed = outcomes.count(("failed", False))
+    return Tally(passed, passed + failed, outcomes.count(("failed", True)))
+
+
+def total(tallies: Mapping[str, Tally]) -> Tally:
+    """Add the tallies of classes."""
+    return Tally(*map(sum, zip(Tally(0, 0, 0), *tallies.values(), strict=True)))
+
+
+def table(tallies: Mapping[str, Tally]) -> list[str]:
+    """Return a table with a row for each name."""
+    lines = ["| | passed | of | not applicable |", "|---|---|---|---|"]
+    return lines + [f"| {name} | {row.passed} | {row.of} | {row.not_applicable} |" for name, row in tallies.items()]
+
+
+def save(version: str, tallies: Tallies) -> None:
+    """Record the tallies of a release in the place of those of the same classes."""
+    recorded: dict[str, dict[str, Tally]] = {module: dict(classes) for module, classes in load(version).items()}
+    for module, classes in tallies.items():
+        recorded[module] = dict(sorted({**recorded.get(module, {}), **classes}.items()))
+    FOLDER.mkdir(exist_ok=True)
+    # A line for each class.
+    modules = [
+        json.dumps(module)
+        + ": {\n"
+        + ",\n".join(f" {json.dumps(name)}: {json.dumps(row)}" for name, row in classes.items())
+        + "\n}"
+        for module, classes in recorded.items()
+    ]
+    (FOLDER / f"{version}.json").write_text("{" + ",\n".join(modules) + "}\n")
+
+
+def load(version: str) -> Tallies:
+    """Read the recorded tallies of a release, none if there are none."""
+    file = FOLDER / f"{version}.json"
+    if not file.exists():
+        return {}
+    modules = json.loads(file.read_text())
+    return {module: {name: Tally(*row) for name, row in classes.items()} for module, classes in modules.items()}
+
+
+def sections() -> list[str]:
+    """Return the lines about Kafka's own tests in docs/compatibility.md."""
+    versions = sorted((file.stem for file in FOLDER.glob("*.json")), reverse=True)
+    lines = ["## Kafka's own tests", "", _HEAD]
+    for version in versions:
+        tallies = load(version)
+        lines += ["", f"### Kafka {version}", ""]
+        lines += table({f"**{module}**": total(classes) for module, classes in tallies.items()})
+    for module, classes in load(versions[0]).items() if versions else ():
+        short = {name.rpartition(".")[2]: row for name, row in classes.items()}
+        lines += ["", f"### Kafka {versions[0]}: classes of {module}", "", *table(short)]
+    return lines
+
+
+_HEAD: Final = """\
+The test jars of Apache Kafka, as they were released, run against minibroker with `--emulate`. `KafkaClusterTestKit` and
+`KRaftQuorumImplementation`, with which these tests start brokers, are replaced by classes that start minibroker. A test
+that asks for a Java object of Kafka's broker, for KRaft's controllers or for the metrics of a broker in its own JVM
+cannot apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists those methods with the reasons. A test
+with parameters counts once for each of their values. `make torture ARGS=--own-tests` runs them."""

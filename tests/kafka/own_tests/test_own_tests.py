@@ -1,0 +1,80 @@
+"""A sample of Kafka's own tests, which run against minibroker in one JVM; and the list of those that cannot apply."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pytest
+
+from tests.kafka.fixtures import or_skip
+from tests.kafka.own_tests import applicability, records
+from tests.kafka.own_tests.campaign import NEWEST
+from tests.kafka.own_tests.releases import RELEASES
+from tests.kafka.own_tests.runs import Jvm, Result, fork_server
+from tests.samples import each_row, not_in_check
+
+SAMPLE: Final = {
+    "kafka.server.FetchRequestTest": (),
+    "kafka.server.OffsetFetchRequestTest": (),
+    "kafka.server.TxnOffsetCommitRequestTest": (),
+    "kafka.server.ConsumerGroupHeartbeatRequestTest": (),
+    "org.apache.kafka.clients.admin.ListOffsetsIntegrationTest": (),
+    "org.apache.kafka.tools.GetOffsetShellTest": (),
+}
+"""The classes of the sample, and which of their methods it has; all if none is named."""
+
+
+@pytest.fixture(scope="module")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+    """A JVM for the tests, and a fork server for their brokers."""
+    release = RELEASES[NEWEST]
+    or_skip(release.class_path)
+    folder = tmp_path_factory.mktemp("own-tests")
+    with fork_server(folder) as port, closing(Jvm(release, folder, port)) as running:
+        yield running
+
+
+@not_in_check
+@each_row
+@pytest.mark.parametrize("class_name", SAMPLE)
+def test_minibroker_passes_a_class_of_kafkas_own_tests(jvm: Jvm, class_name: str) -> None:
+    results = list(jvm.run(class_name, SAMPLE[class_name]))
+    assert any(result.outcome == "passed" for result in results)
+    assert not applicability.faults(results, applicability.read_list())
+
+
+def result(outcome: str, message: str = "") -> Result:
+    """The result of a test that is called kafka.ATest.testIt."""
+    return Result("kafka.ATest", "testIt", "testIt()", outcome, message, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "listed", "fault"),
+    [
+        (result("failed", "wrong"), {}, "FAILED kafka.ATest.testIt"),
+        (result("failed", "INSIDE-KAFKA: x"), {}, "FAILED kafka.ATest.testIt"),
+        (result("failed", "INSIDE-KAFKA: x"), {"kafka.ATest.testIt": "INSIDE-KAFKA"}, None),
+        (result("failed", "wrong"), {"kafka.ATest.testIt": "INSIDE-KAFKA"}, "FAILED, though not INSIDE-KAFKA"),
+        (result("failed", "wrong"), {"kafka.ATest.testIt": "CONTROLLER"}, None),
+        (result("passed"), {"kafka.ATest.testIt": "CONTROLLER"}, "LISTED, but passes: kafka.ATest.testIt"),
+        (result("skipped"), {"kafka.ATest.testIt": "CONTROLLER"}, None),
+        (result("passed"), {"kafka.ATest.testOther": "CONTROLLER"}, None),
+    ],
+)
+def test_a_run_fails_for_tests_that_disagree_with_the_list(
+    given: Result, listed: dict[str, str], fault: str | None
+) -> None:
+    faults = applicability.faults([given], listed)
+    assert [line.startswith(fault) for line in faults] == [True] if fault else not faults
+
+
+def test_the_list_has_methods_with_reasons() -> None:
+    for name, reason in applicability.read_list().items():
+        assert name.rpartition(".")[2][0].islower(), name
+        assert reason.split()[0] in applicability.REASONS
+
+
+def test_tests_are_counted_by_whether_they_can_apply() -> None:
+    listed = {"kafka.ATest.testIt": "CONTROLLER"}
+    assert records.tally([result("passed"), result("failed"), result("skipped")], listed) == (1, 1, 1)
+    assert records.tally([result("passed"), result("failed"), result("skipped")], {}) == (1, 2, 0)
