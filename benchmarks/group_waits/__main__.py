@@ -10,7 +10,7 @@ run beside `--load` busy loops. The groups are shared among the clients. Before 
 does not count. A driver in the client's language (`drivers.py`) measures, so starts of processes are no part of it.
 
 With `--seconds` each client repeats one small test instead: a topic, a record, a consumer that commits and closes, one
-more record and a second consumer. The figure is the number of such tests in a minute.
+more record and a second consumer. The peers take turns. The figure is the number of such tests in a minute.
 
 The peers are minibroker, minibroker-plain (without its workarounds for clients), kafka (3.9.1 with
 `group.initial.rebalance.delay.ms=0`), kafka-3000 (with 3,000, Kafka's own default) and kfake. `--checkout` runs the
@@ -44,6 +44,8 @@ POLLS_MS = (1, 20, 100, 500)
 TIMEOUT_S = 120.0
 """Seconds for a line of a driver; one that takes longer is ended, and started again for the next try."""
 DEFAULT_DELAY_MS = 3_000
+WARM_UPS = 2
+"""Small tests that do not count."""
 
 
 class DelayingKafkaPeer(peers.KafkaPeer):
@@ -226,20 +228,24 @@ def measure_all(
     yield from tries.items()
 
 
-def tests_a_minute(start: Start, peer: peers.Peer, seconds: float) -> float:
-    """Count the small tests that a client does in a minute; the first two of them do not count."""
-    driver = Driver(start, peer.dir / "stderr")
+def tests_a_minute(start: Start, running: Sequence[peers.Peer], seconds: float) -> list[float]:
+    """Have the peers take turns at a small test, so long for each, and return how many the median makes a minute."""
+    drivers = [Driver(start, peer.dir / "stderr") for peer in running]
+    took: list[list[float]] = [[] for _ in running]
     shape = {"poll_ms": 100, "topics": 1, "members": 1}
     try:
-        for _ in range(2):
-            attempt(driver, peer, shape)
-        began, count = time.monotonic(), 0
-        while time.monotonic() < began + seconds:
-            attempt(driver, peer, shape)
-            count += 1
-        return count * 60 / (time.monotonic() - began)
+        deadline = time.monotonic() + seconds * len(running)
+        while time.monotonic() < deadline or len(took[0]) <= WARM_UPS:
+            turns = list(zip(drivers, running, took, strict=True))
+            random.shuffle(turns)  # a JVM goes on working for a while, and that must not always hit the same peer
+            for driver, peer, durations in turns:
+                began = time.monotonic()
+                attempt(driver, peer, shape)
+                durations.append(time.monotonic() - began)
     finally:
-        driver.end()
+        for driver in drivers:
+            driver.end()
+    return [60 / statistics.median(durations[WARM_UPS:]) for durations in took]
 
 
 def times(samples: Sequence[float | None]) -> str:
@@ -280,8 +286,8 @@ def loop(starts: Mapping[str, Start], names: Sequence[str], seconds: float) -> N
             stack.callback(peer.stop)
             peer.start()
         for client, start in starts.items():
-            figures = [f"{tests_a_minute(start, peer, seconds):,.0f}" for peer in running]
-            print(f"| {client} | {' | '.join(figures)} |", flush=True)
+            figures = tests_a_minute(start, running, seconds)
+            print(f"| {client} | {' | '.join(f'{figure:,.0f}' for figure in figures)} |", flush=True)
 
 
 def main() -> None:
