@@ -13,7 +13,7 @@ from minibroker.config.broker import RACK_AWARE_SELECTOR
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
 from minibroker.support.slices import Steps, drain
-from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers
@@ -73,11 +73,11 @@ class Services:
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
         self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
         self._closed = False
+        self._has_moved_misplaced = False
         core.metadata.subscribe("quotas", self._look_for_quotas)
         self._look_for_quotas()
         core.hooks.config_changed.subscribe(self._on_config_change)
         core.hooks.leader_moved.subscribe(self._on_leader_moved)
-        core.hooks.marker_written.subscribe(self._on_marker_written)
         core.hooks.topics_deleted.subscribe(self._on_topics_deleted)
         core.call_soon(self.resume_coordinators)
 
@@ -163,9 +163,22 @@ class Services:
 
         return HostNames(self.core.clock, self._aside)
 
+    def _move_misplaced(self) -> None:
+        """Repair a directory of minibroker 1.0 before the first coordinator reads it."""
+        if self._has_moved_misplaced:
+            return
+        self._has_moved_misplaced = True
+        if any(self.core.topics.get(name) is not None for name in INTERNAL_TOPICS):
+            from minibroker.coordinators.misplaced import move_misplaced  # noqa: PLC0415 - new directories need none
+
+            move_misplaced(self.core)
+        # Not before: the move writes markers, and no coordinator may be made for them meanwhile.
+        self.core.hooks.marker_written.subscribe(self._on_marker_written)
+
     @cached_property
     def groups(self) -> "GroupCoordinator":
         """Consumer groups and committed offsets; made when the first request asks for them."""
+        self._move_misplaced()
         from minibroker.coordinators.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
 
         return GroupCoordinator(
@@ -189,6 +202,7 @@ class Services:
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
         """Transactional ids and their transactions; made when the first request asks for them."""
+        self._move_misplaced()
         from minibroker.coordinators.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
 
         return TransactionCoordinator(self.core)
@@ -196,6 +210,7 @@ class Services:
     @cached_property
     def share_states(self) -> "ShareCoordinator":
         """The states of share-partitions; made when the first request asks for them."""
+        self._move_misplaced()
         from minibroker.coordinators.share_state.coordinator import ShareCoordinator  # noqa: PLC0415 - a start needs none
 
         return ShareCoordinator(self.core)

@@ -37,6 +37,7 @@ from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 _REPLAY_BYTES: Final = 1 << 15
 """So much is read in a step of a replay: about 2 ms for small batches."""
 _INT32_MASK: Final = 0x7FFF_FFFF
+_UINT32_RANGE: Final = 1 << 32
 _TOMBSTONES: Final = 1000
 """So many are written together at most, and so many bytes of them: that takes no longer than a request."""
 _TOMBSTONE_BYTES: Final = 1 << 19
@@ -73,6 +74,14 @@ def java_hash(text: str) -> int:
 
 
 _kept_hash: Final = lru_cache(_KEPT_HASHES)(java_hash)
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """Return the partition of a coordinator's key, as Kafka's `Utils.abs(key.hashCode()) % partitions` does."""
+    # Clients choose keys of up to 32 KiB: only short ones may stay in the cache.
+    hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
+    # The mask makes Integer.MIN_VALUE, which has no absolute value, 0.
+    return (min(hashed, _UINT32_RANGE - hashed) & _INT32_MASK) % partitions
 
 
 class CoordinatorLog:
@@ -125,10 +134,8 @@ class CoordinatorLog:
         return self._counted[1]
 
     def partition_of(self, key: str) -> int:
-        """Where `key`, a group or a transactional id, belongs (Kafka's `Utils.abs`)."""
-        # Clients choose keys of up to 32 KiB: only short ones may stay in the cache.
-        hashed = _kept_hash(key) if len(key) <= _SHORT_KEY else java_hash(key)
-        return (hashed & _INT32_MASK) % self.partition_count
+        """Return the partition of a group id, a transactional id or the text of a share-partition's key."""
+        return partition_for(key, self.partition_count)
 
     def partition(self, index: int) -> Partition | None:
         """A partition of the topic, if both exist."""
@@ -270,8 +277,8 @@ class CoordinatorLog:
         partition = self.partition(index)
         return 0 if partition is None else partition.log.size
 
-    def replay(self, index: int) -> Iterator[list[Batch]]:
-        """All batches of a partition from its start to where it ends now, about 32 KB at a time.
+    def replay(self, index: int, start: int = 0) -> Iterator[list[Batch]]:
+        """All batches of a partition from an offset to where it ends now, about 32 KB at a time.
 
         Nothing for a partition that does not exist. The batches of a step are views of bytes that stay as they are.
         StorageError, OSError or DecodeError for an unreadable log.
@@ -281,7 +288,7 @@ class CoordinatorLog:
             return
         log = partition.log
         # Records that come while it is read are not missed: requests are refused until the partition is loaded.
-        offset, end = log.log_start_offset, log.log_end_offset
+        offset, end = max(log.log_start_offset, start), log.log_end_offset
         while offset < end:
             batches = list(iter_batches(log.read(offset, _REPLAY_BYTES).read()))
             if not batches:

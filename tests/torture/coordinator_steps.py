@@ -7,6 +7,7 @@ the step's number decides.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from tests.broker.coordinators.groups import offset_requests
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import join_request
 from tests.broker.coordinators.transactions.producer import READ_COMMITTED, TIMEOUT_MS, Producer, committed_values
+from tests.broker.coordinators.version_1 import version_1_rule
 from tests.broker.harness import Harness, Pending, bytes_in
 from tests.torture.copies import walk
 from tests.torture.in_process import NONE, Torture
@@ -28,7 +30,9 @@ TURNS: Final = 6
 WAYS_ON: Final = 3
 _OUT: Final = "out"
 _PLACES: Final = ((_OUT, 0), (_OUT, 1))
-_PLAIN, _COPIERS, _TEAM = "plain", "copiers", "team"
+_PLAIN, _COPIERS, _TEAM = "plain-offsets", "copied", "team-1"
+_COPIER, _BRIEF = "copier-1", "brief-id"
+"""Transactional ids. Version 1.0 kept all of these names in other partitions, of three, than Kafka."""
 _INSTANCE: Final = "instance"
 _CONCURRENT_TRANSACTIONS: Final = 51
 _FENCED_INSTANCE_ID: Final = 82
@@ -40,10 +44,10 @@ _CONFIG: Final = {
     "log.cleaner.delete.retention.ms": "1000",
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.index.interval.bytes": "100",
-    "offsets.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": "3",
     "offsets.topic.segment.bytes": "1200",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "100000",
-    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.num.partitions": "3",
     "transaction.state.log.segment.bytes": "600",
     "transactional.id.expiration.ms": "200000",
 }
@@ -107,10 +111,14 @@ class CoordinatorLife:
         self._member = None  # it falls silent
         self.torture.do_chores()
 
-    def check(self, way_on: int) -> None:
-        """Start again after the kill, see what is there, and go on."""
+    def begin_again(self) -> None:
+        """Start after a kill, up to where the coordinators have read their logs."""
         self.torture.reopen(clean=False)
         self.harness.run_soon()
+
+    def check(self, way_on: int) -> None:
+        """Start again after the kill, see what is there, and go on."""
+        self.begin_again()
         self._check_member()
         self._check_states()
         self._settle(way_on)
@@ -200,7 +208,7 @@ class CoordinatorLife:
     def _transact(self, *, commits: bool) -> None:
         self._number += 1
         value = b"%s %d" % (b"commit" if commits else b"abort", self._number)
-        producer = Producer(self.harness, "copier", init=False)
+        producer = Producer(self.harness, _COPIER, init=False)
         self._attempt = Attempt(producer, value, self._number, commits)
         self._go_on(self._attempt)
 
@@ -226,7 +234,7 @@ class CoordinatorLife:
         """A transaction without an end: another producer takes its name, or its time is up."""
         self._number += 1
         value = b"abandoned %d" % self._number
-        producer = Producer(self.harness, f"brief-{self._number}", init=False)
+        producer = Producer(self.harness, f"{_BRIEF}-{self._number}", init=False)
         attempt = self._attempt = Attempt(producer, value, self._number, commits=False)
         self._init(producer)
         for topic, partition in _PLACES:
@@ -280,7 +288,7 @@ class CoordinatorLife:
         attempt = self._attempt
         if attempt is None:
             return
-        if attempt.producer.transactional_id == "copier" and way_on == 0:
+        if attempt.producer.transactional_id == _COPIER and way_on == 0:
             self._go_on(attempt)
         else:
             self._supersede(attempt, times_out=way_on == 2)
@@ -350,3 +358,36 @@ def kill_at(directory: Path, seed: int, step: int, *, torn: bool) -> None:
         error.add_note(f"seed {seed}, killed at step {step}{' within the write' if torn else ''}, in {directory}")
         raise
     life.close()
+
+
+@unforced()
+def steps_of_move(directory: Path, seed: int, left_at: int) -> int:
+    """The steps of a start that moves what version 1.0 has left when it was killed at one of its own steps."""
+    life = _left_by_version_1(directory, seed, left_at)
+    guillotine = Guillotine(None)
+    with guillotine.raised():
+        life.begin_again()
+    life.check(0)
+    life.close()
+    return guillotine.calls
+
+
+@unforced()
+def kill_move_at(directory: Path, seed: int, left_at: int, step: int, *, torn: bool) -> None:
+    """Kill the start that moves what version 1.0 has left, and see what comes after it. `AssertionError`."""
+    life = _left_by_version_1(directory, seed, left_at)
+    try:
+        with Guillotine(step, torn=torn).raised(), suppress(Killed):
+            life.begin_again()
+        life.check(step % WAYS_ON)
+    except Exception as error:
+        error.add_note(f"seed {seed}, left at {left_at}, killed at step {step}, torn: {torn}, in {directory}")
+        raise
+    life.close()
+
+
+def _left_by_version_1(directory: Path, seed: int, left_at: int) -> CoordinatorLife:
+    with version_1_rule():
+        life = CoordinatorLife(directory, seed)
+        assert not life.live(Guillotine(left_at))
+    return life

@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` that hold the offsets of one partition, for a page. The log itself is read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,7 +84,7 @@ def _commits(services: Services, topic: str, partition: int, offset: int) -> Ste
     if coordinators is None:
         return CommitsView((), is_whole=True)
     services.core.writes.commit()
-    reader = _Reader(topic, partition, offset)
+    reader = _Reader(topic, partition, offset, services.groups.store.partition_of)
     left = _MOST_BYTES
     for each in coordinators.partitions:
         log = each.log
@@ -101,8 +101,9 @@ class _Reader:
         groups: what is known of each group.
     """
 
-    def __init__(self, topic: str, partition: int, offset: int) -> None:
+    def __init__(self, topic: str, partition: int, offset: int, home_of: Callable[[str], int]) -> None:
         self._topic = topic
+        self._home_of = home_of
         self._needle = topic.encode()
         self._partition = partition
         self._offset = offset
@@ -170,5 +171,10 @@ class _Reader:
         passes = found.offset is not None and found.offset > self._offset
         if passes and (passed is None or (passed.state != "committed" and found.state == "committed")):
             passed = found
-        latest = found if found.state == "committed" else known.latest
+        latest = known.latest
+        if found.state == "committed":
+            # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
+            home = self._home_of(found.group)
+            if latest is None or latest.partition != home or found.partition == home:
+                latest = found
         self.groups[found.group] = GroupCommits(found.group, passed, latest, known.count + 1)

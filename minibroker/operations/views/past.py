@@ -69,7 +69,8 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
     if topic is None:
         return PastGroups((), is_whole=True)
     services.core.writes.commit()
-    found: list[PastGroup] = []
+    partition_of = services.groups.store.partition_of
+    found: dict[str, PastGroup] = {}
     left = _MOST_BYTES
     for each in topic.partitions:
         log = each.log
@@ -77,10 +78,12 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
             replay = Replay(f"{CONSUMER_OFFSETS}-{each.index}")
             left = yield from _replay(replay, log, time_ms, left)
             yield from replay.finish()
-            found += [_group(replay, group_id) for group_id in replay.groups]
+            for group_id in replay.groups:
+                # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
+                if group_id not in found or partition_of(group_id) == each.index:
+                    found[group_id] = _group(replay, group_id)
         yield
-    found.sort(key=lambda group: group.group_id)
-    return PastGroups(tuple(found[:MOST]), is_whole=left > 0)
+    return PastGroups(tuple(found[group_id] for group_id in sorted(found)[:MOST]), is_whole=left > 0)
 
 
 def _replay(replay: Replay, log: Log, time_ms: int, left: int) -> Steps[int]:

@@ -1,0 +1,416 @@
+"""Moves what minibroker 1.0 kept in other partitions of the coordinators' topics than Kafka. Remove it in version 2.
+
+Version 1.0 masked the sign bit of a key's hash where Kafka takes its absolute value. Of two states of the same key the
+newer one counts, by the commit timestamp of an offset or else by the timestamps of its records. Kafka's partition wins
+a tie. An offset, a transactional id and a share-partition each are one state; so are all other records of a group.
+
+A state is on disk in Kafka's partition before tombstones without a timestamp replace it in the other one. A move that
+was killed is therefore repeated by the next start, and a complete one leaves nothing to move.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import attrgetter
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module struct calls it error
+from typing import Final, NamedTuple
+
+from minibroker.cluster.features import TRANSACTION_VERSION
+from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError, java_hash
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.coordinators.transactions.markers import Marker, write_marker
+from minibroker.coordinators.transactions.transaction import (
+    Transaction,
+    TransactionState,
+    encode_key,
+    encode_value,
+    transaction_of,
+)
+from minibroker.core import Core
+from minibroker.support.error_mapping import MAPPED
+from minibroker.support.slices import drain
+from minibroker_protocol.coordinator_records import OffsetCommitValue, TransactionLogValue, decode_versioned
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from minibroker_protocol.records import NO_PRODUCER_EPOCH, Batch, NewRecord, Record, RecordBatch
+from minibroker_protocol.records.header import NO_TIMESTAMP
+from minibroker_protocol.records.names import control_type
+from minibroker_storage.data_directory.names import TopicPartition
+from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
+
+_NOUNS: Final = {TRANSACTION_STATE: "transactional ids", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "share groups"}
+"""The topics, in the order in which they are moved: pending offsets need the transactions."""
+_SEARCHED: Final = "minibroker-misplaced-offset-checkpoint"
+"""A file of how far each partition was searched: no start reads again what an earlier one has read."""
+_HEAD: Final = Struct(">hh")
+"""The version of a key, and the length of the name that follows."""
+_SHARE_PARTITION: Final = Struct(">16si")
+_OFFSET_KEYS: Final = (b"\x00\x00", b"\x00\x01")
+_SNAPSHOT_KEY: Final = b"\x00\x00"
+_HASH_MASK: Final = 0x7FFF_FFFF
+_BATCH_BYTES: Final = 1 << 18
+_RECORD_OVERHEAD: Final = 32
+_OPEN: Final = frozenset({TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
+_logger = logging.getLogger(__name__)
+
+
+class _Subject(NamedTuple):
+    """The owner of a state: a name, and the rest of the key of an offset or a share-partition."""
+
+    name: str
+    rest: bytes
+
+
+class _Written(NamedTuple):
+    """A record in a log, and the time by which the states in two partitions are compared."""
+
+    record: NewRecord
+    offset: int
+    time_ms: int
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether this is the tombstone of a record that was moved."""
+        return self.record.value is None and self.record.timestamp == NO_TIMESTAMP
+
+
+_State = dict[object, _Written]
+"""The records of one state by key; each update of a share-partition has a key of its own."""
+
+
+class _Pending:
+    """The offsets of an open transaction. `is_mixed` says whether it also has offsets that need not move."""
+
+    def __init__(self) -> None:
+        self.epoch = NO_PRODUCER_EPOCH
+        self.records: list[tuple[_Subject, _Written]] = []
+        self.is_mixed = False
+
+
+class _Partition:
+    """The states in one partition of a coordinator's topic, and its open transactions by producer id.
+
+    MAPPED errors for a log that cannot be read.
+
+    Args:
+        is_wanted: whether to read the states of a key, by the text whose hash chooses its partition.
+    """
+
+    def __init__(self, log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> None:
+        self._topic = log.name
+        self._is_wanted = is_wanted
+        self._subjects: dict[bytes, _Subject | None] = {}
+        self._states: dict[_Subject, _State] = {}
+        self.pending: dict[int, _Pending] = {}
+        for batches in log.replay(index, start):
+            for batch in batches:
+                try:
+                    self._read(batch)
+                except DecodeError:
+                    continue  # The replay of the partition logs it.
+        for each in self.pending.values():
+            each.records = [
+                (subject, written)
+                for subject, written in each.records
+                if written.offset > self._offset_of(subject, written.record.key)
+            ]
+        self.states = {
+            subject: live
+            for subject, state in self._states.items()
+            if (live := {key: written for key, written in state.items() if not written.is_moved})
+        }
+
+    @property
+    def names(self) -> set[str]:
+        """The groups or transactional ids that have a state or pending offsets here."""
+        pending = {subject.name for each in self.pending.values() for subject, _ in each.records}
+        return pending | {subject.name for subject in self.states}
+
+    def _read(self, batch: Batch) -> None:
+        pending: _Pending | None = None
+        if isinstance(batch, RecordBatch):
+            header = batch.header
+            if header.is_control:
+                ended = self.pending.pop(header.producer_id, None)
+                if ended is not None and any(control_type(record.key)[0] == "COMMIT" for record in batch):
+                    for owner, written in ended.records:
+                        self._put(owner, written)
+                return
+            if header.is_transactional:
+                pending = self.pending.setdefault(header.producer_id, _Pending())
+                pending.epoch = header.producer_epoch
+        for record in batch:
+            subject = self._subject_of(record.key)
+            if subject is not None:
+                written = _Written(
+                    NewRecord(record.key, record.value, record.timestamp), record.offset, self._time(record)
+                )
+                if pending is None:
+                    self._put(subject, written)
+                else:
+                    pending.records.append((subject, written))
+            elif pending is not None:
+                pending.is_mixed = True
+
+    def _put(self, subject: _Subject, written: _Written) -> None:
+        state = self._states.setdefault(subject, {})
+        key: object = written.record.key
+        if self._topic == SHARE_GROUP_STATE:
+            if (written.record.key or b"").startswith(_SNAPSHOT_KEY):
+                state.clear()
+            else:
+                key = key, written.offset
+        if key not in state or state[key].offset < written.offset:
+            state[key] = written
+
+    def _offset_of(self, subject: _Subject, key: bytes | None) -> int:
+        """Return the offset of the latest committed record with a key, or -1."""
+        written = self._states.get(subject, {}).get(key)
+        return -1 if written is None else written.offset
+
+    def _subject_of(self, key: bytes | None) -> _Subject | None:
+        """Return the owner of a record if its states are wanted."""
+        if key is None:
+            return None
+        if key not in self._subjects:
+            subject = _parse_key(self._topic, key)
+            is_wanted = subject is not None and self._is_wanted(_hashed_text(self._topic, subject))
+            self._subjects[key] = subject if is_wanted else None
+        return self._subjects[key]
+
+    def _time(self, record: Record) -> int:
+        """Return the commit timestamp of an offset, and of other records their timestamp."""
+        key, value = record.key or b"", record.value
+        if self._topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS) and value is not None:
+            with contextlib.suppress(DecodeError):
+                return decode_versioned(OffsetCommitValue, value).commit_timestamp
+        return record.timestamp
+
+
+class _Move:
+    """The move of the states of one topic.
+
+    Args:
+        searched: the offset in each partition up to which earlier starts have searched; this start adds its own.
+    """
+
+    def __init__(self, core: Core, log: CoordinatorLog, searched: dict[TopicPartition, int]) -> None:
+        self._core = core
+        self._log = log
+        self._moving: dict[int, _Partition] = {}
+        self._written: dict[int, list[NewRecord]] = {}
+        self._tombstones: dict[int, set[bytes]] = {}
+        self._aborts: list[tuple[int, Marker]] = []
+        for index in range(log.partition_count):
+            is_misplaced = partial(self._is_misplaced, index)
+            end, start = self._end(index), searched.get((log.name, index), 0)
+            partition = _read(log, index, is_misplaced, start if start <= end else 0)
+            if partition is not None and end:
+                searched[log.name, index] = end
+                if partition.names and (whole := _read(log, index, is_misplaced)) is not None:
+                    self._moving[index] = whole
+        self.count = len(set[str]().union(*(partition.names for partition in self._moving.values())))
+
+    def _end(self, index: int) -> int:
+        partition = self._log.partition(index)
+        try:
+            return 0 if partition is None else partition.log.log_end_offset
+        except MAPPED:
+            return 0
+
+    def _is_misplaced(self, index: int, text: str) -> bool:
+        return self._log.partition_of(text) != index == (java_hash(text) & _HASH_MASK) % self._log.partition_count
+
+    def run(self) -> None:
+        """Move everything. CoordinatorLogError if the disk refuses; the next start tries again."""
+        self._choose_states()
+        for index, records in self._written.items():
+            for batch in _batches(records):
+                self._log.append(index, batch)
+        if self._log.name == CONSUMER_OFFSETS:
+            # After the committed offsets: within a partition the offset of the later record counts.
+            self._move_pending_offsets()
+        if not self._core.logs.flush():
+            raise CoordinatorLogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log cannot be forced to disk")
+        for index, marker in self._aborts:
+            write_marker(self._core, self._log.name, index, marker)
+        for index, keys in self._tombstones.items():
+            for deleted in self._log.tombstone_batches(sorted(keys)):
+                self._log.append(index, [NewRecord(key, None, NO_TIMESTAMP) for key in deleted])
+
+    def _target(self, subject: _Subject) -> int:
+        return self._log.partition_of(_hashed_text(self._log.name, subject))
+
+    def _choose_states(self) -> None:
+        """Compare the states of both partitions, and note what to write into either."""
+        texts: dict[int, set[str]] = {}
+        for partition in self._moving.values():
+            for subject in partition.states:
+                text = _hashed_text(self._log.name, subject)
+                texts.setdefault(self._log.partition_of(text), set()).add(text)
+        targets = {index: _read(self._log, index, wanted.__contains__) for index, wanted in texts.items()}
+        for index, partition in self._moving.items():
+            for subject, state in partition.states.items():
+                target = targets[self._target(subject)]
+                if target is not None:
+                    self._choose(index, subject, state, target.states.get(subject, {}))
+
+    def _choose(self, index: int, subject: _Subject, state: _State, kafkas: _State) -> None:
+        newest, newest_of_kafka = _newest(state), _newest(kafkas)
+        winner, loser = (state, kafkas) if newest > newest_of_kafka else (kafkas, state)
+        if self._log.name == TRANSACTION_STATE:
+            self._end_superseded(_transaction(subject, loser), _transaction(subject, winner))
+        if winner is state:
+            records = self._written.setdefault(self._target(subject), [])
+            records += [written.record for written in sorted(state.values(), key=attrgetter("offset"))]
+            gone = self._keys(kafkas) - self._keys(state)
+            records += [NewRecord(key, None, newest) for key in sorted(gone)]
+        self._tombstones.setdefault(index, set()).update(self._keys(state))
+
+    def _keys(self, state: _State) -> set[bytes]:
+        """Return the keys of the tombstones that delete a state."""
+        keys = {written.record.key or b"" for written in state.values()}
+        return {key for key in keys if self._log.name != SHARE_GROUP_STATE or key.startswith(_SNAPSHOT_KEY)}
+
+    def _end_superseded(self, superseded: Transaction | None, current: Transaction | None) -> None:
+        """End an open transaction if its transactional id has another producer id in the other partition."""
+        if superseded is None or superseded.state not in _OPEN:
+            return
+        if current is not None and current.producer_id == superseded.producer_id:
+            return
+        commit = superseded.state is TransactionState.PREPARE_COMMIT
+        marker = Marker(superseded.producer_id, superseded.producer_epoch, commit)
+        for topic, index in sorted(superseded.partitions):
+            write_marker(self._core, topic, index, marker)
+
+    # Offsets of open transactions
+
+    def _move_pending_offsets(self) -> None:
+        """Write pending offsets into Kafka's partition, which the transaction then has to include.
+
+        Offsets whose transaction is unknown stay: no marker will ever end it.
+        """
+        if not any(pending.records for partition in self._moving.values() for pending in partition.pending.values()):
+            return
+        log = CoordinatorLog(self._core, TRANSACTION_STATE, partitions=1, configs={})
+        transactions = {each.producer_id: each for each in self._open_transactions(log)}
+        for index, partition in self._moving.items():
+            for producer_id, pending in partition.pending.items():
+                transaction = transactions.get(producer_id)
+                if transaction is None or (self._log.name, index) not in transaction.partitions or not pending.records:
+                    continue
+                by_target: dict[int, list[NewRecord]] = {}
+                for subject, written in pending.records:
+                    by_target.setdefault(self._target(subject), []).append(written.record)
+                added: frozenset[TopicPartition] = frozenset((self._log.name, target) for target in by_target)
+                if not added <= transaction.partitions:
+                    transaction = transaction._replace(partitions=transaction.partitions | added)
+                    transactions[producer_id] = transaction
+                    self._save(log, transaction)
+                for target, records in by_target.items():
+                    for batch in _batches(records):
+                        made = drain(
+                            self._log.batch_of(
+                                batch, producer_id=producer_id, producer_epoch=pending.epoch, base_sequence=0
+                            )
+                        )
+                        self._log.append_batch(target, made)
+                if not pending.is_mixed:
+                    self._aborts.append((index, Marker(producer_id, pending.epoch, commit=False)))
+                keys = {written.record.key or b"" for _, written in pending.records}
+                self._tombstones.setdefault(index, set()).update(keys)
+
+    def _open_transactions(self, log: CoordinatorLog) -> Iterator[Transaction]:
+        for index in range(log.partition_count):
+            partition = _read(log, index, lambda _: True)
+            for subject, state in () if partition is None else partition.states.items():
+                transaction = _transaction(subject, state)
+                if transaction is not None and transaction.state in _OPEN:
+                    yield transaction
+
+    def _save(self, log: CoordinatorLog, transaction: Transaction) -> None:
+        value = encode_value(transaction, level=self._core.features.level(TRANSACTION_VERSION))
+        record = NewRecord(encode_key(transaction.transactional_id), value, self._core.clock.now_ms())
+        log.append(log.partition_of(transaction.transactional_id), [record])
+
+
+def move_misplaced(core: Core) -> None:
+    """Move all states that minibroker 1.0 kept elsewhere to the partitions in which Kafka looks for them."""
+    moved: list[str] = []
+    topics = {name: topic for name in _NOUNS if (topic := core.topics.get(name)) is not None}
+    checkpoint = OffsetCheckpoint(os.path.dirname(next(iter(topics.values())).partitions[0].directory), _SEARCHED)
+    searched = dict(checkpoint.offsets)
+    for name in topics:
+        move = _Move(core, CoordinatorLog(core, name, partitions=1, configs={}), searched)
+        if move.count:
+            try:
+                move.run()
+            except CoordinatorLogError as error:
+                _logger.error("%s of minibroker 1.0 cannot be moved yet: %s", _NOUNS[name], error)  # noqa: TRY400 - it says all
+                return
+            moved.append(f"{move.count} {_NOUNS[name]}")
+    if moved:
+        _logger.info("moved to the partitions that Kafka uses: %s", ", ".join(moved))
+    checkpoint.offsets = searched
+    checkpoint.save_logged()
+
+
+def _read(log: CoordinatorLog, index: int, is_wanted: Callable[[str], bool], start: int = 0) -> _Partition | None:
+    """Read a partition. Return None if it cannot be read, which its loader logs; the next start tries again."""
+    try:
+        return _Partition(log, index, is_wanted, start)
+    except MAPPED:
+        return None
+
+
+def _parse_key(topic: str, key: bytes) -> _Subject | None:
+    try:
+        _, size = _HEAD.unpack_from(key)
+        end = _HEAD.size + size
+        subject = _Subject(key[_HEAD.size : end].decode(), key[end:])
+        if topic == SHARE_GROUP_STATE:
+            _SHARE_PARTITION.unpack(subject.rest)
+    except (StructError, UnicodeDecodeError):
+        return None
+    is_offset = topic == CONSUMER_OFFSETS and key.startswith(_OFFSET_KEYS)
+    return subject if is_offset or topic == SHARE_GROUP_STATE else subject._replace(rest=b"")
+
+
+def _hashed_text(topic: str, subject: _Subject) -> str:
+    """Return the text whose hash chooses the partition."""
+    if topic != SHARE_GROUP_STATE:
+        return subject.name
+    return SharePartitionKey(subject.name, *_SHARE_PARTITION.unpack(subject.rest)).text
+
+
+def _newest(state: _State) -> int:
+    return max((written.time_ms for written in state.values()), default=NO_TIMESTAMP)
+
+
+def _transaction(subject: _Subject, state: _State) -> Transaction | None:
+    """Return the transaction in a state; None for a tombstone and for a record that cannot be read."""
+    for written in state.values():
+        if written.record.value is not None:
+            try:
+                return transaction_of(subject.name, decode_versioned(TransactionLogValue, written.record.value))
+            except (DecodeError, ValueError):
+                return None
+    return None
+
+
+def _batches(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """Cut records into batches that any topic's `max.message.bytes` allows, if it allows the single records."""
+    batch: list[NewRecord] = []
+    size = 0
+    for record in records:
+        size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+        if batch and size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(record)
+    if batch:
+        yield batch
