@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
+from minibroker_protocol.java_text import double_of, long_of
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.output import err, out
 
@@ -103,7 +104,9 @@ class Options:
     def value(self, *names: str, help: str, type: Callable[[str], Any] = str, metavar: str | None = None) -> None:  # noqa: A002 - argparse's own words
         """An option with a value, `Values.get` or `Values.all` has it."""
         self._valued.update(names)
-        self._add(names, action="append", type=type, help=help, metavar=metavar or names[0].upper())
+        # Java's parsers refuse the underscores and blanks that int() and float() take.
+        read = long_of if type is int else double_of if type is float else type
+        self._add(names, action="append", type=read, help=help, metavar=metavar or names[0].upper())
 
     def optional_value(self, name: str, *, help: str) -> None:  # noqa: A002 - argparse's own word
         """An option whose value may be left out; `Values.get` has None then."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from enum import Enum, IntEnum
 from typing import NamedTuple, TypeAlias
 
+from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim
+
 ConfigValue: TypeAlias = bool | int | float | str | list[str] | None
 
 INT_MAX = 2**31 - 1
@@ -19,8 +21,7 @@ NO_RECORD_LIMIT = INT_MAX - 8
 HONORED = True
 REPORTED = False
 
-# Java's String.trim() and the \s of its regular expressions, which are both narrower than Python's idea of white space.
-_TRIMMED = "".join(map(chr, range(0x21)))
+# The \s of Java's regular expressions is narrower than Python's idea of white space.
 _AROUND_COMMAS = " \t\n\v\f\r"
 
 
@@ -210,7 +211,8 @@ class Voters(Validator):
         for voter in value:
             number, _, address = voter.partition("@")
             host, _, port = address.rpartition(":")
-            if not (_is_integer(number) and host and port.isdecimal() and _integer(port, 16) is not None):
+            is_port = port.isdecimal() and parse_integer(port, 16) is not None
+            if parse_integer(number) is None or not host or not is_port:
                 raise refused(name, voter, "Each entry should be in the form `{id}@{host}:{port}`.")
 
     def __str__(self) -> str:
@@ -329,17 +331,18 @@ _BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 
 
 def _parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
-    trimmed = text.strip(_TRIMMED)
+    trimmed = trim(text)
     if kind is ConfigType.BOOLEAN:
-        if trimmed.lower() not in {"true", "false"}:
+        folded = fold(trimmed)
+        if folded not in {"true", "false"}:
             raise refused(name, text, "Expected value to be either true or false")
-        return trimmed.lower() == "true"
+        return folded == "true"
     if kind is ConfigType.LIST:
         return [item.strip(_AROUND_COMMAS) for item in trimmed.split(",")] if trimmed else []
     if kind is ConfigType.DOUBLE:
-        number = _double(trimmed)
+        number = parse_double(trimmed)
     elif kind in _BITS:
-        number = _integer(trimmed, _BITS[kind])
+        number = parse_integer(trimmed, _BITS[kind])
     else:
         return trimmed
     if number is None:
@@ -347,37 +350,9 @@ def _parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
     return number
 
 
-def _is_integer(text: str) -> bool:
-    # int() also takes blanks and underscores, which Java's parsers refuse.
-    return text.removeprefix("-" if text.startswith("-") else "+").isdecimal()
-
-
 def read_int(text: str) -> int | None:
     """Read an int as Java's `Integer.parseInt` does; None for what is none."""
-    return _integer(text, _BITS[ConfigType.INT])
-
-
-def _integer(text: str, bits: int) -> int | None:
-    if not _is_integer(text):
-        return None
-    digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > bits:  # far too many; of thousands int() makes an error of its own
-        return None
-    number = int(digits or "0") * (-1 if text.startswith("-") else 1)
-    return number if -1 << bits <= number < 1 << bits else None
-
-
-def _double(text: str) -> float | None:
-    unsigned = text.removeprefix("-" if text.startswith("-") else "+")
-    if unsigned in {"NaN", "Infinity"}:
-        return float(text)
-    digits = text[:-1] if text.endswith(("f", "F", "d", "D")) else text
-    if not set(digits) <= set("0123456789.eE+-"):
-        return None
-    try:
-        return float(digits)
-    except ValueError:
-        return None
+    return parse_integer(text, _BITS[ConfigType.INT])
 
 
 def _java_text(value: ConfigValue) -> str:

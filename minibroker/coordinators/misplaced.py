@@ -178,8 +178,8 @@ class _Partition:
             return None
         if key not in self._subjects:
             subject = _parse_key(self._topic, key)
-            is_wanted = subject is not None and self._is_wanted(_hashed_text(self._topic, subject))
-            self._subjects[key] = subject if is_wanted else None
+            is_chosen = subject is not None and self._is_wanted(_hashed_text(self._topic, subject))
+            self._subjects[key] = subject if is_chosen else None
         return self._subjects[key]
 
     def _time(self, record: Record) -> int:
@@ -252,7 +252,7 @@ class _Move:
             for subject in partition.states:
                 text = _hashed_text(self._log.name, subject)
                 texts.setdefault(self._log.partition_of(text), set()).add(text)
-        targets = {index: _read(self._log, index, wanted.__contains__) for index, wanted in texts.items()}
+        targets = {index: _read(self._log, index, chosen.__contains__) for index, chosen in texts.items()}
         for index, partition in self._moving.items():
             for subject, state in partition.states.items():
                 target = targets[self._target(subject)]

@@ -22,6 +22,7 @@ from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records.streams_groups import TopicInfo as RecordedTopic
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.java_text import in_java_order
 from minibroker_protocol.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -109,7 +110,7 @@ def _topology(group: StreamsGroup) -> Topology | None:
             state_changelog_topics=_recorded(each.state_changelog_topics),
             repartition_source_topics=_recorded(each.repartition_source_topics),
         )
-        for name, each in sorted(group.topology.subtopologies.items())
+        for name, each in in_java_order(group.topology.subtopologies)
     ]
     return Topology(epoch=group.topology.epoch, subtopologies=subtopologies)
 
@@ -162,7 +163,7 @@ def _member(member: StreamsMember, target: Tasks, reported: ReportedOffsets) -> 
 def _offsets(reported: TaskOffsets) -> list[TaskOffset]:
     return [
         TaskOffset(subtopology_id=name, partition=index, offset=offset)
-        for name, offsets in sorted(reported.items())
+        for name, offsets in in_java_order(reported)
         for index, offset in sorted(offsets.items())
     ]
 
@@ -174,4 +175,4 @@ def _assignment(tasks: Tasks) -> Assignment:
 
 
 def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in sorted(tasks.items())]
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]

@@ -43,6 +43,7 @@ from minibroker.topic_admin import (
 )
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
+from minibroker_protocol.java_text import in_java_order
 from minibroker_protocol.messages.streams_group_heartbeat import (
     EndpointToPartitions,
     Status,
@@ -285,7 +286,7 @@ def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
 
 
 def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in sorted(tasks.items())]
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
 
 
 def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:

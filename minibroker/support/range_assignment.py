@@ -1,5 +1,7 @@
 """Range assignment: the order of members and their pieces of a topic (Kafka's `RangeAssignor`)."""
 
+from minibroker_protocol.java_text import utf16_order
+
 
 class Shares:
     """The partitions of a topic, cut into pieces for its subscribers; the first ones are larger by one if need be."""
@@ -18,6 +20,6 @@ class Shares:
         return range(first, self._next)
 
 
-def rank(member_id: str, instance_id: str | None) -> tuple[bool, str]:
+def rank(member_id: str, instance_id: str | None) -> tuple[bool, bytes]:
     """The place of a member in the order: static members first, by their instance ids, the others by member ids."""
-    return instance_id is None, member_id if instance_id is None else instance_id
+    return instance_id is None, utf16_order(member_id if instance_id is None else instance_id)

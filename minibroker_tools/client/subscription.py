@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from minibroker_protocol.java_text import is_true, trim
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.committed import committed_offsets
 from minibroker_tools.client.membership import Membership
@@ -34,7 +35,7 @@ class Consumer:
         self._reader = Reader(cluster, reset=reset, read_committed=committed_only)
         self._group = properties.get("group.id")
         self._instance = properties.get("group.instance.id") or None
-        self._commits = properties.get("enable.auto.commit", "true").lower() == "true"
+        self._commits = is_true(trim(properties.get("enable.auto.commit", "true")))
         self._member: Membership | None = None
         self._names: list[str] = []
         self._look_at = 0.0

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
+from minibroker_protocol.java_text import BITS_OF_INT, parse_integer
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import alter_configs, describe_configs, list_resources
@@ -73,10 +74,7 @@ def _check(values: Values) -> None:
 
 
 def _is_integer(text: str) -> bool:
-    try:
-        return -(2**31) <= int(text) < 2**31
-    except ValueError:
-        return False
+    return parse_integer(text, BITS_OF_INT) is not None
 
 
 def _alter(cluster: Cluster, values: Values) -> None:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import CompressionCodec
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import Outgoing, Producer, Refused
@@ -98,7 +99,7 @@ class LineReader(NamedTuple):
         """By the properties of the command line. ToolError for two that are equal and may not be."""
 
         def flag(key: str) -> bool:
-            return properties.get(key, "").strip().lower() == "true"
+            return is_true(trim(properties.get(key, "")))
 
         reader = cls(
             parse_key=flag("parse.key"),

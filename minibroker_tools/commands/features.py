@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from minibroker_protocol.java_text import long_of
 from minibroker_protocol.messages import update_features as api
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from minibroker_tools.client.cluster import Cluster
@@ -181,7 +182,7 @@ def _name_and_level(text: str) -> tuple[str, int]:
     if not equals:
         raise ToolError(f"Can't parse feature=level string {text}: equals sign not found.")
     try:
-        return name, int(level)
+        return name, long_of(level)
     except ValueError:
         raise ToolError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.") from None
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import BinaryIO, Final, Protocol
 
+from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import TimestampType
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import load_properties
@@ -60,7 +61,7 @@ class DefaultFormatter:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def flag(name: str, *, default: bool = False) -> bool:
-            return properties.get(name, str(default)).strip().lower() == "true"
+            return is_true(trim(properties.get(name, str(default))))
 
         def text(name: str, default: str) -> bytes:
             return properties.get(name, default).encode()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from minibroker_protocol.java_text import long_of
 from minibroker_protocol.messages import describe_log_dirs as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.commands.common import add_connection, cluster_of
@@ -28,7 +29,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     values.require("bootstrap-server", "describe")
     topics = _parts(values, "topic-list")
     try:
-        asked = [int(part) for part in _parts(values, "broker-list")]
+        asked = [long_of(part) for part in _parts(values, "broker-list")]
     except ValueError:
         raise ToolError(f"--broker-list: {values.text('broker-list')!r} is not a list of numbers") from None
     with cluster_of(values) as cluster:

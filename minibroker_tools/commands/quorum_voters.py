@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.java_text import long_of, trim
 from minibroker_protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from minibroker_protocol.messages.unregister_controller import UnregisterControllerRequest
@@ -103,7 +104,7 @@ def _controller_id(properties: Mapping[str, str]) -> int:
     if text is None:
         raise ToolError(f"node.id not found in configuration file. {_IS_IT_ONE}")
     try:
-        controller = int(text)
+        controller = long_of(trim(text))
     except ValueError:
         raise ToolError(f"node.id: {text} is not a number") from None
     if controller < 0:

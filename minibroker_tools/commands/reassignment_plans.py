@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from minibroker_protocol.java_text import long_of
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.reassignments import Replica
 from minibroker_tools.commands.json_files import named
@@ -74,7 +75,7 @@ def broker_ids(text: str) -> list[int]:
     found: list[int] = []
     for word in text.split(","):
         try:
-            found.append(int(word))
+            found.append(long_of(word))
         except ValueError:
             raise ToolError(f'For input string: "{word}"') from None
     double = _duplicates(found)

@@ -17,10 +17,16 @@ class LineOracle:
     """The JVM. Use it in a `with` statement. NoJarsError where Java lacks its compiler."""
 
     def __init__(self, source: Path, libs: Path, *, heap: str) -> None:
-        command = oracle_command(source, libs, heap=heap)
+        java, *words = oracle_command(source, libs, heap=heap)
+        command = [java, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", *words]
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the JVM
         self._jvm = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._complaints, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            encoding="utf-8",
+            bufsize=1,
         )
 
     def __enter__(self) -> Self:

@@ -16,6 +16,8 @@ from tests.kafka.fixtures import or_skip
 
 GROUPS = 60
 CHANGES = 8
+BEGINS = ("", "", "\ue000", "\U0001f600")
+"""Of names: Java sorts strings by the units of UTF-16, in which the last of these comes first."""
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +51,8 @@ class Story:
         topics = list(self.counts)
         if self.mixed:
             topics = rnd.sample(topics, rnd.randrange(1, len(topics) + 1))
-        instance = f"instance-{rnd.randrange(10**6)}" if rnd.random() < 0.2 else None
-        self.members[f"member-{rnd.randrange(10**9)}"] = MemberSpec(instance, topics, NOTHING)
+        instance = f"{rnd.choice(BEGINS)}instance-{rnd.randrange(10**6)}" if rnd.random() < 0.2 else None
+        self.members[f"{rnd.choice(BEGINS)}member-{rnd.randrange(10**9)}"] = MemberSpec(instance, topics, NOTHING)
 
     def change(self) -> None:
         """Someone comes or goes, or a topic grows."""

@@ -14,12 +14,13 @@ from tests.kafka.consumer_group_scene import ConsumerScene
 from tests.kafka.consumer_group_world import NewestWorld
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.exchange import errors_of, hand_over
+from tests.kafka.exchange_rounds import COORDINATORS, take_turns
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.share_group_scripts import ACCEPT, REJECT, RELEASE
 from tests.kafka.share_group_world import ShareWorld
 from tests.kafka.streams_group_world import StreamsWorld
-from tests.samples import part
+from tests.samples import in_torture, part
 
 _PLACE: Final = ("t", 0)
 _STATES: Final = "share.coordinator.state.topic"
@@ -28,6 +29,7 @@ _STATES: Final = "share.coordinator.state.topic"
 @pytest.fixture(scope="module")
 def config() -> dict[str, str]:
     return {
+        **COORDINATORS,
         "group.consumer.assignment.interval.ms": "0",
         "group.consumer.max.session.timeout.ms": "600000",
         "group.consumer.session.timeout.ms": "600000",
@@ -135,3 +137,8 @@ def test_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProce
     assert later.go_on(address) == their_way
     assert consumers.end(address) == others.end(address)
     assert errors_of(kafka) == []
+
+
+@in_torture
+def test_brokers_that_take_turns_on_a_directory_agree_on_everything(kafka: RealKafka, ours: BrokerProcess) -> None:
+    take_turns(kafka, ours, rounds=30, seed=11)

@@ -347,7 +347,13 @@ def test_importing_the_configuration_loads_nothing_but_itself() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     others = [name for name in loaded.stdout.split() if not name.startswith("minibroker.config")]
-    assert others == ["minibroker", "minibroker.support", "minibroker.support.properties"]
+    assert others == [
+        "minibroker",
+        "minibroker.support",
+        "minibroker.support.properties",
+        "minibroker_protocol",
+        "minibroker_protocol.java_text",
+    ]
 
 
 def test_config_types_have_the_numbers_of_describe_configs() -> None:

@@ -24,6 +24,7 @@ from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
 from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
+from minibroker_protocol.java_text import utf16_order
 
 
 class MixedAssignment:
@@ -111,7 +112,7 @@ class MixedAssignment:
 
     def _give_rest(self, ordered: list[TopicPartition]) -> Steps[None]:
         """Give each partition without an owner to the subscriber with the least, of those that have room."""
-        heaps: dict[bytes, list[tuple[int, str]]] = {}
+        heaps: dict[bytes, list[tuple[int, bytes, str]]] = {}
         for partition in ordered:
             if partition in self._owners:
                 if self._pace.is_due(1):
@@ -120,17 +121,17 @@ class MixedAssignment:
             topic = partition[0]
             heap = heaps.get(topic)
             if heap is None:
-                heap = heaps[topic] = [(self._sizes[each], each) for each in self._subscribers[topic]]
+                heap = heaps[topic] = [self._filled(each) for each in self._subscribers[topic]]
                 heapq.heapify(heap)
                 if self._pace.is_due(len(heap)):
                     yield
             while True:  # sizes only grow here, so that an entry is right or too small
-                size, member_id = heap[0]
+                size, _, member_id = heap[0]
                 now = self._sizes[member_id]
                 if now >= self._most[member_id]:
                     heapq.heappop(heap)
                 elif now > size:
-                    heapq.heapreplace(heap, (now, member_id))
+                    heapq.heapreplace(heap, self._filled(member_id))
                 else:
                     break
                 if self._pace.is_due(1):
@@ -139,8 +140,8 @@ class MixedAssignment:
             if self._pace.is_due(3):
                 yield
 
-    def _filled(self, member_id: str) -> tuple[int, str]:
-        return self._sizes[member_id], member_id
+    def _filled(self, member_id: str) -> tuple[int, bytes, str]:
+        return self._sizes[member_id], utf16_order(member_id), member_id
 
     def _has_room(self, member_id: str) -> bool:
         return self._sizes[member_id] < self._most[member_id]

@@ -8,6 +8,7 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
 from minibroker_protocol.coordinator_records import streams_groups as records
+from minibroker_protocol.java_text import in_java_order
 
 _OF_MEMBERS: Final = (
     records.StreamsGroupCurrentMemberAssignmentKey,
@@ -69,8 +70,7 @@ def target_assignment(group_id: str, member_id: str, tasks: Tasks) -> Change:
 
 def _listed(tasks: TaskSets) -> list[records.TargetTaskIds]:
     return [
-        records.TargetTaskIds(subtopology_id=each, partitions=sorted(indexes))
-        for each, indexes in sorted(tasks.items())
+        records.TargetTaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)
     ]
 
 

@@ -10,6 +10,7 @@ from minibroker.coordinators.groups.streams.internal_topics import ConfiguredSub
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets
 from minibroker.coordinators.groups.streams.topology import source_topics
+from minibroker_protocol.java_text import in_java_order
 
 
 class EndpointPartitions(NamedTuple):
@@ -40,7 +41,7 @@ def _places(
     group: StreamsGroup, subtopologies: Mapping[str, ConfiguredSubtopology], tasks: TaskSets
 ) -> list[tuple[str, list[int]]]:
     found: list[tuple[str, list[int]]] = []
-    for subtopology, indexes in sorted(tasks.items()):
+    for subtopology, indexes in in_java_order(tasks):
         for topic in subtopologies[subtopology].sources if subtopology in subtopologies else ():
             there = group.topics.get(topic)
             known = [index for index in sorted(indexes) if there is not None and index < there.partitions]

@@ -15,6 +15,7 @@ from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams.topology import Topology, source_topics
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
+from minibroker_protocol.java_text import in_java_order
 
 _MOST_TOLD: Final = 3
 _AT_ONCE: Final = 100
@@ -122,7 +123,7 @@ def configuring(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Step
         yield
         counts.of_changelogs()
         subtopologies: dict[str, ConfiguredSubtopology] = {}
-        for number, (name, each) in enumerate(sorted(topology.subtopologies.items())):
+        for number, (name, each) in enumerate(in_java_order(topology.subtopologies)):
             if not number % _AT_ONCE:
                 yield
             subtopologies[name] = counts.subtopology(each)

@@ -19,6 +19,7 @@ from minibroker_protocol.coordinator_records.streams_groups import (
     StreamsGroupMemberMetadataValue,
     TaskIds,
 )
+from minibroker_protocol.java_text import in_java_order
 
 AWAY: Final = -2
 """The member epoch of a static member that has left for a while."""
@@ -119,7 +120,7 @@ class StreamsMember:
             topology_epoch=self.topology_epoch,
             process_id=self.process_id,
             user_endpoint=endpoint,
-            client_tags=[KeyValue(key=key, value=value) for key, value in sorted(self.tags.items())],
+            client_tags=[KeyValue(key=key, value=value) for key, value in in_java_order(self.tags)],
         )
 
     def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> Self:
@@ -173,7 +174,7 @@ class StreamsMember:
 
 
 def _listed(tasks: TaskSets) -> list[TaskIds]:
-    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in sorted(tasks.items())]
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
 
 
 def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
@@ -183,7 +184,7 @@ def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
             partitions=sorted(epochs),
             assignment_epochs=[epochs[index] for index in sorted(epochs)],
         )
-        for each, epochs in sorted(tasks.items())
+        for each, epochs in in_java_order(tasks)
     ]
 
 

@@ -15,6 +15,7 @@ from minibroker.coordinators.groups.streams.java_queue import JavaQueue
 from minibroker.coordinators.groups.streams.process import Process, Task
 from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, TaskOffsets, Tasks
 from minibroker.support.slices import Steps
+from minibroker_protocol.java_text import utf16_order
 
 
 class StreamsMemberSpec(NamedTuple):
@@ -137,7 +138,7 @@ class _Assignment:
             if self._pace.is_due(2):
                 yield
         queue = JavaQueue(self._processes, _load)
-        for task in sorted(rest):
+        for task in sorted(rest, key=_in_order):
             process = queue.poll()
             assert process is not None, "there are members"
             count = process.give_least_loaded(task, is_active=True)
@@ -168,7 +169,7 @@ class _Assignment:
             if self._pace.is_due(4):
                 yield
         queue = JavaQueue(self._processes, _load)
-        for task, copies in sorted(left, reverse=True):
+        for task, copies in sorted(left, key=lambda each: _in_order(each[0]), reverse=True):
             for _ in range(copies):
                 if not self._give_standby(queue, task):  # more copies than processes
                     break
@@ -223,8 +224,12 @@ def _rank(candidate: tuple[bool, int, _Member]) -> tuple[bool, int]:
     return candidate[:2]
 
 
-def _by_partition(task: Task) -> tuple[int, str]:
-    return task[1], task[0]
+def _by_partition(task: Task) -> tuple[int, bytes]:
+    return task[1], utf16_order(task[0])
+
+
+def _in_order(task: Task) -> tuple[bytes, int]:
+    return utf16_order(task[0]), task[1]
 
 
 def _load(process: Process) -> float:
