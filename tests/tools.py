@@ -47,6 +47,7 @@ ELSEWHERE: Final = re.compile(
     | tests/kafka/test_(newest_(authorization|directories)|odd_requests)\.py::.*
     | tests/kafka/test_(assignors|share_assignor|share_groups|sticky_assignor|streams_groups)\.py::.*
     | tests/storage/test_dump_against_newest_kafka\.py::.*
+    | tests/broker/security/tls/test_java_key_stores\.py::.*
     | tests/broker/grade/test_peers\.py::.*\[kfake\]
     | tests/broker/control/test_documented\.py::test_(node|java|go)
     | tests/torture/test_exactly_once\.py::.*\[java\]

@@ -4,14 +4,26 @@ import os
 import secrets
 import ssl
 import tempfile
+from functools import partial
 from typing import Final
 
 from minibroker.security.settings import ListenerSettings
-from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, read_key_store, read_trust_store
+from minibroker.security.tls.key_stores import KeyStore, KeyStoreError, normalized, read_key_store, read_trust_store
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _TLS_1_3_SUITES: Final = ("TLS_AES_", "TLS_CHACHA20_")
 _ADVICE: Final = "`minibroker certificates DIR` writes some for tests"
+
+
+_WEAK: Final = frozenset({"CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "EE_KEY_TOO_SMALL"})
+"""Why OpenSSL refuses certificates that Java takes: those with SHA-1 or MD5, and short keys."""
+_REASONS: Final = {
+    "": "it holds no private key with a certificate in PEM",
+    "BAD_DECRYPT": "ssl.key.password is not the password of the private key",
+    "BAD_PASSWORD_READ": "the private key is encrypted, and ssl.key.password is missing",
+    "KEY_VALUES_MISMATCH": "the private key does not belong to the first certificate",
+    "NO_START_LINE": "it holds no private key with a certificate in PEM",
+}
 
 
 class TlsError(ValueError):
@@ -46,7 +58,7 @@ def _key_store(settings: ListenerSettings) -> KeyStore:
     key, chain = settings.text("ssl.keystore.key"), settings.text("ssl.keystore.certificate.chain")
     password = settings.text("ssl.key.password")
     if key is not None and chain is not None:
-        return KeyStore(f"{key}\n{chain}\n".encode(), password.encode() if password else None)
+        return KeyStore(normalized(f"{key}\n{chain}\n".encode()), password.encode() if password else None)
     path = settings.text("ssl.keystore.location")
     if path is None:
         raise TlsError(f"ssl.keystore.location is missing: TLS takes a key and a certificate, and {_ADVICE}")
@@ -65,12 +77,24 @@ def _load(context: ssl.SSLContext, store: KeyStore, settings: ListenerSettings) 
         path = os.path.join(directory, secrets.token_hex(8))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(store.pem)
+        # Without a password OpenSSL would ask for one at the terminal.
+        load = partial(context.load_cert_chain, path, password=store.password or b"")
         try:
-            # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(path, password=store.password or b"")
+            try:
+                load()
+            except ssl.SSLError as error:
+                if error.reason not in _WEAK:
+                    raise
+                _allow_weak(context)
+                load()
         except ssl.SSLError as error:
-            reason = error.reason or "it holds no private key with a certificate in PEM"
-            raise KeyStoreError(f"{source}: {reason}. Is ssl.key.password right?") from None
+            raise KeyStoreError(f"{source}: {_REASONS.get(error.reason or '', error.reason)}") from None
+
+
+def _allow_weak(context: ssl.SSLContext) -> None:
+    """Accept keys and signatures of certificates as Java does. The ciphers stay as they are."""
+    ciphers = [each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")]
+    context.set_ciphers(":".join([*ciphers, "@SECLEVEL=0"]))
 
 
 def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
@@ -84,9 +108,10 @@ def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
     try:
-        context.load_verify_locations(cadata=trusted)
+        context.load_verify_locations(cadata=normalized(trusted.encode()).decode())
     except (ssl.SSLError, ValueError):
         raise KeyStoreError(f"{path or 'ssl.truststore.certificates'} holds no certificates in PEM") from None
+    _allow_weak(context)
 
 
 def _choose(context: ssl.SSLContext, suites: list[str]) -> None:

@@ -82,12 +82,13 @@ def test_pem_and_pkcs12_hold_the_same_key(certificates: Certificates) -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "reason"),
     [
-        (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "JKS", "in Java's own format JKS.*keytool -importkeystore.*PKCS12"),
-        (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "PKCS12", "keytool -importkeystore"),
+        (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "JKS", "the password of the store is wrong, or the store is damaged"),
+        (b"\xce\xce\xce\xce", "JCEKS", "the password of the store is wrong, or the store is damaged"),
+        (b"nonsense", "PEM", "is not in PEM"),
         (b"-----BEGIN PRIVATE KEY-----", "JKS", "for PEM set the type to PEM"),
         (b"nonsense", "PKCS12", "is not a key store in PKCS12"),
         (b"", "JKS", "is not a key store in PKCS12"),
-        (b"\x30\x03abc", "PKCS12", "Is ssl..*store.password right"),
+        (b"\x30\x03abc", "PKCS12", "parsing|deserialize"),
         (b"x", "BKS", "the type 'BKS' is not one of"),
     ],
 )
@@ -100,6 +101,13 @@ def test_a_store_that_cannot_be_read_is_named_with_what_helps(
         read_key_store(str(path), kind, "secret", None)
     with pytest.raises(KeyStoreError, match=f"ssl.truststore.location: .*{reason}"):
         read_trust_store(str(path), kind, "secret")
+
+
+def test_pem_on_one_line_is_read_as_by_kafka(certificates: Certificates, tmp_path: Path) -> None:
+    whole = Path(certificates.server_keystore).read_bytes()
+    path = tmp_path / "line"
+    path.write_bytes(b"Bag Attributes\n" + whole.replace(b"\n", b" "))
+    assert read_key_store(str(path), "PEM", None, None).pem == whole
 
 
 def test_a_wrong_password_is_told(certificates: Certificates) -> None:
