@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import STREAMS_VERSION
+from minibroker.config.release_names import is_before
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
@@ -115,6 +116,7 @@ class StreamsGroups:
         self.core = core
         self.store = store
         self._forgotten = forgotten
+        self._may_switch = not is_before(core.config.release, "4.4")
         self._targets = StreamsTargets(core.slices, store)
         self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
 
@@ -250,7 +252,7 @@ class StreamsGroups:
         if updated.is_reconciled(epoch):
             return updated
         try:
-            moved = reconcile(updated, epoch, target, owned, group.owners)
+            moved = reconcile(updated, epoch, target, owned, group.owners, may_switch=self._may_switch)
         except UnknownTaskStateError:
             raise GroupRefusedError(
                 ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it must join again."

@@ -1,8 +1,8 @@
 """Reconciliation of a member's current with its target tasks (Kafka's `CurrentAssignmentBuilder` of streams groups).
 
 It gives up first what it has to, and says so by no longer naming it; then it comes to the epoch of the assignment and
-has what is free of it. The rest it gets when the members that had it have given it up. A copy of the state of a task
-becomes active, or of the other kind, without being given up in between.
+has what is free of it. The rest it gets when the members that had it have given it up. Since Kafka
+4.4 a copy of the state of a task becomes active, or of the other kind, without being given up in between.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -54,7 +54,13 @@ class _Difference:
 
 
 def reconcile(
-    member: StreamsMember, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners
+    member: StreamsMember,
+    target_epoch: int,
+    target: Tasks,
+    owned: Tasks | None,
+    owners: Owners,
+    *,
+    may_switch: bool = True,
 ) -> StreamsMember:
     """The member one step further; the same one when there is none to take.
 
@@ -64,6 +70,7 @@ def reconcile(
         target: what it is to run in `target_epoch`.
         owned: what it says that it runs; None when it says nothing.
         owners: the present owner of each task.
+        may_switch: whether tasks change their kind without being given up, as since Kafka 4.4.
     """
     epoch = member.epoch
     if member.state is TaskState.STABLE:
@@ -77,26 +84,34 @@ def reconcile(
         if owned is None or not owned.is_empty:
             raise UnknownTaskStateError
         epoch = target_epoch
-    return _next(member, epoch, target_epoch, target, owned, owners)
+    return _next(member, epoch, target_epoch, target, owned, owners, may_switch=may_switch)
 
 
 def _next(
-    member: StreamsMember, epoch: int, target_epoch: int, target: Tasks, owned: Tasks | None, owners: Owners
+    member: StreamsMember,
+    epoch: int,
+    target_epoch: int,
+    target: Tasks,
+    owned: Tasks | None,
+    owners: Owners,
+    *,
+    may_switch: bool,
 ) -> StreamsMember:
     has, wished = _holdings(member.assigned.without_epochs()), _holdings(target)
-    active, standby, warmup = _differences(has, wished, member.process_id, owners)
-    standby.keep(standby.free & has.active)
-    for replica, other, held in ((warmup, standby, has.standby), (standby, warmup, has.warmup)):
+    switching = has if may_switch else _Holdings(*[frozenset[_Task]()] * 3)
+    active, standby, warmup = _differences(has, wished, switching, member.process_id, owners)
+    standby.keep(standby.free & switching.active)
+    for replica, other, held in ((warmup, standby, switching.standby), (standby, warmup, switching.warmup)):
         changed = replica.free & held
         replica.keep(changed)
         other.revoked -= changed
-    for replica, held in ((standby, has.standby), (warmup, has.warmup)):
+    for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.revoked -= held & wished.active
     held_epochs = member.assigned.active
     revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
     must_revoke = not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs()))
     promoted: set[_Task] = set() if must_revoke else active.free
-    for replica, held in ((standby, has.standby), (warmup, has.warmup)):
+    for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.kept |= (held & wished.active) - promoted
     kept = HeldTasks(_of(held_epochs, active.kept), _sets(standby.kept), _sets(warmup.kept))
     if must_revoke:
@@ -108,7 +123,7 @@ def _next(
 
 
 def _differences(
-    has: _Holdings, target: _Holdings, process_id: str, owners: Owners
+    has: _Holdings, target: _Holdings, switching: _Holdings, process_id: str, owners: Owners
 ) -> tuple[_Difference, _Difference, _Difference]:
     def runs_here(task: _Task) -> bool:
         return owners.active.get(task) == process_id
@@ -120,16 +135,16 @@ def _differences(
         return process_id in owners.warmup.get(task, ())
 
     def is_standby_beside(task: _Task) -> bool:
-        return is_standby_here(task) and task not in has.standby
+        return is_standby_here(task) and task not in switching.standby
 
     def is_warmup_beside(task: _Task) -> bool:
-        return is_warmup_here(task) and task not in has.warmup
+        return is_warmup_here(task) and task not in switching.warmup
 
     def is_active_free(task: _Task) -> bool:
         return owners.active.get(task) is None and not is_standby_beside(task) and not is_warmup_beside(task)
 
     def is_standby_free(task: _Task) -> bool:
-        runs_beside = runs_here(task) and task not in has.active
+        runs_beside = runs_here(task) and task not in switching.active
         return not runs_beside and not is_standby_here(task) and not is_warmup_beside(task)
 
     def is_warmup_free(task: _Task) -> bool:
