@@ -9,6 +9,7 @@ Three small files, all with Kafka's names:
 - `.kafka_cleanshutdown` says that every log was closed well. It is there between two runs only.
 """
 
+import contextlib
 import errno
 import logging
 import os
@@ -22,7 +23,7 @@ from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
 from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
-from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES
+from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES, SNAPSHOT_FILE
 from minibroker_storage.data_directory.staged_write import finish
 from minibroker_storage.last_stop import LastStop
 
@@ -40,7 +41,10 @@ class DataDirInUseError(OSError):
 
 
 class MetaPropertiesError(ValueError):
-    """`meta.properties` is damaged or belongs to another node or cluster; the message names it and says why."""
+    """`meta.properties` is damaged or belongs to another node or cluster, or the directory is not whole.
+
+    The message names it and says why.
+    """
 
 
 class DataDir:
@@ -70,6 +74,7 @@ class DataDir:
         self.is_temporary = is_temporary(path)
         self._lock = _lock(path)
         try:
+            _check_whole(path)
             if finish(path):
                 _logger.info("%s: finished what a killed writer had begun", path)
             self.cluster_id, self.node_id = _identity(path, node_id, cluster_id, is_durable=not self.is_temporary)
@@ -82,6 +87,8 @@ class DataDir:
     def take_over(self) -> None:
         """Note that a broker is at work here: if it does not stop cleanly, the next one will see that. OSError."""
         unmark_clean(self.path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.path}/{SNAPSHOT_FILE}")  # from now on the directory is a broker's
         # The note outlives this run: a broker killed before it has opened a log leaves the log as the crash did.
         self._write_lock(_UNRECOVERED if self.last_stop is LastStop.CRASHED else "")
 
@@ -126,6 +133,13 @@ def _lock(directory: str) -> DirectoryLock:
                 "serve a copy of the directory"
             ) from None
         raise DataDirInUseError(f"{directory} is in use by another broker ({error.path} is locked)") from None
+
+
+def _check_whole(path: str) -> None:
+    """Raise MetaPropertiesError for a snapshot that was cut short (see `minibroker.operations.snapshot_mark`)."""
+    with contextlib.suppress(FileNotFoundError):
+        if b'"files": null' in read_file(f"{path}/{SNAPSHOT_FILE}"):
+            raise MetaPropertiesError(f"{path} is a snapshot that was cut short while it was taken: remove it")
 
 
 def _holds_directories(path: str) -> bool:

@@ -1,8 +1,9 @@
 """Deletion of topics: their directories, also on a full disk.
 
-A deletion renames a topic's directories, then writes the topics file without it, then removes the directories. Where
-the disk has no room for the file, the directories are removed first. If there is no room even then, one of them stays
-under a name that holds the topic's id, and the deletion counts: the next start takes the topic out of the file.
+A deletion renames a topic's directories, then writes the topics file without it, then removes the directories. The
+first of them gets a name that holds the topic's id. From then on the deletion counts: the next start takes the topic
+out of the file, and removes its other directories. Where the disk has no room for the file, the directories are
+removed first. If there is no room even then, the first one stays, empty.
 """
 
 import contextlib
@@ -40,9 +41,14 @@ def is_leftover(name: str) -> bool:
     return match is not None and match["state"] == "delete"
 
 
+def marker_of(data_dir: str, topic_id: bytes) -> str:
+    """Return the path of a directory that says that a topic was deleted."""
+    return f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
+
+
 def mark(data_dir: str, name: str, topic_id: bytes, directories: Sequence[str]) -> str:
     """Give one of a deleted topic's directories the name that says so; returns its path. An error is logged."""
-    marker = f"{data_dir}/deleted-0.{topic_id.hex()}-unnoted-delete"
+    marker = marker_of(data_dir, topic_id)
     for directory in directories:
         with contextlib.suppress(OSError):
             os.rename(directory, marker)

@@ -27,6 +27,9 @@ class Durability:
         call_soon: runs a callback once the current wake-up of the event loop is done.
         background: see `Background`.
         is_needed: False for a directory that goes with its broker, which nothing is forced to disk for.
+
+    Attributes:
+        is_needed: as given.
     """
 
     def __init__(
@@ -34,7 +37,7 @@ class Durability:
     ) -> None:
         self._call_soon = call_soon
         self._background = background
-        self._is_needed = is_needed
+        self.is_needed = is_needed
         self._files: list[MetadataFile] = []
         self._waiting: list[Callable[[IsDurable], None]] = []
         self._is_running = False
@@ -42,7 +45,7 @@ class Durability:
 
     def file(self, path: str, *, mode: int = 0o644) -> MetadataFile:
         """A file that is forced to disk soon after each change."""
-        file = MetadataFile(path, mode=mode, is_durable=self._is_needed, on_write=lambda: self._call_soon(self._begin))
+        file = MetadataFile(path, mode=mode, is_durable=self.is_needed, on_write=lambda: self._call_soon(self._begin))
         self._files.append(file)
         return file
 

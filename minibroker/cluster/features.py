@@ -86,6 +86,17 @@ class Features:
         self._levels = changed
         self.epoch += 1
 
+    def outlast(self, metadata: ClusterMetadata) -> None:
+        """Give metadata that takes the place of the present one a later epoch, if the levels differ. OSError.
+
+        Clients ignore levels of an epoch that is not later than the one that they know.
+        """
+        noted: Any = metadata.read(_SECTION) or {"levels": {}}
+        present: Any = self._metadata.read(_SECTION) or {"levels": {}}
+        epoch = self.epoch + (noted["levels"] != present["levels"])
+        if epoch > int(noted.get("epoch", _FIRST_EPOCH)):
+            metadata.write(_SECTION, {**noted, "epoch": epoch})
+
     def _read(self) -> None:
         """Take what the metadata says, as far as it can be run."""
         noted: Any = self._metadata.read(_SECTION) or {}

@@ -158,11 +158,12 @@ class MetadataFile:
         if not self.is_behind:
             self._unsynced = None
 
-    def remove(self) -> None:
-        """Remove the file and its backup. OSError."""
-        for path in (self.path + BACKUP_SUFFIX, self.path):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
+    def replaced(self) -> None:
+        """Forget what was known of the file: another one is in its place, on disk and without a backup."""
+        self._written += 1
+        self._synced = self._written
+        self._unsynced = None
+        self._has_backup = self._is_suspect = self.was_torn = False
 
 
 def _is_torn(data: bytes) -> bool:

@@ -135,6 +135,12 @@ class Partition:
                 purge(self.directory)
             raise
 
+    def abandon(self, directory: str) -> None:
+        """Close the log: the partition's directory was moved to `directory`, and its topic is gone."""
+        self._log_manager.forget_partition(self)
+        if self.opened_log is not None:
+            self.opened_log.abandon(directory)
+
     def reconfigure(self) -> None:
         """The topic has another configuration now."""
         if self.opened_log is not None:
@@ -142,12 +148,15 @@ class Partition:
             self.opened_log.call_listeners()
         self._count_isr()
 
-    def delete(self) -> str | None:
-        """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError."""
+    def delete(self, target: str | None = None) -> str | None:
+        """Give the partition up; returns where its directory has gone, for `purge`, if it had one. OSError.
+
+        The directory is renamed to `target`, or to the name of a deleted one.
+        """
         self._log_manager.forget_partition(self)
         if self.opened_log is not None:
-            return self.opened_log.delete()
-        renamed = delete_directory_name(self.directory)
+            return self.opened_log.delete(target)
+        renamed = target or delete_directory_name(self.directory)
         return renamed if rename_if_there(self.directory, renamed) else None
 
     # Who serves it

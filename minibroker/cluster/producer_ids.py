@@ -15,6 +15,10 @@ class ProducerIds:
         self._next: int = topics.next_producer_id
         self._block_end: int = self._next
 
+    def skip_block(self) -> None:
+        """Give out none of the rest of the block: other topics are there, whose logs may have such ids."""
+        self._next = self._block_end = self._topics.next_producer_id
+
     def next(self) -> int:
         """A producer id that has never been given out. OSError when a new block cannot be noted."""
         if self._next == self._block_end:

@@ -65,33 +65,24 @@ class ClusterMetadata:
         self._save(sections)
 
     def subscribe(self, section: str, callback: Callable[[], None]) -> None:
-        """Have `callback` called when a section was replaced from outside: by `reset` or `load`."""
+        """Have `callback` called when a section was replaced from outside, by `load`."""
         self._changed.setdefault(section, []).append(callback)
 
-    def reset(self) -> None:
-        """Go back to what there was at the start. OSError."""
-        if self._sections != self._first:
-            self._replace(self._first)
+    def write_first(self, directory: str) -> "ClusterMetadata":
+        """Write what there was at the start into another directory, where `load` can take it from later. OSError."""
+        copy = ClusterMetadata(directory)
+        copy._save(dict(self._first))
+        return copy
 
     def keep(self) -> None:
         """Make the current content the one that `reset` goes back to."""
         self._first = dict(self._sections)
 
     def load(self) -> None:
-        """Take in what the directory holds, where it was brought back. ClusterFileError, OSError."""
-        self._announce(self._read())
-
-    def remove(self) -> None:
-        """Remove the file, before another one is brought back and `load` is called. OSError."""
-        self._file.remove()
-
-    def _replace(self, sections: dict[str, Any]) -> None:
-        self._save(sections)
-        self._announce(sections)
-
-    def _announce(self, sections: dict[str, Any]) -> None:
-        self._sections = dict(sections)
-        for callbacks in self._changed.values():
+        """Take in what the directory holds, where it was replaced. ClusterFileError, OSError."""
+        self._file.replaced()
+        before, self._sections = self._sections, self._read()
+        for callbacks in self._changed.values() if before != self._sections else ():
             for callback in callbacks:
                 callback()
 

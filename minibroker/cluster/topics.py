@@ -11,14 +11,14 @@ A log is opened when it is first used, so a start takes the same time whatever t
 import contextlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
 from minibroker.cluster.adoption import clear_away, find_topics
 from minibroker.cluster.append_policy import append_policy, keeps_batches
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.deletion import mark, marked, purge_logged
+from minibroker.cluster.deletion import mark, marked, marker_of, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
 from minibroker.cluster.partition import LogManager, Partition, begin_partitions, end_partitions, prepare_partitions
@@ -34,7 +34,7 @@ from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
-from minibroker_storage.layout import purge_contents
+from minibroker_storage.layout import purge, purge_contents, restart_partition_directory
 
 _DESCRIBED_AT_ONCE: Final = 256
 _MOST_REMEMBERED: Final = 10_000
@@ -79,6 +79,8 @@ class Topic:
         self.is_gone = False
         #: The topic's line in the topics file; None when it has to be made again.
         self.line: bytes | None = None
+        #: What the next start has to do, if this process does not come to it: see `Topics.note`.
+        self.notes: dict[str, Any] = {}
         self._described: list[MetadataResponsePartition] = []
         self._racks: PartitionRacks = ()
         self.configure(config)
@@ -167,6 +169,11 @@ class Topics:
 
     Opening reads the topics file, adopts partition directories that it does not know (such as those of an Apache
     Kafka), and takes away what a deletion left behind.
+
+    Attributes:
+        next_producer_id: the end of the block of producer ids in use.
+        first_valid_producer_id: transactional ids with a smaller one were restored. Since the snapshot they may have
+            had epochs that nothing is known of, so they get another producer id before they go on.
     """
 
     def __init__(
@@ -190,6 +197,8 @@ class Topics:
         self._markers: list[str] = []
         self._deleted: set[str] = set()
         self.next_producer_id = 0
+        self.first_valid_producer_id = 0
+        self._is_seeding = False
         self._load()
 
     def __iter__(self) -> Iterator[Topic]:
@@ -248,6 +257,8 @@ class Topics:
         try:
             for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
                 topic = Topic(name, new_uuid(), config)
+                if self._is_seeding:
+                    topic.notes = {"seeding": "new"}
                 steps = begin_partitions(topic, partitions, placed, self._new_partition, self.cluster)
                 next(steps, None)  # the file may have no topic without any partition
                 self._coming[name] = topic
@@ -314,9 +325,12 @@ class Topics:
         """
         # The directories first: those that the file does not name would be taken for a topic at the next start.
         renamed: list[str] = []
+        marker: str | None = marker_of(self.data_dir, topic.id)
         for partition in (*topic.partitions, *topic.coming):
+            is_marked = marker is not None and os.path.lexists(partition.directory)
             try:
-                directory = partition.delete()
+                directory = partition.delete(marker if is_marked else None)
+                marker = None if is_marked else marker
             except OSError as error:
                 # As long as no directory is renamed the topic is whole. From the first one on there is no way back.
                 if not renamed:
@@ -344,7 +358,8 @@ class Topics:
             )
             # A full disk may have no room for the file, but for a name: deletion must work there, of all things.
             self._markers += [mark(self.data_dir, topic.name, topic.id, directories) for topic, directories in gone]
-            purge_logged(directory for _, directories in gone for directory in directories)
+            marked_by = frozenset(self._markers)
+            purge_logged({directory for _, directories in gone for directory in directories} - marked_by)
             for marker in self._markers:
                 with contextlib.suppress(OSError):
                     purge_contents(marker)
@@ -390,17 +405,59 @@ class Topics:
         for topic in self:
             topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
 
-    def delete_all(self) -> list[str]:
-        """Delete all topics; see `delete`. The file is written once."""
-        gone = [(topic, self.take_away(topic)) for topic in tuple(self)]
-        self._deleted.clear()
-        return self.note_deleted(gone)
+    def write_into(self, directory: str, kept: Iterable[Topic] = ()) -> None:
+        """Write the topics file into another directory, with these topics only. OSError."""
+        self._write(TopicsFile(directory), kept)
+
+    def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
+        """Forget topics whose directories were set aside. Another topics file is there, but no directory `nowhere`."""
+        self._file.replaced()
+        for topic in gone:
+            for partition in (*topic.partitions, *topic.coming):
+                partition.abandon(nowhere)
+            self._forget(topic)
+            topic.is_gone = True
 
     def load(self) -> None:
-        """Take in what the directory holds, where topics were brought back. TopicsFileError, OSError."""
-        next_producer_id = self.next_producer_id
+        """Take in what the directory holds, where all topics were replaced. TopicsFileError, OSError."""
+        self._deleted.clear()
         self._load()
-        self.next_producer_id = max(next_producer_id, self.next_producer_id)
+        if self._coming:
+            self.save()
+
+    def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
+        """Note with topics what the next start has to do, unless it is noted before that this is done: nothing.
+
+        `{"seeding": "new"}` removes the topic, `{"seeding": "empty"}` all its records. `{"begins_at": [...]}` empties
+        each partition, which goes on at that offset. The notes of other topics go. They count once they are saved.
+        """
+        for topic in self:
+            noted = notes.get(topic, {})
+            if topic.notes != noted:
+                topic.notes, topic.line = noted, None
+
+    @contextlib.contextmanager
+    def seeding(self, filled: Iterable[Topic]) -> Generator[None]:
+        """Have all happen that the block does, or nothing: topics that it creates, and records in them and in others.
+
+        `filled` are topics that are there, and empty. OSError.
+        """
+        self.note({topic: {"seeding": "empty"} for topic in filled})
+        if any(topic.notes for topic in self):
+            self.save()
+        self._is_seeding = True
+        try:
+            yield
+        except Exception:
+            # A broker that runs may go on without the seeds, but not with half of them.
+            for topic in [topic for topic in self if topic.notes]:
+                purge_logged(self.delete(topic))
+            raise
+        finally:
+            self._is_seeding = False
+        if any(topic.notes for topic in self):
+            self.note({})
+            self.save()
 
     def _save_if_possible(self) -> None:
         with contextlib.suppress(OSError):
@@ -411,13 +468,21 @@ class Topics:
 
         It is forced to disk soon afterwards (`Durability`), with `sync` at once.
         """
-        topics = chain(self._by_name.values(), filter(None, self._coming.values()))
-        # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
-        lines = (topic.line or self._line(topic) for topic in topics)
-        self._file.write(self.next_producer_id, lines, sync=sync)
+        self._write(self._file, self._by_name.values(), sync=sync)
         if self._markers:
             markers, self._markers = self._markers, []
             purge_logged(markers)
+
+    def _write(self, file: TopicsFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
+        # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
+        lines = (topic.line or self._line(topic) for topic in chain(topics, filter(None, self._coming.values())))
+        file.write(
+            self.next_producer_id,
+            lines,
+            sync=sync,
+            first_leader_epoch=self.cluster.first_epoch,
+            first_valid_producer_id=self.first_valid_producer_id,
+        )
 
     def _line(self, topic: Topic) -> bytes:
         topic.line = topics_file_line(topic.name, self._entry(topic))
@@ -429,6 +494,7 @@ class Topics:
             "id": uuid_text(topic.id),
             "partitions": len(topic.partitions) + len(topic.coming),
             "configs": dict(topic.config.overrides),
+            **topic.notes,
         }
         if not self.cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
             entry.update(topic.placement())
@@ -459,27 +525,46 @@ class Topics:
         os.makedirs(self.data_dir, exist_ok=True)
         state = self._file.read()
         deleted = marked(self.data_dir)
+        is_done, first_leader_epoch = False, 0
         if state is not None:
             try:
                 # The generation that was lost may have given out another block.
                 lost = PRODUCER_ID_BLOCK if self._file.was_torn else 0
                 self.next_producer_id = int(state["next_producer_id"]) + lost
+                self.first_valid_producer_id = int(state.get("first_valid_producer_id", 0))
                 for name, entry in state["topics"].items():
                     topic_id = parse_uuid(entry["id"])
-                    # The file could not be written when it was deleted: its marker counts.
-                    if topic_id not in deleted:
+                    # The file was not written any more when it was deleted: its marker counts.
+                    is_done |= self._do_noted(name, entry, is_deleted=topic_id in deleted)
+                    if topic_id not in deleted and entry.get("seeding") != "new":
                         self._restore(name, topic_id, int(entry["partitions"]), entry["configs"], entry)
+                first_leader_epoch = int(state.get("first_leader_epoch", 0))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
                 raise TopicsFileError(f"{self._file.path} is damaged: {type(error).__name__}: {error}") from None
         clear_away(self.data_dir)
         adopted = self._adopt()
         if adopted:
             self.next_producer_id = max(self.next_producer_id, _FIRST_PRODUCER_ID_BESIDE_OTHERS)
+        # Only now: topics that were kept go on with their own epochs.
+        self.cluster.first_epoch = max(self.cluster.first_epoch, first_leader_epoch)
         self._markers = list(deleted.values())
         if adopted or state is None:
             self.save()
-        elif deleted or self._file.was_torn:
+        elif deleted or is_done or self._file.was_torn:
             self._save_if_possible()
+
+    def _do_noted(self, name: str, entry: Mapping[str, Any], *, is_deleted: bool) -> bool:
+        """Do what an interrupted change has left to do for a topic; whether there was anything. ValueError, OSError."""
+        if error := topic_name_error(name):
+            raise ValueError(error)
+        directories = [f"{self.data_dir}/{name}-{index}" for index in range(int(entry["partitions"]))]
+        if is_deleted or "seeding" in entry:
+            for directory in directories:
+                purge(directory)
+        for directory, offset in zip(directories, entry.get("begins_at", ()), strict=False):
+            if os.path.isdir(directory):
+                restart_partition_directory(directory, int(offset))
+        return not entry.keys().isdisjoint({"seeding", "begins_at"})
 
     def _restore(
         self,

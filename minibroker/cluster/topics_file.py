@@ -30,9 +30,13 @@ class TopicsFile:
         """The content; None where there is no file. TopicsFileError, OSError."""
         return self._file.read(lambda data: parse_topics_file(data, self.path))
 
-    def write(self, next_producer_id: int, lines: Iterable[bytes], *, sync: bool = False) -> None:
+    def replaced(self) -> None:
+        """Forget what was known of the file: another one is in its place."""
+        self._file.replaced()
+
+    def write(self, next_producer_id: int, lines: Iterable[bytes], *, sync: bool = False, **numbers: int) -> None:
         """Replace it by one with these `lines`, each as `topics_file_line` makes them, with `sync` down to the disk.
 
-        OSError, and the old one stays.
+        `numbers` as `format_topics_file` has them. OSError, and the old one stays.
         """
-        self._file.write(format_topics_file(next_producer_id, lines), sync=sync)
+        self._file.write(format_topics_file(next_producer_id, lines, **numbers), sync=sync)

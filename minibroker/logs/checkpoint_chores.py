@@ -5,6 +5,7 @@ Up to where each log is on disk, where it begins, and what compaction has done.
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from minibroker_protocol.steps import drain
@@ -12,7 +13,7 @@ from minibroker_storage.data_directory.names import CLEANER_OFFSETS, HIGH_WATERM
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from minibroker.cluster.partition import Partition
     from minibroker.support.background import Background
@@ -109,18 +110,16 @@ class Checkpoints:
             yield from checkpoint.forget(topics)
         self._forgotten += 1
 
-    def clear(self) -> None:
-        """All topics are gone. OSError."""
-        self._forgotten += 1
-        for checkpoint in self.all:
-            checkpoint.offsets = {}
-            checkpoint.save(sync=False)
-
-    def load(self) -> None:
-        """Read the files, which were replaced."""
-        self._forgotten += 1
-        for checkpoint in self.all:
-            checkpoint.load()
+    @contextmanager
+    def replaced(self) -> Generator[None]:
+        """Write no file within the block, which replaces them; then read them."""
+        with ExitStack() as locks:
+            for checkpoint in self.all:
+                locks.enter_context(checkpoint.lock)
+            yield
+            self._forgotten += 1
+            for checkpoint in self.all:
+                checkpoint.load()
 
     def save(self, *, sync: bool) -> None:
         """Note where the logs are, and write all files; with `sync` down to the disk. OSError."""

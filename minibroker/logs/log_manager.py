@@ -12,6 +12,7 @@ compaction. Each begins `log.initial.task.delay.ms` after the start, or after it
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from minibroker_storage.errors import StorageError
 from minibroker_storage.log_shape import shape_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
     from minibroker.clock import Clock, Timer
     from minibroker.cluster.data_dir import DataDir
@@ -274,16 +275,15 @@ class LogManager:
         finally:
             log.config = config
 
-    def forget_all(self) -> None:
-        """All topics are gone: what the checkpoints tell of them is, too. OSError."""
+    @contextmanager
+    def replaced(self, *, brings_logs: bool) -> Generator[None]:
+        """Take over the checkpoints that the block puts in place, and logs that a running broker may have left."""
+        with self._checkpoints.replaced():
+            yield
         self._flushed_at = {}
-        self._checkpoints.clear()
-
-    def restored(self) -> None:
-        """Logs were brought back as a running broker has left them, and the checkpoints with them."""
-        self._all_open = False
-        self._data_dir.note_killed()
-        self._checkpoints.load()
+        if brings_logs:
+            self._all_open = False
+            self._data_dir.note_killed()
 
     def closing(self, *, keep: bool = True) -> Steps[None]:
         """Close all logs, then make the directories that are missing, one in a step.

@@ -1,11 +1,10 @@
 """A broker as if it had just started: what tests need between them."""
 
 from collections.abc import Callable
-from functools import partial
 
-from minibroker.cluster.deletion import purge_logged
 from minibroker.cluster.topics import Topic
 from minibroker.faults.observed import installed_faults, journal_of
+from minibroker.operations.replacement import replace, staging
 from minibroker.services import Services
 
 
@@ -16,28 +15,37 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
 
     Topics go, too, and `make_topics` makes those that there were at the start, with new ids. With `keep_topics` they
     stay as they are, and their offsets go on where they were, so that readers with a checkpoint miss nothing.
-    Producers keep their ids. `OSError`.
+    Producers keep their ids. `OSError`, and nothing has changed; after a kill nothing has, or all.
     """
-    services.core.writes.commit()
-    services.core.clock.reset()
+    core = services.core
+    core.writes.commit()
+    core.cluster.forget_leaders()
+    gone = [topic for topic in core.topics if topic.is_internal or not keep_topics]
+    ends = {topic: _ends(topic) for topic in core.topics if topic not in gone}
+    try:
+        with staging(core) as new:
+            core.features.outlast(core.metadata.write_first(new))
+            core.topics.note({topic: {"begins_at": offsets} for topic, offsets in ends.items() if any(offsets)})
+            core.topics.write_into(new, ends)
+            replace(core, new, gone)
+        now_ms = core.clock.now_ms()
+        for topic, offsets in ends.items():
+            _empty(topic, offsets, now_ms)
+    finally:
+        core.topics.note({})
+    if any(map(any, ends.values())):
+        core.topics.save()
+    core.clock.reset()
     forget_visitors(services)
-    services.core.metadata.reset()
     services.forget_visits()
     services.misspelt_topics.clear()
-    services.core.advised.forget_security_hints()
+    core.advised.forget_security_hints()
     faults, journal = installed_faults(services), journal_of(services)
     if faults is not None:
         faults.clear()
     if journal is not None:
         journal.clear()
-    if keep_topics:
-        internal = [topic for topic in services.core.topics if topic.is_internal]
-        _remove(services, [directory for topic in internal for directory in services.core.topics.delete(topic)])
-        now_ms = services.core.clock.now_ms()
-        for topic in services.core.topics:
-            _empty(topic, now_ms)
-    else:
-        forget_topics(services)
+    if not keep_topics:
         make_topics()
 
 
@@ -49,23 +57,16 @@ def forget_visitors(services: Services) -> None:
         services.core.cluster.start_node(node.id)
 
 
-def forget_topics(services: Services) -> None:
-    """All topics are gone, and what the checkpoints tell of them. `OSError`."""
-    services.core.cluster.forget_leaders()
-    _remove(services, services.core.topics.delete_all())
-    services.core.logs.forget_all()
+def _ends(topic: Topic) -> list[int]:
+    """The offset at which each partition's log ends."""
+    return [
+        each.log.log_end_offset if each.opened_log is not None or each.has_files else 0 for each in topic.partitions
+    ]
 
 
-def _empty(topic: Topic, now_ms: int) -> None:
-    for partition in topic.partitions:
-        if partition.opened_log is None and not partition.has_files:
-            continue
-        log = partition.log
-        if log.log_start_offset < log.log_end_offset:
-            log.truncate_fully_and_start_at(log.log_end_offset, now_ms)
-
-
-def _remove(services: Services, directories: list[str]) -> None:
-    if directories:
-        # They were renamed before. To remove them takes the file system long, so no test waits for it.
-        services.core.background(partial(purge_logged, directories))
+def _empty(topic: Topic, offsets: list[int], now_ms: int) -> None:
+    for partition, offset in zip(topic.partitions, offsets, strict=True):
+        log = partition.opened_log
+        # Producers stay known after DeleteRecords, and their transactions open.
+        if log is not None and (log.log_start_offset < offset or log.producers.active):
+            log.truncate_fully_and_start_at(offset, now_ms)

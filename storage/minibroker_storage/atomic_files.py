@@ -33,7 +33,8 @@ def replace_file(path: str, data: bytes, *, sync: bool = False, mode: int = 0o64
         finally:
             os.close(fd)
         os.replace(temporary, path)
-    except OSError:
+    except OSError as error:
+        error.filename = error.filename or path
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
@@ -44,6 +45,9 @@ def fsync_directory(directory: str) -> None:
     fd = os.open(directory or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        error.filename = directory
+        raise
     finally:
         os.close(fd)
 

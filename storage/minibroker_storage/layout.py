@@ -76,6 +76,23 @@ def create_unused_directory(directory: str, topic_id: bytes, *, twin: str | None
         raise
 
 
+def restart_partition_directory(directory: str, offset: int) -> None:
+    """Have the log in a directory begin at `offset` and be empty, if it begins before that. `OSError`.
+
+    Leader epochs stay. A second call finishes what a kill has interrupted.
+    """
+    names = os.listdir(directory)
+    segments = [start for name in names if name.endswith(LOG_SUFFIX) and (start := offset_of(name)) is not None]
+    if min(segments, default=-1) >= offset:
+        return
+    with contextlib.suppress(FileExistsError):
+        _create(f"{directory}/{file_name(offset, LOG_SUFFIX)}")
+    # The logs last: the first one says that this is not done yet.
+    stale = [name for name in names if offset_of(name) != offset or name.endswith(SNAPSHOT_SUFFIX)]
+    stale = [name for name in stale if offset_of(name) is not None]
+    unlink_files(f"{directory}/{name}" for name in sorted(stale, key=lambda name: name.endswith(LOG_SUFFIX)))
+
+
 def _make_directory(directory: str) -> None:
     """Make a directory. An empty one is taken over: a crash of the machine leaves it, with the names in it lost."""
     try:

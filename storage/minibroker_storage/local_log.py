@@ -6,7 +6,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError
 from minibroker_storage.files import FilePool
 from minibroker_storage.flush import Durability, LogFlush
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
 from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.segments import LogSegments
@@ -225,9 +225,3 @@ class LocalLog:
         self._closed = True
         for segment in self.segments:
             segment.close_files()
-
-    def _rename_to_delete(self) -> None:
-        """Give the directory the name of a deleted one. `OSError`."""
-        target = delete_directory_name(self._directory)
-        rename_if_there(self._directory, target)
-        self._directory = target

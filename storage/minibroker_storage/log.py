@@ -16,7 +16,7 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool
 from minibroker_storage.last_stop import LastStop
-from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
+from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
 from minibroker_storage.local_log import LocalLog
 from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
@@ -546,6 +546,8 @@ class Log(LocalLog):
         """Drop everything and begin again at `offset`. Producers are forgotten. `OSError`."""
         self._undo_staged()
         self._begin_files()
+        # Before the segments: a kill in between must not leave the producers of a log that is empty.
+        self.producers.delete_snapshots()
         self._begin_at(offset, now_ms)
         self.log_start_offset = offset
         self.producers.truncate_fully_and_start_at(offset)
@@ -591,15 +593,22 @@ class Log(LocalLog):
         for listener in listeners:
             listener(self)
 
-    def delete(self) -> str:
+    def delete(self, target: str | None = None) -> str:
         """Close without writing and rename the directory to `<topic>-<p>.<uuid>-delete`; returns its new path.
 
         Quick, whatever the log's size; `layout.purge` then removes the directory. Pinned files stay readable.
-        `OSError`.
+        Another name may be given as `target`. `OSError`.
         """
         self._undo_staged()
-        self._rename_to_delete()
+        target = target or delete_directory_name(self._directory)
+        rename_if_there(self._directory, target)
+        self.abandon(target)
+        return target
+
+    def abandon(self, directory: str) -> None:
+        """Close without writing: the log's directory was moved to `directory`. Pinned files stay readable."""
+        self._undo_staged()
+        self._directory = directory
         self._close_files()
-        self.producers.move(self._directory)
-        self.epochs.move(f"{self._directory}/{LEADER_EPOCH_CHECKPOINT}")
-        return self._directory
+        self.producers.move(directory)
+        self.epochs.move(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")

@@ -381,8 +381,7 @@ class ProducerStateManager:
         """Forget all producers and remove all snapshots."""
         self._forget_producers()
         self._find_ongoing()
-        for snapshot in self.snapshots[:]:
-            self.delete_snapshot(snapshot)
+        self.delete_snapshots()
         self._last_snapshot_offset = 0
         self.map_end_offset = offset
 
@@ -391,6 +390,11 @@ class ProducerStateManager:
         self.staged.clear()
         self._encoder = SnapshotEncoder()
         self._changed.clear()
+
+    def delete_snapshots(self) -> None:
+        """Remove all snapshots."""
+        for snapshot in self.snapshots[:]:
+            self.delete_snapshot(snapshot)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """The log begins later now; the producers themselves stay known."""

@@ -28,6 +28,7 @@ from tests.torture.copy_campaign import CopyCampaign
 from tests.torture.fuzz import campaign as fuzzing
 from tests.torture.machine_crashes import MachineCrashes
 from tests.torture.repeated import Repeated, alone
+from tests.torture.replacements import Replacements
 from tests.torture.share_campaign import ShareCampaign
 from tests.torture.shortages import Shortages
 from tests.torture.stream_campaign import StreamCampaign
@@ -40,6 +41,7 @@ KILLS_IN_A_ROW = 20
 CRASHES_IN_A_ROW = 40
 OWN_TESTS_AT_ONCE = 2
 SHORTAGES_IN_A_ROW = 60
+REPLACEMENTS_IN_A_ROW = 200
 
 
 def main() -> int:
@@ -90,6 +92,10 @@ def copiers(names: str) -> list[CopierProgram]:
 def torment_brokers(root: Path, seed: int, options: argparse.Namespace) -> None:
     if options.crashes:
         crash_machines(root, seed, options.crashes)
+    if options.replacements:
+        finding = "each left the state before or the state after"
+        campaigns = Repeated("replacements", "kills", REPLACEMENTS_IN_A_ROW, finding)
+        campaigns.run(root, seed, options.replacements, Replacements, say)
     if options.shortages:
         withhold_descriptors(root, seed, options.shortages)
     if options.kills:
@@ -233,6 +239,13 @@ def arguments() -> argparse.Namespace:
     option = parser.add_argument
     option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
     option("--crashes", type=int, default=400, metavar="N", help="how often with the machine (default: %(default)s)")
+    option(
+        "--replacements",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="how often within snapshots, restores, resets, seeds, deletions and imports (default: %(default)s)",
+    )
     option(
         "--shortages",
         type=int,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-CAMPAIGNS: Final = ("kills", "crashes", "shortages", "shares", "copies", "streams", "fuzz")
+CAMPAIGNS: Final = ("kills", "crashes", "replacements", "shortages", "shares", "copies", "streams", "fuzz")
 """The options that say how much each campaign does."""
 
 

@@ -164,9 +164,11 @@ class TransactionCoordinator:
             return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         begun: Transaction | None
-        if known.has_no_epoch_left and epoch in {None, known.producer_epoch}:
+        is_restored = known.producer_id < self._core.topics.first_valid_producer_id
+        if (known.has_no_epoch_left or is_restored) and epoch in {None, known.producer_epoch}:
             new_id = self._core.producer_ids.next()
-            # The 16 bits of the epoch are used up: a new id begins at epoch 0 (KIP-360).
+            # The 16 bits of the epoch are used up, or its next values may have been given out before a restore: a new
+            # id begins at epoch 0 (KIP-360).
             begun = known.with_producer_id(new_id, timeout_ms, now_ms, keeps_epoch=expected is not None)
         else:
             begun = known.with_next_epoch(timeout_ms, epoch, now_ms)

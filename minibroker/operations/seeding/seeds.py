@@ -47,18 +47,26 @@ class Seeds:
 def load_seeds(services: Services, seeds: Seeds) -> None:
     """Create the topics that are not there, and write records to those that have never had any.
 
-    So a broker that starts again with the same directory has each record once. SeedError; `OSError` from the disk.
+    So a broker that starts again with the same directory has each record once. After a kill or an error nothing of that
+    has happened, or all. SeedError; `OSError` from the disk.
     """
-    for seed in seeds.topics.values():
-        if services.core.topics.get(seed.name) is None:
-            _create(services, seed)
-    for name, records in seeds.records.items():
+    topics = services.core.topics
+    there = {name: topic for name in seeds.records if (topic := topics.get(name)) is not None}
+    empty = [name for name, topic in there.items() if not any(each.log.log_end_offset for each in topic.partitions)]
+    with topics.seeding([there[name] for name in empty]):
+        for seed in seeds.topics.values():
+            if topics.get(seed.name) is None:
+                _create(services, seed)
+        _fill(services, seeds, [name for name in seeds.records if name not in there or name in empty])
+
+
+def _fill(services: Services, seeds: Seeds, names: list[str]) -> None:
+    for name in names:
+        records = seeds.records[name]
         topic = services.core.topics.get(name)
         seed = seeds.topics.get(name) or SeededTopic(records[0].place, name)
         if topic is None:
             topic = _create(services, seed)
-        if any(partition.log.log_end_offset for partition in topic.partitions):
-            continue
         _check_partitions(topic, records)
         messages = [record.message for record in records]
         try:

@@ -15,6 +15,7 @@ CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 TOPICS_FILE: Final = "minibroker-topics.json"
 CLUSTER_FILE: Final = "minibroker-cluster.json"
 LESSONS_FILE: Final = "minibroker-lessons.json"
+SNAPSHOT_FILE: Final = "minibroker-snapshot.json"
 BACKUP_SUFFIX: Final = ".bak"
 """Of the generation of a file of metadata that is on disk for sure."""
 

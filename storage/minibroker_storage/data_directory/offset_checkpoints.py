@@ -60,11 +60,12 @@ class OffsetCheckpoint:
     A damaged file is taken for an empty one, with a warning, as in Kafka.
     """
 
-    __slots__ = ("_lock", "_path", "_synced", "_written", "offsets")
+    __slots__ = ("_path", "_synced", "_written", "lock", "offsets")
 
     def __init__(self, directory: str, name: str) -> None:
         self._path = os.path.join(directory, name)
-        self._lock = threading.Lock()
+        #: Held while the file is written, which another thread may do.
+        self.lock = threading.Lock()
         #: What the file should hold; replaced as a whole, never changed in place.
         self.offsets: Offsets = {}
         self._written: Offsets = {}
@@ -88,7 +89,7 @@ class OffsetCheckpoint:
 
     def save(self, *, sync: bool) -> None:
         """Write what is not written yet; see `write_atomically` for `sync`. In any thread. OSError."""
-        with self._lock:
+        with self.lock:
             offsets = self.offsets
             if offsets == self._written and (self._synced or not sync):
                 return

@@ -1,4 +1,4 @@
-"""Many files of a data directory changed as one, by a program that writes logs while the broker is stopped.
+"""Many files of a data directory changed as one: by a broker, or by a program that writes logs while it is stopped.
 
 Everything is made ready in a directory of its own within the data directory: what is to come under `new`, by the names
 that it will have, and a list of the steps. That directory then gets the name `UNFINISHED`. With this one rename all has
@@ -11,13 +11,14 @@ Until then the directory has the name of a deleted partition, so that a broker r
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from minibroker_storage.atomic_files import fsync_directory, read_file, write_atomically
+from minibroker_storage.data_directory.names import SNAPSHOT_FILE
 from minibroker_storage.errors import StorageError
-from minibroker_storage.layout import delete_directory_name, purge
+from minibroker_storage.layout import delete_directory_name, purge, rename_if_there
 
 UNFINISHED: Final = "minibroker-unfinished-write"
 STAGING_PREFIX: Final = "minibroker-write-0."
@@ -49,21 +50,55 @@ def staging_name(data_dir: str) -> str:
     return delete_directory_name(f"{data_dir}/{STAGING_PREFIX[:-1]}")
 
 
-def publish(data_dir: str, staging: str, write: StagedWrite) -> None:
+def _purge_if_possible(directory: str) -> None:
+    with contextlib.suppress(OSError):  # a broker removes it, like any deleted partition
+        purge(directory)
+
+
+def publish(
+    data_dir: str,
+    staging: str,
+    write: StagedWrite,
+    *,
+    sync: bool = True,
+    remove: Callable[[str], object] = _purge_if_possible,
+) -> None:
     """Carry out the steps with what is under `staging`/new, all of it on disk already. The caller holds the locks.
 
     All or nothing, after `finish`. `staging` is gone afterwards. `OSError` before anything has
     happened, unless `UNFINISHED` is there by then.
+
+    With `sync` the change outlasts a crash of the machine. `remove` gets the directory that is left, with all that was
+    set aside.
     """
     finish(data_dir)
     data = json.dumps({"version": _VERSION, **asdict(write)}).encode()
-    write_atomically(f"{staging}/{STEPS}", data, sync=True)
+    write_atomically(f"{staging}/{STEPS}", data, sync=sync)
     os.rename(staging, f"{data_dir}/{UNFINISHED}")
-    fsync_directory(data_dir)
-    finish(data_dir)
+    if sync:
+        fsync_directory(data_dir)
+    finish(data_dir, sync=sync, remove=remove)
 
 
-def finish(data_dir: str) -> bool:
+def undo(data_dir: str) -> None:
+    """Take back an unfinished write of which a step has failed: everything is as it was before `publish`.
+
+    Only for a write that sets aside every file that it replaces. `StagedWriteError`, `OSError`; a later `finish`
+    carries the write out all the same.
+    """
+    unfinished = f"{data_dir}/{UNFINISHED}"
+    if not os.path.isdir(unfinished):
+        return
+    write = _read(unfinished)
+    for name in (*write.directories, *write.files):
+        if not os.path.lexists(f"{unfinished}/{NEW}/{name}"):
+            os.rename(f"{data_dir}/{name}", f"{unfinished}/{NEW}/{name}")
+    for name in write.set_aside:
+        rename_if_there(f"{unfinished}/{_OLD}/{name}", f"{data_dir}/{name}")
+    os.rename(unfinished, staging_name(data_dir))
+
+
+def finish(data_dir: str, *, sync: bool = True, remove: Callable[[str], object] = _purge_if_possible) -> bool:
     """Finish what a killed writer has begun, if there is such a thing; says so. The caller holds the locks.
 
     `StagedWriteError`, `OSError`: what is not done yet is done by the next call.
@@ -72,6 +107,8 @@ def finish(data_dir: str) -> bool:
     if not os.path.isdir(unfinished):
         return False
     write = _read(unfinished)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{data_dir}/{SNAPSHOT_FILE}")  # the directory is no longer what the snapshot was
     _set_aside(data_dir, unfinished, write)
     for name in write.directories:
         if os.path.exists(f"{unfinished}/{NEW}/{name}"):
@@ -79,13 +116,14 @@ def finish(data_dir: str) -> bool:
     for name in write.files:
         with contextlib.suppress(FileNotFoundError):
             os.replace(f"{unfinished}/{NEW}/{name}", f"{data_dir}/{name}")
-    for directory in sorted({os.path.dirname(name) for name in write.files} | {""}):
+    for directory in sorted({os.path.dirname(name) for name in write.files} | {""}) if sync else ():
         fsync_directory(f"{data_dir}/{directory}")
     done = staging_name(data_dir)
     os.rename(unfinished, done)
-    fsync_directory(data_dir)
-    with contextlib.suppress(OSError):  # a broker removes it, like any deleted partition
-        purge(done)
+    with contextlib.suppress(OSError):  # a crash of the machine may bring `unfinished` back: it has to be whole then
+        if sync:
+            fsync_directory(data_dir)
+        remove(done)
     return True
 
 
@@ -104,6 +142,6 @@ def _set_aside(data_dir: str, unfinished: str, write: StagedWrite) -> None:
         os.makedirs(f"{unfinished}/{_OLD}", exist_ok=True)
     for name in write.set_aside:
         # What is there under the name, once the old one is away, is the new one.
-        if not os.path.exists(f"{unfinished}/{_OLD}/{name}"):
+        if not os.path.lexists(f"{unfinished}/{_OLD}/{name}"):
             with contextlib.suppress(FileNotFoundError):
                 os.rename(f"{data_dir}/{name}", f"{unfinished}/{_OLD}/{name}")

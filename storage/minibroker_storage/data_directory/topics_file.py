@@ -4,7 +4,9 @@
     "orders": {"id": "<22 characters>", "partitions": 4, "configs": {"retention.ms": "60000"}}}}
 
 A line for each topic. Where there are several brokers, or were, a topic also has `replicas`, `leaders` and
-`leader_epochs`, one for each partition.
+`leader_epochs`, one for each partition. What a reset or a restore must not take back stands beside `next_producer_id`:
+`first_leader_epoch`, with which partitions of new topics begin, and `first_valid_producer_id`: transactional ids with a
+smaller one get another one (see `Topics`). A topic whose change was interrupted has `seeding` or `begins_at`.
 """
 
 import json
@@ -34,9 +36,11 @@ def topics_file_line(name: str, entry: dict[str, Any]) -> bytes:
     return f"{json.dumps(name)}: {json.dumps(entry)}".encode()
 
 
-def format_topics_file(next_producer_id: int, lines: Iterable[bytes]) -> bytes:
-    """The file with these lines of `topics_file_line`."""
-    head = b'{"version": %d, "next_producer_id": %d, "topics": {' % (_VERSION, next_producer_id)
+def format_topics_file(next_producer_id: int, lines: Iterable[bytes], **numbers: int) -> bytes:
+    """Return the file with these lines of `topics_file_line`, and those of the other numbers that are not 0."""
+    fields = {"version": _VERSION, "next_producer_id": next_producer_id}
+    fields |= {name: number for name, number in numbers.items() if number}
+    head = json.dumps(fields)[:-1].encode() + b', "topics": {'
     body = [*lines]
     if not body:
         return head + b"}}\n"

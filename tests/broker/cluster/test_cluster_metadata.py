@@ -16,7 +16,8 @@ def test_a_section_is_there_after_a_restart(tmp_path: Path) -> None:
 
 def test_nothing_is_written_before_something_was_altered(tmp_path: Path) -> None:
     metadata = ClusterMetadata(str(tmp_path))
-    metadata.reset()
+    metadata.write_first(str(tmp_path))
+    metadata.load()
     assert metadata.read("acls") is None
     assert not (tmp_path / CLUSTER_FILE).exists()
 
@@ -35,7 +36,8 @@ def test_reset_goes_back_to_the_start_and_tells_those_who_asked(tmp_path: Path) 
     metadata.subscribe("notes", lambda: sections.append(metadata.read("notes")))
     metadata.write("notes", {"a": 2})
     assert sections == []
-    metadata.reset()
+    metadata.write_first(str(tmp_path))
+    metadata.load()
     assert sections == [{"a": 1}]
     assert ClusterMetadata(str(tmp_path)).read("notes") == {"a": 1}
 

@@ -54,5 +54,6 @@ def test_credentials_outlive_the_broker_and_go_with_a_reset(stored: Harness) -> 
     assert stored.services.security.scram.users() == ["alice", "bob"]
     stored.core.metadata.keep()
     stored.services.security.scram.alter({(SCRAM_SHA_256, "carol"): credential_of(SCRAM_SHA_256, "x")})
-    stored.core.metadata.reset()
+    stored.core.metadata.write_first(stored.data_dir)
+    stored.core.metadata.load()
     assert stored.services.security.scram.users() == ["alice", "bob"]

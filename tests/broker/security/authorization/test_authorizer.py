@@ -156,11 +156,14 @@ def test_rules_are_kept_with_their_ids(metadata: ClusterMetadata, tmp_path: Path
     assert [each["id"] for each in again._metadata.read("acls")] == [kept[1]["id"]]
 
 
-def test_what_is_replaced_from_outside_counts_at_once(metadata: ClusterMetadata, harness: Harness) -> None:
+def test_what_is_replaced_from_outside_counts_at_once(
+    metadata: ClusterMetadata, harness: Harness, tmp_path: Path
+) -> None:
     authorizer = made(metadata)
     authorizer.add([rule(Operation.READ, TOPIC, "orders")])
     assert may(authorizer, harness, Operation.READ)
-    metadata.reset()
+    metadata.write_first(str(tmp_path))
+    metadata.load()
     assert not may(authorizer, harness, Operation.READ)
 
 

@@ -1,0 +1,330 @@
+"""Snapshots and restores that are refused change nothing, and what must not go back does not."""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minibroker import Broker
+from minibroker.cluster.data_dir import MetaPropertiesError
+from minibroker.errors import ConflictError, NotFoundError, OperationError
+from minibroker.operations.reset import reset
+from minibroker.operations.snapshots import restore_snapshot, take_snapshot
+from minibroker_protocol.messages.metadata import MetadataRequest
+from minibroker_storage.data_directory.lock import DirectoryLock
+from minibroker_storage.data_directory.staged_write import UNFINISHED
+from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
+from tests.broker.harness import Harness, batch
+from tests.torture.steps import CHANGING
+
+MARK = "minibroker-snapshot.json"
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Harness:
+    """A broker with a record, and a snapshot of it in `snapshot`."""
+    harness = Harness(str(tmp_path / "data"))
+    harness.create("t")
+    harness.produce(batch(b"first"))
+    take_snapshot(harness.services, tmp_path / "snapshot")
+    harness.produce(batch(b"second"))
+    return harness
+
+
+def end(harness: Harness, topic: str = "t") -> int:
+    return harness.fetch_one(0, topic).high_watermark
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def link(directory: Path) -> Path:
+    path = directory.parent / "link"
+    path.symlink_to(directory)
+    return path
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda data: data,
+        lambda data: data / "..",
+        link,
+        lambda data: data / "t-0",
+        lambda data: link(data) / "t-0",
+        lambda data: link(data.parent),
+    ],
+)
+def test_a_restore_of_the_brokers_own_directory_is_refused(
+    harness: Harness, tmp_path: Path, source: Callable[[Path], Path]
+) -> None:
+    with pytest.raises(ConflictError, match="the broker's own directory"):
+        restore_snapshot(harness.services, source(tmp_path / "data"))
+    assert end(harness) == 2
+    harness.crash()
+    assert end(harness) == 2
+
+
+def damage_mark(snapshot: Path) -> None:
+    (snapshot / MARK).write_text("{}")
+
+
+def name_a_file_elsewhere(snapshot: Path) -> None:
+    mark = json.loads((snapshot / MARK).read_text())
+    mark["files"]["../../stranger"] = [1, 1]
+    (snapshot / MARK).write_text(json.dumps(mark))
+
+
+def cut_mark(snapshot: Path) -> None:
+    (snapshot / MARK).write_text('{"version": 1, "files": null}')
+
+
+def cut_log(snapshot: Path) -> None:
+    os.truncate(snapshot / "t-0" / f"{0:020d}.log", 10)
+
+
+def turn_a_bit(snapshot: Path) -> None:
+    path = snapshot / "t-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[30] ^= 1
+    path.write_bytes(data)
+
+
+def remove_log(snapshot: Path) -> None:
+    (snapshot / "t-0" / f"{0:020d}.log").unlink()
+
+
+def damage_topics(snapshot: Path) -> None:
+    (snapshot / MARK).unlink()
+    (snapshot / "minibroker-topics.json").write_text('{"version": 1, "topics": {"t": 3}}')
+
+
+def name_a_topic_elsewhere(snapshot: Path) -> None:
+    (snapshot / MARK).unlink()
+    path = snapshot / "minibroker-topics.json"
+    path.write_text(path.read_text().replace('"t": {', '"../t": {"seeding": "new", '))
+
+
+def damage_cluster(snapshot: Path) -> None:
+    (snapshot / MARK).unlink()
+    (snapshot / "minibroker-cluster.json").write_text('{"version": 1, "sections": {"configs": 7}}')
+
+
+def leave_unfinished(snapshot: Path) -> None:
+    (snapshot / UNFINISHED).mkdir()
+
+
+def empty(snapshot: Path) -> None:
+    shutil.rmtree(snapshot)
+    snapshot.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_mark, "minibroker-snapshot.json is damaged"),
+        (name_a_file_elsewhere, "minibroker-snapshot.json is damaged"),
+        (cut_mark, "snapshot is not whole: the snapshot was cut short"),
+        (cut_log, "snapshot is damaged: t-0/0*.log is not as it was written"),
+        (turn_a_bit, "snapshot is damaged: t-0/0*.log is not as it was written"),
+        (remove_log, "snapshot is damaged: t-0/0*.log is missing"),
+        (damage_topics, "snapshot is damaged: .*snapshot/minibroker-topics.json"),
+        (name_a_topic_elsewhere, "snapshot is damaged: .*Topic name is invalid"),
+        (damage_cluster, "snapshot is damaged: minibroker-cluster.json: the section configs"),
+        (leave_unfinished, "has an unfinished write"),
+        (empty, "is not a snapshot: it has no minibroker-topics.json and no meta.properties"),
+        (shutil.rmtree, "is not a snapshot: there is no such directory"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused_and_changes_nothing(
+    harness: Harness, tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    damage(tmp_path / "snapshot")
+    before = files(tmp_path / "data")
+    with pytest.raises(OperationError, match=message):
+        restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert files(tmp_path / "data") == before
+    assert end(harness) == 2
+
+
+def test_the_directory_of_a_broker_that_runs_is_refused(harness: Harness, tmp_path: Path) -> None:
+    other = Harness(str(tmp_path / "other"))
+    with pytest.raises(ConflictError, match="is in use: stop its broker first"):
+        restore_snapshot(harness.services, tmp_path / "other")
+    other.create("o")
+    other.produce(batch(b"of another"), "o")
+    other.close()
+    restore_snapshot(harness.services, tmp_path / "other")
+    assert end(harness, "o") == 1
+    lock = DirectoryLock(str(tmp_path / "other"))
+    lock.release()
+
+
+def test_a_snapshot_of_an_earlier_version_has_no_mark_and_is_restored(harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "snapshot" / MARK).unlink()
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 1
+
+
+def test_a_directory_of_kafka_has_no_topics_file_and_is_restored(harness: Harness, tmp_path: Path) -> None:
+    for name in (MARK, "minibroker-topics.json"):
+        (tmp_path / "snapshot" / name).unlink()
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 1
+    harness.crash()
+    assert end(harness) == 1
+
+
+def test_a_snapshot_that_a_broker_has_run_on_is_a_data_directory(harness: Harness, tmp_path: Path) -> None:
+    other = Harness(str(tmp_path / "snapshot"))
+    other.produce(batch(b"more"), "t")
+    other.close()
+    assert not (tmp_path / "snapshot" / MARK).exists()
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 2
+
+
+@pytest.mark.parametrize(
+    "target", ["data/s", "data/t-0/s", "data", "link/s", "snapshot", "strange", "file", "dangling"]
+)
+def test_a_snapshot_into_a_directory_in_use_is_refused(harness: Harness, tmp_path: Path, target: str) -> None:
+    link(tmp_path / "data")
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "notes").write_text("of somebody")
+    (tmp_path / "file").write_text("of somebody")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    before = files(tmp_path)
+    with pytest.raises(ConflictError, match=r"own directory|is there already"):
+        take_snapshot(harness.services, tmp_path / target)
+    assert files(tmp_path) == before
+
+
+def test_a_snapshot_takes_the_place_of_one_that_was_cut_short(harness: Harness, tmp_path: Path) -> None:
+    cut_mark(tmp_path / "snapshot")
+    take_snapshot(harness.services, tmp_path / "snapshot")
+    harness.produce(batch(b"third"))
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 2
+
+
+@pytest.mark.parametrize("operation", ["snapshot", "restore", "reset", "reset with topics"])
+def test_a_disk_that_fails_at_any_call_leaves_the_state_before(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    act: dict[str, Callable[[], object]] = {
+        "snapshot": lambda: take_snapshot(harness.services, tmp_path / "target"),
+        "restore": lambda: restore_snapshot(harness.services, tmp_path / "snapshot"),
+        "reset": lambda: reset(harness.services, lambda: None),
+        "reset with topics": lambda: reset(harness.services, lambda: None, keep_topics=True),
+    }
+    failures = 0  # that name a path
+    for number in range(1, 400):
+        calls = 0
+
+        def failing(real: Callable[..., Any], at: int = number) -> Callable[..., Any]:
+            def call(*arguments: Any, **named: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                if calls == at:
+                    names = [name for name in arguments[:1] if isinstance(name, str)]  # a descriptor has none
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *names)
+                return real(*arguments, **named)
+
+            return call
+
+        with monkeypatch.context() as patch:
+            for name in {*CHANGING, "fsync"} - {"unlink", "rmdir", "remove"}:
+                patch.setattr(os, name, failing(getattr(os, name)))
+            try:
+                act[operation]()
+            except OSError as error:
+                failures += str(error.filename).startswith(str(tmp_path))
+            else:
+                if operation != "snapshot" or calls < number:
+                    break
+                shutil.rmtree(tmp_path / "target")
+        for _ in range(2):
+            assert harness.fetch_one(0).log_start_offset == 0
+            assert end(harness) == 2
+            harness.crash()
+    assert failures > 10
+    if operation in {"restore", "reset"}:
+        assert failures == number - 1
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert end(harness) == 1
+    harness.crash()
+    assert end(harness) == 1
+
+
+def epoch(harness: Harness) -> int:
+    topics = harness.ask(MetadataRequest(topics=None), 9).topics
+    return int(next(topic for topic in topics if topic.name == "t").partitions[0].leader_epoch)
+
+
+def test_what_was_given_out_is_not_given_out_again_after_a_restore_and_a_kill(harness: Harness, tmp_path: Path) -> None:
+    transactional = Producer(harness, "mine")
+    take_snapshot(harness.services, tmp_path / "later")
+    for _ in range(3):
+        transactional.init()
+    given = {(transactional.id, transactional.epoch), (init_producer_id(harness, None).producer_id, 0)}
+    features = harness.core.features
+    before = epoch(harness)
+    for source in ("later", "snapshot", "later"):
+        features.finalize({"group.version": 1 - features.level("group.version")})
+        feature_epoch = features.epoch
+        restore_snapshot(harness.services, tmp_path / source)
+        harness.run_soon()
+        for end_it in (harness.crash, harness.restart):
+            assert epoch(harness) > before
+            assert harness.core.features.epoch > feature_epoch
+            again = Producer(harness, "mine")
+            new = {(again.id, again.epoch), (init_producer_id(harness, None).producer_id, 0)}
+            assert given.isdisjoint(new)
+            given |= new
+            end_it()
+            harness.run_soon()
+        features, before = harness.core.features, epoch(harness)
+
+
+def test_a_topic_that_is_made_after_a_reset_and_a_kill_has_no_smaller_leader_epoch(harness: Harness) -> None:
+    for _ in range(2):
+        restore_snapshot(harness.services, Path(harness.data_dir).parent / "snapshot")
+    before = epoch(harness)
+    reset(harness.services, lambda: None)
+    harness.crash()
+    harness.create("t")
+    assert epoch(harness) >= before
+
+
+def test_producer_ids_of_another_brokers_snapshot_are_not_given_out(tmp_path: Path) -> None:
+    other = Harness(str(tmp_path / "other"))
+    other.create("t")
+    theirs = {init_producer_id(other, None).producer_id for _ in range(1500)}
+    take_snapshot(other.services, tmp_path / "snapshot")
+    harness = Harness(str(tmp_path / "data"))
+    init_producer_id(harness, None)
+    restore_snapshot(harness.services, tmp_path / "snapshot")
+    assert init_producer_id(harness, None).producer_id not in theirs
+
+
+def test_a_snapshot_and_a_restore_over_http_name_what_is_wrong(tmp_path: Path) -> None:
+    with Broker(data_dir=tmp_path / "data", topics=["t"]) as broker:
+        with pytest.raises(ConflictError, match="own directory"):
+            broker.restore(tmp_path / "data")
+        with pytest.raises(NotFoundError, match="no such directory"):
+            broker.restore(tmp_path / "nowhere")
+        broker.produce("t", "x")
+        assert [record.text() for record in broker.records("t")] == ["x"]
+
+
+def test_a_broker_does_not_start_on_a_snapshot_that_was_cut_short(harness: Harness, tmp_path: Path) -> None:
+    cut_mark(tmp_path / "snapshot")
+    with pytest.raises(MetaPropertiesError, match="snapshot that was cut short"):
+        Harness(str(tmp_path / "snapshot"))
+    assert end(harness) == 2
