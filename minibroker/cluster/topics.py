@@ -6,6 +6,8 @@ many partitions and which overrides, stands beside them in a file: see `topics_f
 topic by topic, and then the file is written once.
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
+
+One file of more than 500 lines, because all changes of topics keep the same file and the same directories in step.
 """
 
 import contextlib

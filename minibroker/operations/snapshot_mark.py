@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from minibroker.errors import OperationError
-from minibroker_storage.atomic_files import TMP_SUFFIX, read_file, write_atomically
+from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.names import SNAPSHOT_FILE, parse_partition_directory
 from minibroker_storage.files import pwrite_all
 
@@ -66,11 +66,12 @@ def is_cut_short(directory: str) -> bool:
     if os.path.islink(directory) or not os.path.isdir(directory):
         return False
     try:
-        return read_mark(directory) is None and set(os.listdir(directory)) <= {SNAPSHOT_FILE + TMP_SUFFIX}
+        read_mark(directory)
     except CutShortError:
         return True
     except OperationError:
-        return False
+        pass
+    return False
 
 
 def copy_file(source: str, target: str) -> list[int]:

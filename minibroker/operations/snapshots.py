@@ -33,7 +33,7 @@ from minibroker_storage.data_directory.names import (
 )
 from minibroker_storage.data_directory.staged_write import UNFINISHED
 from minibroker_storage.data_directory.topics_file import TopicsFileError
-from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX
+from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_there
 
 __tracebackhide__ = is_the_callers
 
@@ -84,9 +84,7 @@ def take_snapshot(services: Services, directory: str | os.PathLike[str] | None =
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         if directory is not None:
-            shutil.rmtree(target, ignore_errors=True)  # what a killed broker has left there
-            os.makedirs(target)
-        write_mark(target, None, sync=directory is not None)
+            _begin(os.path.abspath(target))
         files: Mark = {}
         own = {os.path.basename(each.directory) for topic in core.topics for each in topic.partitions}
         # No log is closed for it: the copy is opened as the directory of a killed broker is.
@@ -125,6 +123,19 @@ def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[
     core.topics.load()
     core.producer_ids.skip_block()
     services.resume_coordinators()
+
+
+def _begin(target: str) -> None:
+    """Make the directory of a snapshot, which says from its first moment that it is not whole. OSError."""
+    begun, old = delete_directory_name(target), delete_directory_name(target)
+    try:
+        os.makedirs(begun)
+        write_mark(begun, None, sync=True)
+        rename_if_there(target, old)  # which was cut short
+        os.rename(begun, target)
+    finally:
+        for path in (old, begun):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _check_target(core: Core, target: str) -> None:

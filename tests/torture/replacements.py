@@ -172,7 +172,7 @@ class Replacements:
             raise TortureError(f"neither before nor after: {found}\nbefore: {before}\nafter: {after}")
 
     def _outcome(self, act: Callable[[], object], name: str = "") -> State:
-        """What a start finds after an operation on a copy of the state, killed or not."""
+        """Return the state that a start finds after an operation on a copy of the base, killed or not."""
         for each in ("data", "target"):
             shutil.rmtree(self._path(each), ignore_errors=True)
         shutil.copytree(self._path("base"), self._path("data"))
@@ -240,7 +240,7 @@ class Replacements:
         return {"topics": state, "offsets": offsets_of(harness)}
 
     def _check(self, harness: Harness, found: State, name: str) -> None:
-        """What is there goes on, and gives out nothing twice. What a snapshot has left can be restored, or is free."""
+        """Check that the broker continues, gives out nothing twice, and can restore or replace its snapshot."""
         for topic in harness.core.topics:
             if self._epoch(topic) < (was := self._epochs.get(topic.name, 0)):
                 raise TortureError(f"{topic.name} has leader epoch {self._epoch(topic)}, and had {was}")
