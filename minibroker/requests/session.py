@@ -77,8 +77,8 @@ class Session:
         origin: the connection as the journal writes it down (`inspection.journal.Origin`); None before it has.
         software: the client's name and version, as ApiVersions (v3) has said them.
         early_joiner: what is known of a client that joins groups early; None for all others.
-        waited_fetches: how many fetches have waited since the last records; None for a client that has not asked for
-            ApiVersions, whose fetches wait for as long as they say.
+        waited_fetches: how many fetches have waited since the last records; None before the connection has asked for
+            ApiVersions or got records. Until then fetches wait for as long as they say.
         keep: returns a view of a frame's bytes that outlives the wake-up in which it came.
         ends: what is called when the connection has gone.
     """

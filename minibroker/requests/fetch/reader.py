@@ -250,7 +250,7 @@ class Reader:
         if leaders:
             response.node_endpoints = list(leaders.values())
         call = self._call
-        if self._size and call.session.waited_fetches:
+        if self._size and call.services.works_around_clients:
             call.session.waited_fetches = 0
         quotas = call.services.quotas
         if quotas is None:

@@ -145,7 +145,7 @@ class Tail:
         return self._fetched(correlation_id, log, found, context)
 
     def _fetched(self, correlation_id: int, log: Log, found: LogSlice, context: FetchContext | None) -> Fetched:
-        if found.size and self.call.session.waited_fetches:
+        if found.size and self.call.services.works_around_clients:
             self.call.session.waited_fetches = 0
         if context is not None:
             context.note_records(self._key, log.high_watermark, log.log_start_offset)
