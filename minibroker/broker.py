@@ -13,7 +13,6 @@ from minibroker.async_broker import AsyncBroker
 from minibroker.cluster.cluster import ClusterError
 from minibroker.errors import (
     NOT_RUNNING,
-    MinibrokerWarning,
     NotRunningError,
     OperationError,
     UnexpectedRecordError,
@@ -25,6 +24,7 @@ from minibroker.options import BrokerOptions, by_name
 from minibroker.support.callers import (
     ASKED_FROM,
     BLOCKED_LOOP,
+    MinibrokerWarning,
     callers_line,
     is_ours,
     loop_runs_here,

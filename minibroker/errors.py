@@ -59,10 +59,3 @@ def is_the_callers(caught: _Caught) -> bool:
     return caught.errisinstance(
         (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, ClusterError)
     )
-
-
-class MinibrokerWarning(UserWarning, RuntimeWarning):
-    """Something that a caller has written has no effect, or not the one that it seems to have.
-
-    It names the caller's line. It is of both kinds that versions up to 1.0 gave.
-    """

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from minibroker import operations as work
-from minibroker.errors import MinibrokerWarning, is_the_callers
+from minibroker.errors import is_the_callers
 from minibroker.faults.observed import installed_faults
 from minibroker.services import Services
-from minibroker.support.callers import callers_line, warn_caller
+from minibroker.support.callers import MinibrokerWarning, callers_line, warn_caller
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.

@@ -9,7 +9,13 @@ from contextvars import ContextVar
 from inspect import currentframe
 from typing import Final
 
-from minibroker.errors import MinibrokerWarning
+
+class MinibrokerWarning(UserWarning, RuntimeWarning):
+    """Something that a caller has written has no effect, or not the one that it seems to have.
+
+    It names the caller's line. It is of both kinds that versions up to 1.0 gave.
+    """
+
 
 ASKED_FROM: Final[ContextVar[tuple[str, int] | None]] = ContextVar("asked_from", default=None)
 """The line that has another thread run a coroutine, which takes it along."""

@@ -1,4 +1,4 @@
-"""What a person writes and that has no effect is said, once, where they look."""
+"""Traps: input without an effect is reported once, where its author looks."""
 
 import re
 from collections.abc import Callable
