@@ -163,7 +163,7 @@ _ABSENT: Final = {
     "inter.broker.protocol.version": "brokers of one process speak no protocol; --emulate chooses a release",
     "remote.log.storage.system.enable": "there is no tiered storage, so records stay in the data directory",
 }
-"""What the keys of features ask for that minibroker does not have."""
+"""Keys of features that minibroker does not have, with the reason of each remark."""
 
 
 class BrokerConfig(ConfigValues):
