@@ -23,7 +23,9 @@ HIDDEN: Final = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 )
 """Programs that `make check` must not start."""
-FIXTURES: Final = frozenset({"browser", "kafka_libs", "kafka_4", "kafkas", "newest_kafka", "re2", "site", "spark"})
+FIXTURES: Final = frozenset(
+    {"browser", "kafka_libs", "kafka_4", "kafkas", "newest_kafka", "own_tests_jvm", "re2", "site", "spark"}
+)
 """The fixtures that ask for one of them; so does every fixture and test that has such a fixture."""
 ELSEWHERE: Final = re.compile(
     r"""

@@ -14,18 +14,24 @@ from tests.kafka.own_tests.runs import Jvm, Result, fork_server
 from tests.samples import each_row, not_in_check
 
 SAMPLE: Final = {
-    "kafka.server.FetchRequestTest": (),
-    "kafka.server.OffsetFetchRequestTest": (),
-    "kafka.server.TxnOffsetCommitRequestTest": (),
-    "kafka.server.ConsumerGroupHeartbeatRequestTest": (),
-    "org.apache.kafka.clients.admin.ListOffsetsIntegrationTest": (),
-    "org.apache.kafka.tools.GetOffsetShellTest": (),
+    "kafka.api.AuthorizerIntegrationTest": (
+        "testAuthorizationWithTopicExisting",
+        "testAuthorizationWithTopicNotExisting",
+    ),
+    "kafka.api.GroupCoordinatorIntegrationTest": (
+        "testCoordinatorFailoverAfterCompactingPartitionWithUpgradedConsumerGroup",
+    ),
+    "kafka.server.ControllerMutationQuotaTest": ("testSetUnsetQuota", "testPermissiveCreateTopicsRequest"),
+    "kafka.server.CreateTopicsRequestTest": (),
+    "kafka.server.EdgeCaseRequestTest": (),
+    "kafka.server.JoinGroupRequestTest": (),
+    "org.apache.kafka.tools.DeleteRecordsCommandTest": (),
 }
 """The classes of the sample, and which of their methods it has; all if none is named."""
 
 
 @pytest.fixture(scope="module")
-def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+def own_tests_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
     """A JVM for the tests, and a fork server for their brokers."""
     release = RELEASES[NEWEST]
     or_skip(release.class_path)
@@ -37,8 +43,8 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
 @not_in_check
 @each_row
 @pytest.mark.parametrize("class_name", SAMPLE)
-def test_minibroker_passes_a_class_of_kafkas_own_tests(jvm: Jvm, class_name: str) -> None:
-    results = list(jvm.run(class_name, SAMPLE[class_name]))
+def test_minibroker_passes_a_class_of_kafkas_own_tests(own_tests_jvm: Jvm, class_name: str) -> None:
+    results = list(own_tests_jvm.run(class_name, SAMPLE[class_name]))
     assert any(result.outcome == "passed" for result in results)
     assert not applicability.faults(results, applicability.read_list())
 
