@@ -256,7 +256,7 @@ class GroupConfig(ConfigValues):
     def check_limits(self) -> None:
         """Raise ConfigError where a value that is set lies outside of what the broker allows.
 
-        The order and the words are those of `GroupConfig.validateValues` of Kafka 4.4.
+        The order and the words are those of `GroupConfig.validateValues` of Kafka 4.4, or of the emulated release.
         """
         tags = self.items(_RACK_TAGS)
         if len(set(tags)) < len(tags):
@@ -275,12 +275,23 @@ class GroupConfig(ConfigValues):
 
     def _check_limit(self, name: str) -> None:
         value, (least, most) = self.integer(name), self._limits(name)
+        if is_before(self.broker.release, "4.4"):
+            self._check_limit_by_key(name, value, least, most)
         if least is None and most is not None and value > most:
             raise ConfigError(f"{name} must be less than or equal to {most}")
         if most is None and least is not None and value < least:
             raise ConfigError(f"{name} must be greater than or equal to {least}")
         if least is not None and most is not None and not least <= value <= most:
             raise ConfigError(f"{name} must be in the range {least} to {most} inclusive.")
+
+    def _check_limit_by_key(self, name: str, value: int, least: int | None, most: int | None) -> None:
+        """Raise ConfigError as Kafka did until 4.3, whose messages name the broker's keys instead of their values."""
+        kind, _, setting = name.partition(".")
+        if least is not None and value < least:
+            raise ConfigError(f"{name} must be greater than or equal to group.{kind}.min.{setting}")
+        if most is not None and value > most:
+            key = _ONLY_MOST.get(name, f"group.{kind}.max.{setting}")
+            raise ConfigError(f"{name} must be less than or equal to {key}")
 
     def _limits(self, name: str) -> tuple[int | None, int | None]:
         """The least and the highest value that the broker allows; None where it sets no limit."""

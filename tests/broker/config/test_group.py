@@ -52,6 +52,33 @@ def test_a_value_beyond_the_brokers_limits_is_refused(key: str, text: str, messa
     assert str(refusal.value) == message
 
 
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        (
+            "consumer.session.timeout.ms",
+            "1",
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            "streams.heartbeat.interval.ms",
+            "99999",
+            "streams.heartbeat.interval.ms must be less than or equal to group.streams.max.heartbeat.interval.ms",
+        ),
+        (
+            "streams.num.standby.replicas",
+            "3",
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+    ],
+)
+def test_releases_before_4_4_name_the_key_of_a_limit(key: str, text: str, message: str) -> None:
+    broker = BrokerConfig.from_properties({"minibroker.emulate": "4.3"})
+    with pytest.raises(ConfigError) as refusal:
+        GroupConfig(broker, {key: text}).check_limits()
+    assert str(refusal.value) == message
+
+
 def test_a_value_counts_as_far_as_the_broker_allows_it_now() -> None:
     texts = {"share.session.timeout.ms": "60000", "streams.num.standby.replicas": "2"}
     limits = {"group.share.max.session.timeout.ms": "50000", "group.streams.max.standby.replicas": "1"}

@@ -42,8 +42,11 @@ SCRATCH: Final = "MINIBROKER_OWN_TESTS_SCRATCH"
 """The environment's name for the folder of the data directories."""
 _NOT_LOADED: Final = ("cli", "container", "control", "grade", "page", "pytest_plugin", "terminal", "trace", "__main__")
 """Modules of `minibroker` that no broker of these tests uses."""
-_NOT_IN_KAFKA: Final = {"minibroker.replication.factor.strict": "true"}
-"""The configuration with which a cluster checks replication factors as Kafka does."""
+_NOT_IN_KAFKA: Final = {
+    "minibroker.client.workarounds.enable": "false",
+    "minibroker.replication.factor.strict": "true",
+}
+"""The configuration with which a cluster waits and checks replication factors as Kafka does."""
 _NOT_IN_MINIBROKER: Final = {
     *("listeners", "broker.rack", "log.dir", "log.dirs", "metadata.log.dir", "process.roles"),
     *("controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "broker.id"),
@@ -55,7 +58,7 @@ _PRINCIPAL_BUILDERS: Final = {
     "PlaintextEndToEndAuthorizationTest$TestClientPrincipalBuilder": "User",
     "PlaintextEndToEndAuthorizationTest$TestServerPrincipalBuilder": "User",
 }
-"""The classes of Kafka's tests that name a principal after its listener, with the type of the principal."""
+"""The classes of Kafka's tests that name a principal after its listener, with its type. EXTERNAL makes a client."""
 
 
 def main() -> None:
@@ -151,7 +154,12 @@ def start(cluster: dict[str, Any]) -> tuple[Broker, dict[str, dict[int, int]]]:
 
     async def finalize() -> None:
         features = broker.services.core.features
-        levels = {name: level for name, level in cluster["features"].items() if name in features.supported}
+        # Kafka's tests run with levels that their release does not have by default.
+        levels = {
+            name: min(level, features.supported[name].last)
+            for name, level in cluster["features"].items()
+            if name in features.supported
+        }
         if any(features.level(name) != level for name, level in levels.items()):
             features.finalize(levels)
 
@@ -185,7 +193,7 @@ def build_principals(config: dict[str, str], listeners: list[str]) -> None:
         )
         type_of = _PRINCIPAL_BUILDERS.get(builder.rpartition(".")[2])
         if type_of is not None:
-            principals[name.upper()] = Principal(type_of, name.lower())
+            principals[name.upper()] = Principal(type_of, "client" if name == "EXTERNAL" else name.lower())
     if not principals:
         return
 

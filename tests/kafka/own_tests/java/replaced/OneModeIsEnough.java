@@ -13,7 +13,12 @@ public final class OneModeIsEnough implements ExecutionCondition {
     public ConditionEvaluationResult evaluateExecutionCondition(ExtensionContext context) {
         boolean isRepeated = context.getDisplayName().contains("Type=Raft-Combined")
             && context.getTestMethod().map(method -> Arrays.toString(method.getAnnotations())).filter(
-                annotations -> annotations.contains("ClusterTest(") && !annotations.matches(".*types=\\{(\\w*\\.)*CO_KRAFT\\}.*")).isPresent();
+                annotations -> annotations.contains("ClusterTest(") && !isOnlyCombined(annotations)).isPresent()
+            && !isOnlyCombined(Arrays.toString(context.getRequiredTestClass().getAnnotations()));
         return isRepeated ? ConditionEvaluationResult.disabled("the same as with isolated nodes") : ConditionEvaluationResult.enabled("");
+    }
+
+    private static boolean isOnlyCombined(String annotations) {
+        return annotations.matches("(?s).*types=\\{(\\w*\\.)*CO_KRAFT\\}.*");
     }
 }

@@ -13,6 +13,7 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 
 import java.io.BufferedReader;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
@@ -50,7 +51,7 @@ public final class RemoteBrokers implements AutoCloseable {
         this.interBrokerListener = interBrokerListener;
         Map<String, Object> request = new HashMap<>();
         request.put("configs", configs);
-        request.put("data_dir", dataDirectory);
+        request.put("data_dir", new File(dataDirectory).getAbsolutePath());
         request.put("cluster_id", clusterId);
         request.put("features", features);
         request.put("emulate", System.getProperty("minibroker.emulate"));
