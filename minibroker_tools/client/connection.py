@@ -144,7 +144,9 @@ class Connection:
             data = memoryview(self._receive(length))
         except OSError as error:
             raise self._broken(error) from None
-        if with_id and int.from_bytes(data[:4], "big") != self._correlation_id:
+        if with_id and (number := int.from_bytes(data[:4], "big")) != self._correlation_id:
+            if 0 < number < self._correlation_id:  # of a request whose wait a signal has ended
+                return self._receive_frame()
             raise UnreachableError(f"{self} answered another request than the one that was sent")
         return data
 

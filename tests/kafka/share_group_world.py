@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -95,6 +96,8 @@ class ShareWorld(ConsumerWorld):
         def is_settled() -> bool:
             for member, epoch in self.epochs.items():
                 answer = self.client(member).ask(self._heartbeat(member, epoch, None), 1)
+                if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                    return False
                 assert answer.error_code == 0, answer
                 self.epochs[member] = answer.member_epoch
             group = self._described()

@@ -13,6 +13,7 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "log.cleaner.backoff.ms": "200",
+    "minibroker.client.workarounds.enable": "false",  # a check measures the wait of a fetch
 }
 
 

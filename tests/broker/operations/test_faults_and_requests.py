@@ -88,9 +88,7 @@ def line_here() -> int:
 def test_a_fault_without_a_block_is_a_warning_with_its_line() -> None:
     with Broker() as broker:
         line = line_here() + 2
-        with pytest.warns(
-            MinibrokerWarning, match=r"Fault\(api='Produce', drop='before'\) was made and never"
-        ) as caught:
+        with pytest.warns(MinibrokerWarning, match=r"'Produce', drop='before'\) was made and never") as caught:
             broker.fault(api="Produce", drop="before")
         assert [(each.filename, each.lineno) for each in caught] == [(__file__, line)]
         assert broker.faults.list() == ()

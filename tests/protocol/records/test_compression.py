@@ -451,7 +451,7 @@ def test_zstd_packs_in_steps_what_it_unpacks(size: int) -> None:
     packed, steps = taken(compress_in_steps(ZSTD, LARGE[:size]))
     assert decompress(ZSTD, packed, max_size=size) == LARGE[:size]
     assert zstandard.get_frame_parameters(bytes(packed)).content_size == size
-    assert steps >= size // STEP_SIZE
+    assert steps >= size // STEP_SIZE or size <= STEP_SIZE
 
 
 FRAME = b"\x28\xb5\x2f\xfd\x00\x58"
