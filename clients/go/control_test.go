@@ -109,6 +109,7 @@ func TestRecords(t *testing.T) {
 		NewRecord{Value: JSON("quoted"), Partition: Ptr(0)},
 	))(t)
 	same(t, places[1], RecordMetadata{Topic: "given", Partition: 0, Offset: 1})
+	same(t, len(must(broker.Produce(ctx, "given", ProduceOptions{}))(t)), 0) // the answer has a warning
 
 	all := must(broker.ReadRecords(ctx, "given", ReadOptions{
 		Partition: Ptr(0), Start: 1, Isolation: "read_uncommitted", Limit: 10, Format: FormatBase64,
@@ -155,7 +156,9 @@ func TestGroups(t *testing.T) {
 		same(t, must(broker.DescribeGroup(ctx, group))(t).GroupID, group)
 	}
 	same(t, len(must(broker.CommittedOffsets(ctx, "team/a"))(t)), 0)
-	same(t, must(broker.GroupLag(ctx, "team/a"))(t).Total, 0)
+	lag := must(broker.GroupLag(ctx, "team/a"))(t)
+	same(t, lag.Total, 0)
+	same(t, len(lag.Warnings), 1)
 	same(t, len(must(broker.SharePartitions(ctx, "team/a"))(t)), 0)
 	_, err := broker.WaitUntilStable(ctx, "team/a", GroupWait{Members: Ptr(1), Timeout: NoWait})
 	same(t, IsTimeout(err), true)

@@ -113,7 +113,8 @@ func (c *Client) Produce(
 	body := object{"records": sent}
 	given(body, "message_format", options.MessageFormat, options.MessageFormat != "")
 	given(body, "codec", options.Codec, options.Codec != "")
-	return list[RecordMetadata](ctx, c, http.MethodPost, path("topics", topic, "records"), "records", body)
+	result, err := one[ProducedRecords](ctx, c, http.MethodPost, path("topics", topic, "records"), nil, body)
+	return result.Records, err
 }
 
 // ReadRecords returns records of a topic as consumers read them.
@@ -384,8 +385,8 @@ func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
 }
 
 // AddFault installs a fault. It stays until it is removed, or until it has hit Times.
-func (c *Client) AddFault(ctx context.Context, fault Fault) (InstalledFault, error) {
-	return one[InstalledFault](ctx, c, http.MethodPost, "/faults", nil, fault)
+func (c *Client) AddFault(ctx context.Context, fault Fault) (AddedFault, error) {
+	return one[AddedFault](ctx, c, http.MethodPost, "/faults", nil, fault)
 }
 
 // ClearFaults removes all faults.

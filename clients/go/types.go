@@ -95,6 +95,12 @@ type RecordMetadata struct {
 	Offset    int64  `json:"offset"`
 }
 
+// ProducedRecords is the places of records that were appended, in their order.
+type ProducedRecords struct {
+	Records  []RecordMetadata `json:"records"`
+	Warnings []string         `json:"warnings"`
+}
+
 // Header is a header of a record.
 type Header struct {
 	Name  string  `json:"name"`
@@ -208,10 +214,11 @@ type SharePartition struct {
 	InFlight    []InFlight `json:"in_flight"`
 }
 
-// Lag is the offsets that a group is behind.
+// Lag is the offsets that a group is behind. It has a warning if there is no such group.
 type Lag struct {
 	Total      int64          `json:"total"`
 	Partitions []PartitionLag `json:"partitions"`
+	Warnings   []string       `json:"warnings"`
 }
 
 // Assigned is a partition of a member of a group.
@@ -412,6 +419,12 @@ type InstalledFault struct {
 	ID    string `json:"id"`
 	Fired int    `json:"fired"`
 	Fault Fault  `json:"fault"`
+}
+
+// AddedFault is a fault that was just installed. It has a warning if the fault probably hits nothing.
+type AddedFault struct {
+	InstalledFault
+	Warnings []string `json:"warnings"`
 }
 
 // FaultHits is a fault, and the newest 1000 requests that it has hit.

@@ -68,6 +68,12 @@ export interface RecordMetadata {
   offset: number;
 }
 
+export interface ProducedRecords {
+  records: RecordMetadata[];
+  /** Left out when there are none. */
+  warnings?: string[];
+}
+
 export interface Header {
   name: string;
   value: unknown;
@@ -151,6 +157,8 @@ export interface PartitionLag {
 export interface Lag {
   total: number;
   partitions: PartitionLag[];
+  /** Left out when there are none. */
+  warnings?: string[];
 }
 
 export interface InFlight {
@@ -348,6 +356,11 @@ export interface InstalledFault {
   fault: Fault;
 }
 
+export interface AddedFault extends InstalledFault {
+  /** Left out when there are none. */
+  warnings?: string[];
+}
+
 export interface FaultHits extends InstalledFault {
   hits: JournalEntry[];
 }
@@ -433,7 +446,7 @@ export class ControlClient {
   forgetRequests(): Promise<void>;
   waitForRequests(wait?: RequestWait): Promise<JournalEntries>;
   listFaults(): Promise<InstalledFault[]>;
-  addFault(fault: Fault): Promise<InstalledFault>;
+  addFault(fault: Fault): Promise<AddedFault>;
   clearFaults(): Promise<void>;
   readFault(id: string): Promise<FaultHits>;
   removeFault(id: string): Promise<FaultHits>;

@@ -120,13 +120,15 @@ def types(language: str) -> dict[str, set[str]]:
         text = (FOLDER / "go/types.go").read_text()
         found = re.findall(r"^type (\w+) struct \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
         named = {name: set(re.findall(r'json:"(\w+)', body)) for name, body in found}
-        named["FaultHits"] |= named["InstalledFault"]
+        for each in ("AddedFault", "FaultHits"):
+            named[each] |= named["InstalledFault"]
         return named
     if language == "node":
         text = (FOLDER / "node/index.d.ts").read_text()
         found = re.findall(r"^export interface (\w+).*? \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
         named = {name: set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE)) for name, body in found}
-        named["FaultHits"] |= named["InstalledFault"]
+        for each in ("AddedFault", "FaultHits"):
+            named[each] |= named["InstalledFault"]
         return named
     if language == "rust":
         text = (FOLDER / "rust/src/types.rs").read_text()

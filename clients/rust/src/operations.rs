@@ -101,7 +101,9 @@ impl Client {
         records: &[NewRecord],
         options: &ProduceOptions,
     ) -> Result<Vec<RecordMetadata>, Error> {
-        self.list("POST", &path(&["topics", topic, "records"]), Some(&Produced { records, options }))
+        let body = Produced { records, options };
+        let answer: ProducedRecords = self.post(&path(&["topics", topic, "records"]), &body)?;
+        Ok(answer.records)
     }
 
     /// Records of a topic as consumers read them.
@@ -350,7 +352,7 @@ impl Client {
     }
 
     /// Install a fault. It stays until it is removed, or until it has hit `times`.
-    pub fn add_fault(&self, fault: &Fault) -> Result<InstalledFault, Error> {
+    pub fn add_fault(&self, fault: &Fault) -> Result<AddedFault, Error> {
         self.post("/faults", fault)
     }
 

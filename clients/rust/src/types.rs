@@ -104,6 +104,14 @@ pub struct RecordMetadata {
     pub offset: i64,
 }
 
+/// The places of records that were appended, in their order.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ProducedRecords {
+    pub records: Vec<RecordMetadata>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
 /// A header of a record.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Header {
@@ -225,11 +233,13 @@ pub struct PartitionLag {
     pub lag: i64,
 }
 
-/// The offsets that a group is behind.
+/// The offsets that a group is behind. There is a warning if there is no such group.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Lag {
     pub total: i64,
     pub partitions: Vec<PartitionLag>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Neighboring offsets that were delivered to a share group and are in the same state, the last one included.
@@ -512,6 +522,16 @@ pub struct InstalledFault {
     pub id: String,
     pub fired: u64,
     pub fault: Fault,
+}
+
+/// A fault that was just installed. There is a warning if it probably hits nothing.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AddedFault {
+    pub id: String,
+    pub fired: u64,
+    pub fault: Fault,
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// A fault, and the newest 1000 requests that it has hit.

@@ -24,6 +24,9 @@ public final class Answers {
     /** The partition and the offset that a record got. */
     public record RecordMetadata(String topic, int partition, long offset) {}
 
+    /** The places of records that were appended; warnings is null when there are none. */
+    public record ProducedRecords(List<RecordMetadata> records, List<String> warnings) {}
+
     /** A header of a record. */
     public record Header(String name, Object value) {}
 
@@ -63,8 +66,8 @@ public final class Answers {
     public record SharePartition(
         String topic, int partition, Long startOffset, Long lag, long acquired, List<InFlight> inFlight) {}
 
-    /** The offsets that a group is behind. */
-    public record Lag(long total, List<PartitionLag> partitions) {}
+    /** The offsets that a group is behind; warnings is null when there are none. */
+    public record Lag(long total, List<PartitionLag> partitions, List<String> warnings) {}
 
     /** A partition of a member. */
     public record Assigned(String topic, int partition) {}
@@ -139,6 +142,9 @@ public final class Answers {
 
     /** A fault, and how many requests it has hit. */
     public record InstalledFault(String id, long fired, Map<String, Object> fault) {}
+
+    /** A fault that was just installed; warnings is null when there are none. */
+    public record AddedFault(String id, long fired, Map<String, Object> fault, List<String> warnings) {}
 
     /** A fault, and the newest 1000 requests that it has hit. */
     public record FaultHits(String id, long fired, Map<String, Object> fault, List<JournalEntry> hits) {}

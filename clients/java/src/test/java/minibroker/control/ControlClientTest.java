@@ -113,7 +113,9 @@ class ControlClientTest {
             assertEquals(group, control.describeGroup(group).groupId());
         }
         assertEquals(List.of(), control.committedOffsets("team/a"));
-        assertEquals(0, control.groupLag("team/a").total());
+        Answers.Lag lag = control.groupLag("team/a");
+        assertEquals(0, lag.total());
+        assertEquals(1, lag.warnings().size());
         assertEquals(List.of(), control.sharePartitions("team/a"));
         assertFails("timeout", () -> control.waitUntilStable("team/a", 1, Duration.ZERO));
         assertFails("timeout", () -> control.waitUntilCaughtUp("team/a", "given", Duration.ZERO));
