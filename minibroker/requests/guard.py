@@ -66,7 +66,7 @@ def _denied(endpoint: Endpoint, pieces: Iterable[Any], each: Each, call: Call) -
     """The names in `pieces` of a request that the client may not use so; unknown ids are none."""
     denied: set[str] = set()
     for piece in pieces:
-        for name in names_of(endpoint.names, piece, call.core):
+        for name in names_of(endpoint.names, piece, call.core, call.api_version):
             if name is not None and not call.allows(each.operation, each.resource_type, name):
                 denied.add(name)
         yield

@@ -83,12 +83,14 @@ def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...
     return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
 
 
-def names_of(names: Names, request: Any, core: Core) -> list[str | None]:
+def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
     """The topics that a request names, else its groups or transactional ids; None for each id that no topic has."""
     found: list[str | None] = []
     for shape in names.topics:
         for holder in getattr(request, shape.within) if shape.within else (request,):
-            found += [_name(shape, topic, core) for topic in getattr(holder, shape.topics) or ()]
+            for topic in getattr(holder, shape.topics) or ():
+                name = _name(shape, topic, core)
+                found.append(name if name or _has_name(shape, topic, version) else None)
     if names.keys is not None:
         found += _keys(names.keys, request)
     return found
@@ -163,6 +165,13 @@ def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
         return None if known is None else known.name
     named: str | None = getattr(topic, shape.name)
     return named
+
+
+def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
+    """Return whether a topic of a request is named in this version, or else has the zero id."""
+    return not shape.name or any(
+        field.name == shape.name and version in field.present for field in fields_of(type(topic))
+    )
 
 
 def _resource(resource: Any) -> Target:

@@ -22,6 +22,11 @@ from minibroker_protocol.messages.consumer_group_heartbeat import (
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from minibroker_protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -246,3 +251,21 @@ def test_a_group_is_described_to_who_may_describe_what_it_reads(harness: Harness
     allow(harness, Operation.DESCRIBE, ResourceType.TOPIC, "theirs")
     (group,) = harness.ask(described, 1).groups
     assert (group.error_code, len(group.members), group.authorized_operations) == (0, 1, 1 << Operation.DESCRIBE)
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_topic_id_that_no_topic_has_is_unknown_and_an_empty_name_is_denied(harness: Harness, version: int) -> None:
+    request = produce_request(batch(b"a"), "")
+    (topic,) = harness.ask(request, version).responses
+    expected = DENIED if version == 12 else ErrorCode.UNKNOWN_TOPIC_ID
+    assert topic.partition_responses[0].error_code == expected
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_committed_offsets_of_the_zero_topic_id_are_unknown(harness: Harness, version: int) -> None:
+    allow(harness, Operation.READ, ResourceType.GROUP, "g")
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=None)
+    request = OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(partitions=[partition])])
+    (topic,) = harness.ask(request, version).topics
+    expected = DENIED if version == 9 else ErrorCode.UNKNOWN_TOPIC_ID
+    assert topic.partitions[0].error_code == expected
