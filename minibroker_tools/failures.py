@@ -22,6 +22,10 @@ class UnreachableError(ToolError):
     """No broker answered in time, or the connection broke. The message names the addresses that were tried."""
 
 
+class TimedOutError(UnreachableError):
+    """The time was over before a broker had answered."""
+
+
 class LoginError(ToolError):
     """The broker refused the login, or TLS did not come about."""
 

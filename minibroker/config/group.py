@@ -258,9 +258,10 @@ class GroupConfig(ConfigValues):
 
         The order and the words are those of `GroupConfig.validateValues` of Kafka 4.4, or of the emulated release.
         """
-        tags = self.items(_RACK_TAGS)
-        if len(set(tags)) < len(tags):
-            raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
+        if _RACK_TAGS in self.overrides:
+            tags = [tag.strip() for tag in self.overrides[_RACK_TAGS].split(",")]  # the value is without duplicates
+            if len(set(tags)) < len(tags):
+                raise ConfigError(f"{_RACK_TAGS} must not contain duplicate tag keys.")
         for name in _LIMITED:
             if name in self.overrides:
                 self._check_limit(name)

@@ -19,7 +19,7 @@ from minibroker_protocol.messages.metadata import (
 )
 from minibroker_tools.client.connection import Connection
 from minibroker_tools.client.settings import Settings
-from minibroker_tools.failures import ApiError, ToolError, UnreachableError, check
+from minibroker_tools.failures import ApiError, TimedOutError, ToolError, UnreachableError, check
 from minibroker_tools.output import log
 
 T = TypeVar("T")
@@ -91,7 +91,8 @@ class Cluster:
             try:
                 connection = Connection(address, self.settings, self._deadline)
             except OSError as error:
-                raise UnreachableError(
+                kind = TimedOutError if isinstance(error, TimeoutError) else UnreachableError
+                raise kind(
                     f"Broker {node_id} advertises {broker.host}:{broker.port}, which cannot be reached: {error}"
                 ) from None
         self._connections[node_id] = connection
@@ -213,7 +214,7 @@ class Cluster:
             if unknown == len(self.settings.addresses):
                 raise UnreachableError(f"No resolvable bootstrap urls given in bootstrap.servers: {tried}")
             if time.monotonic() + _BACKOFF_S > self._deadline:
-                raise UnreachableError(f"Timed out waiting for a node assignment after {self._timeout:g} s: {tried}")
+                raise TimedOutError(f"Timed out waiting for a node assignment after {self._timeout:g} s: {tried}")
             if not warned:
                 log("WARN", f"{tried}. Broker may not be available; trying again", "minibroker_tools")
                 warned = True

@@ -14,7 +14,7 @@ from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsReq
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 from minibroker_tools.client.settings import Settings
-from minibroker_tools.failures import ApiError, UnreachableError, check
+from minibroker_tools.failures import ApiError, TimedOutError, UnreachableError, check
 
 _HEADER: Final = struct.Struct(">hhi")
 _PREFIX: Final = struct.Struct(">ii")
@@ -160,7 +160,8 @@ class Connection:
         return data
 
     def _broken(self, error: OSError) -> UnreachableError:
-        return UnreachableError(f"{self}: {error or 'no answer in time'}")
+        kind = TimedOutError if isinstance(error, TimeoutError) else UnreachableError
+        return kind(f"{self}: {error or 'no answer in time'}")
 
     def _left(self) -> float:
         return max(self._deadline - time.monotonic(), 0.001)

@@ -14,7 +14,7 @@ from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.commands.common import topic_filter
 from minibroker_tools.commands.formatters import Formatter, formatter_of
-from minibroker_tools.failures import ToolError, UsageError
+from minibroker_tools.failures import TimedOutError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import err, log
 
@@ -82,6 +82,10 @@ def run(known: Options, arguments: Sequence[str]) -> int:
                 printer.print_all(consumer)
             finally:
                 consumer.close()
+    except TimedOutError:  # as with Kafka's, also where no broker has answered
+        if patience is None:
+            raise
+        _log_time_out()
     except _Stopped as stopped:
         status = _SIGNALLED + stopped.number
     finally:
@@ -124,9 +128,13 @@ class _Printer:
             if received:
                 last = time.monotonic()
             elif time.monotonic() - last > self._timeout:
-                reason = "org.apache.kafka.common.errors.TimeoutException"
-                log("ERROR", f"Error processing message, terminating consumer process: {reason}", _LOGGER)
+                _log_time_out()
                 return
+
+
+def _log_time_out() -> None:
+    reason = "org.apache.kafka.common.errors.TimeoutException"
+    log("ERROR", f"Error processing message, terminating consumer process: {reason}", _LOGGER)
 
 
 def _check(values: Values) -> None:

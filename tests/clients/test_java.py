@@ -2,8 +2,9 @@
 
 The programs `Consoles`, `Groups` and `Transactions` print what the admin client, consumers and producers were
 answered. What Kafka 3.9.1 answers its clients is noted in java/golden, and where Kafka 4.4.0 answers newer ones
-otherwise, that too: `Transactions-4.jsonl`. `--kafka HOST:PORT` runs them against that Kafka instead of the broker, and
-`python -m tests.clients.test_java HOST:PORT` notes its answers again, with `4` behind it those of Kafka 4.
+otherwise, that too: `Groups-4.jsonl` and `Transactions-4.jsonl`. `--kafka HOST:PORT` runs them against that Kafka
+instead of the broker, and `python -m tests.clients.test_java HOST:PORT` notes its answers again, with `4` behind it
+those of Kafka 4.
 """
 
 import json

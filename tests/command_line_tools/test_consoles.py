@@ -1,5 +1,6 @@
 """kafka-console-producer and kafka-console-consumer on this broker, and on records of other clients."""
 
+import socket
 import uuid
 from collections.abc import Iterator
 
@@ -161,3 +162,9 @@ def test_wrong_command_lines_of_the_consoles_end_with_one_message(broker: str, t
     assert produce(broker, topic, b"", "--compression-codec", "brotli").err.startswith(
         "compression.type: brotli is not one of none, gzip"
     )
+
+
+def test_a_consumer_with_a_time_out_ends_well_where_no_broker_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        done = consume(f"127.0.0.1:{silent.getsockname()[1]}", "t", "--timeout-ms", "1")
+    assert (done.status, done.out, "TimeoutException" in done.err) == (0, "", True)

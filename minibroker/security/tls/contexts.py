@@ -17,13 +17,8 @@ _ADVICE: Final = "`minibroker certificates DIR` writes some for tests"
 
 _WEAK: Final = frozenset({"CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "EE_KEY_TOO_SMALL"})
 """Why OpenSSL refuses certificates that Java takes: those with SHA-1 or MD5, and short keys."""
-_REASONS: Final = {
-    "": "it holds no private key with a certificate in PEM",
-    "BAD_DECRYPT": "ssl.key.password is not the password of the private key",
-    "BAD_PASSWORD_READ": "the private key is encrypted, and ssl.key.password is missing",
-    "KEY_VALUES_MISMATCH": "the private key does not belong to the first certificate",
-    "NO_START_LINE": "it holds no private key with a certificate in PEM",
-}
+_UNREADABLE: Final = frozenset({None, "", "BAD_DECRYPT", "BAD_PASSWORD_READ", "NO_START_LINE"})
+_ENCRYPTED: Final = (b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED")
 
 
 class TlsError(ValueError):
@@ -88,7 +83,19 @@ def _load(context: ssl.SSLContext, store: KeyStore, settings: ListenerSettings) 
                 _allow_weak(context)
                 load()
         except ssl.SSLError as error:
-            raise KeyStoreError(f"{source}: {_REASONS.get(error.reason or '', error.reason)}") from None
+            raise KeyStoreError(f"{source}: {_explained(error.reason, store)}") from None
+
+
+def _explained(reason: str | None, store: KeyStore) -> str:
+    """Say why a key cannot be loaded. Many versions of OpenSSL and Python do not tell a wrong password from no PEM."""
+    if reason == "KEY_VALUES_MISMATCH":
+        return "the private key does not belong to the first certificate"
+    if reason in _UNREADABLE:
+        if not any(mark in store.pem for mark in _ENCRYPTED):
+            return "it holds no private key with a certificate in PEM"
+        given = "cannot be decrypted" if store.password else "is encrypted, and there is no ssl.key.password"
+        return f"the private key {given}. Is ssl.key.password right?"
+    return reason or ""
 
 
 def _allow_weak(context: ssl.SSLContext) -> None:

@@ -53,7 +53,7 @@ def test_passwords_and_pem_take_nothing_and_the_rest_names_the_extra(certificate
     assert done.stdout.splitlines() == [
         f"Making certificates: {missing('cryptography', 'security')}",
         "runs",
-        f"A key store in PKCS12: {missing('cryptography', 'security')}",
+        f"A key store in PKCS12 or JKS: {missing('cryptography', 'security')}",
         f"The name in a client's certificate: {missing('cryptography', 'security')}",
         "runs",
         f"OAUTHBEARER with signed tokens: {missing('pyjwt', 'security')}",
