@@ -6,6 +6,7 @@ cluster's metadata lists them:
     [{"entity": {"user": "alice", "client-id": null}, "values": {"producer_byte_rate": 1024.0}}]
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -23,12 +24,15 @@ FETCH: Final = "consumer_byte_rate"
 REQUEST: Final = "request_percentage"
 MUTATION: Final = "controller_mutation_rate"
 CONNECTION: Final = "connection_creation_rate"
-_WHOLE: Final = frozenset({PRODUCE, FETCH, CONNECTION})
-"""Which values have no fraction (`QuotaConfigs`)."""
+_INTEGRAL: Final = {
+    PRODUCE: ("a LONG", float((1 << 63) - 1)),  # as a double 2^63, which Kafka takes for no limit
+    FETCH: ("a LONG", float((1 << 63) - 1)),
+    CONNECTION: ("an INT", float((1 << 31) - 1)),
+}
+"""The keys whose values have no fraction, with the types and limits that Kafka gives them (`QuotaConfig`)."""
 _OF_CLIENTS: Final = frozenset({PRODUCE, FETCH, REQUEST, MUTATION})
 _OF_ADDRESSES: Final = frozenset({CONNECTION})
 _EPSILON: Final = 1e-6
-_LONG_MAX: Final = 2**63 - 1
 _SECTION: Final = "quotas"
 
 Entity = frozenset[tuple[str, str | None]]
@@ -74,15 +78,16 @@ def check_value(keys: frozenset[str], key: str, value: float) -> None:
     """QuotaError unless `value` can be the limit `key`, which has to be one of `keys`."""
     if key not in keys:
         raise QuotaError(f"Invalid configuration key {key}")
-    if key in _WHOLE and not _is_whole(value):
-        raise QuotaError(f"Configuration {key} must be a Long value")
-    if not value > 0:  # nor is a NaN
+    if not math.isfinite(value):
+        raise QuotaError(f"Quota {key} must be a finite number")
+    if value <= 0:
         raise QuotaError(f"Quota {key} must be greater than 0")
-
-
-def _is_whole(value: float) -> bool:
-    """As near to a long as Kafka asks for."""
-    return abs(value) <= _LONG_MAX and abs(int(value + _EPSILON) - value) <= _EPSILON
+    if key in _INTEGRAL:
+        name, greatest = _INTEGRAL[key]
+        if value > greatest:
+            raise QuotaError(f"Proposed value for {key} is too large for {name}.")
+        if value % 1 > _EPSILON:
+            raise QuotaError(f"{key} cannot be a fractional value.")
 
 
 class QuotaTable:

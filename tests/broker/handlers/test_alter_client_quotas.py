@@ -45,11 +45,17 @@ def test_an_address_has_a_rate_of_connections_only(harness: Harness) -> None:
         ),
         ({"ip": "no such host"}, {"connection_creation_rate": 1}, "no such host is not a valid IP or resolvable host."),
         ({"user": "u"}, {"no.such": 1}, "Invalid configuration key no.such"),
-        ({"user": "u"}, {"producer_byte_rate": 1.5}, "Configuration producer_byte_rate must be a Long value"),
+        ({"user": "u"}, {"producer_byte_rate": 1.5}, "producer_byte_rate cannot be a fractional value."),
+        ({"user": "u"}, {"producer_byte_rate": 1e19}, "Proposed value for producer_byte_rate is too large for a LONG."),
+        (
+            {"ip": None},
+            {"connection_creation_rate": 3e9},
+            "Proposed value for connection_creation_rate is too large for an INT.",
+        ),
         ({"user": "u"}, {"request_percentage": 0}, "Quota request_percentage must be greater than 0"),
         ({"user": "u"}, {"request_percentage": -1}, "Quota request_percentage must be greater than 0"),
-        ({"user": "u"}, {"request_percentage": float("nan")}, "Quota request_percentage must be greater than 0"),
-        ({"user": "u"}, {"producer_byte_rate": float("inf")}, "Configuration producer_byte_rate must be a Long value"),
+        ({"user": "u"}, {"request_percentage": float("nan")}, "Quota request_percentage must be a finite number"),
+        ({"user": "u"}, {"producer_byte_rate": float("inf")}, "Quota producer_byte_rate must be a finite number"),
     ],
 )
 def test_what_there_cannot_be_is_refused(
@@ -67,6 +73,11 @@ def test_a_limit_is_removed_and_one_that_is_not_there_is_no_error(harness: Harne
         (result,) = harness.ask(alter_request(({"user": "u"}, {"producer_byte_rate": None})), 1).entries
         assert result.error_code == ErrorCode.NONE
     assert not len(harness.services.quota_table)
+
+
+def test_the_greatest_long_is_a_limit(harness: Harness) -> None:
+    (result,) = harness.ask(alter_request(({"user": "u"}, {"producer_byte_rate": float(2**63)})), 1).entries
+    assert result.error_code == ErrorCode.NONE
 
 
 def test_an_entity_that_is_named_twice_is_refused_the_second_time(harness: Harness) -> None:

@@ -134,7 +134,7 @@ def start(cluster: dict[str, Any]) -> tuple[Broker, dict[str, dict[int, int]]]:
     listeners = [
         name
         for listener in config.get("listeners", "PLAINTEXT://localhost:0").split(",")
-        if (name := listener.partition("://")[0]) not in controllers
+        if (name := listener.strip().partition("://")[0]) not in controllers
     ]
     if cluster["cluster_id"]:
         config["minibroker.cluster.id"] = cluster["cluster_id"]

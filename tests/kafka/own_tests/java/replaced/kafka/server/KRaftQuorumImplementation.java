@@ -1,6 +1,5 @@
 package kafka.server;
 
-import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.test.BrokerViews;
 import org.apache.kafka.common.test.RemoteBrokers;
 import org.apache.kafka.common.test.RemoteFeatures;
@@ -90,7 +89,7 @@ public class KRaftQuorumImplementation implements QuorumImplementation {
             Map<String, String> values = new TreeMap<>();
             one.originals().forEach((key, value) -> {
                 if (value != null) {
-                    values.put(key, value instanceof Password ? ((Password) value).value() : String.valueOf(value));
+                    values.put(key, RemoteBrokers.text(value));
                 }
             });
             given.put(one.brokerId(), values);

@@ -157,7 +157,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         Map<Integer, Map<String, String>> configs = new TreeMap<>();
         nodes.brokerNodes().forEach((id, node) -> {
             Map<String, String> config = properties(node, "broker").entrySet().stream()
-                .collect(Collectors.toMap(Map.Entry::getKey, entry -> String.valueOf(entry.getValue())));
+                .collect(Collectors.toMap(Map.Entry::getKey, entry -> RemoteBrokers.text(entry.getValue())));
             if (isSasl()) {
                 config.putIfAbsent("listener.name." + listener.toLowerCase(java.util.Locale.ROOT) + ".plain.sasl.jaas.config",
                     String.format(LOGIN + " user_%1$s=\"%2$s\" user_%3$s=\"%4$s\";", JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD,

@@ -8,6 +8,7 @@ import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
@@ -64,6 +65,14 @@ public final class RemoteBrokers implements AutoCloseable {
         ask(request).get("ports").fields().forEachRemaining(listener -> listener.getValue().fields().forEachRemaining(port ->
             ports.computeIfAbsent(listener.getKey(), name -> new TreeMap<>()).put(Integer.valueOf(port.getKey()), port.getValue().asInt())));
         up.addAll(configs.keySet());
+    }
+
+    /** Write a value of a configuration as a properties file has it. */
+    public static String text(Object value) {
+        if (value instanceof Collection<?> values) {
+            return String.join(",", values.stream().map(String::valueOf).toList());
+        }
+        return value instanceof Password ? ((Password) value).value() : String.valueOf(value);
     }
 
     private synchronized JsonNode ask(Map<String, ?> request) {
