@@ -169,9 +169,8 @@ def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
 
 def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
     """Return whether a topic of a request is named in this version, or else has the zero id."""
-    return not shape.name or any(
-        field.name == shape.name and version in field.present for field in fields_of(type(topic))
-    )
+    cls: type[Any] = topic.__class__
+    return not shape.name or any(field.name == shape.name and version in field.present for field in fields_of(cls))
 
 
 def _resource(resource: Any) -> Target:
