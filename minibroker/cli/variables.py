@@ -64,11 +64,12 @@ def in_container(environment: Mapping[str, str] = os.environ) -> bool:
 
 def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return a warning about variables of Kafka's container images, which `minibroker serve` does not read."""
+    names = sorted(name for name in environment if name.startswith("KAFKA_"))
+    if not names or in_container(environment):
+        return None
     from minibroker.config.broker_keys import BROKER_KEYS  # noqa: PLC0415 - most environments have no such variable
 
-    if in_container(environment):
-        return None
-    names = sorted(name for name in environment if name.startswith("KAFKA_") and config_name(name) in BROKER_KEYS)
+    names = [name for name in names if config_name(name) in BROKER_KEYS]
     if not names:
         return None
     setting = f"--set {config_name(names[0])}={environment[names[0]] or '...'}"

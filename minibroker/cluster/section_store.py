@@ -75,7 +75,7 @@ class ClusterMetadata:
         return copy
 
     def keep(self) -> None:
-        """Make the current content the one that `reset` goes back to."""
+        """Make the current content the one that `write_first` writes."""
         self._first = dict(self._sections)
 
     def load(self) -> None:

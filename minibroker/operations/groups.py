@@ -100,7 +100,7 @@ def missing_group(services: Services, group_id: str) -> str:
 
 
 def warn_of_misspelling(services: Services, group_id: str) -> None:
-    """Warn of a group that does not exist and whose id is close to that of one that does. MinibrokerWarning."""
+    """Give a MinibrokerWarning for a group that does not exist, and whose id is close to that of one that does."""
     groups = services.groups.store.groups()
     if find_group(services, group_id) is None and misspelling(group_id, [each.group_id for each in groups]):
         warn_caller(missing_group(services, group_id))

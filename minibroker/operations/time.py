@@ -46,7 +46,8 @@ def _tell_of_retention(services: Services, line: tuple[str, int] | None, partiti
     )
     is_first = services.core.advised.advise(MOVED_CLOCK, topic, text)
     if is_first and line is not None:
-        with contextlib.suppress(MinibrokerWarning):  # where warnings are errors, nobody would see it on this thread
+        # Where warnings are errors, this one would end a chore of the broker's thread, and nobody would see it.
+        with contextlib.suppress(MinibrokerWarning):
             warnings.warn_explicit(text, MinibrokerWarning, *line)
 
 

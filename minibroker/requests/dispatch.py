@@ -205,7 +205,7 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
         call.core.writes.commit()
     listed = _DEADLINES.get(endpoint.route.key)
     if listed is not None and request is not None and request.timeout_ms <= 0 and getattr(request, listed) != []:
-        return _timed_out(endpoint, request, call.api_version)
+        return _refused(endpoint, request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
         # Rights come last: an error fault has answered by now, whether the client may ask or not.
         if call.services.authorizer is None:
@@ -233,20 +233,18 @@ def _failed(endpoint: Endpoint, request: Any, call: Call, error: Exception) -> A
     Raises:
         Exception: The error itself, which closes the connection, where no response can carry an error.
     """
-    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - most brokers never need it
-
     has_no_response = endpoint.route.key is _PRODUCE and request.acks == 0
     if request is None or has_no_response or isinstance(error, DecodeError | EncodeError | UnservedRequestError):
         raise error
     is_expected = isinstance(error, MAPPED)
     _logger.error("%s failed: %s", endpoint.route.key.name, error, exc_info=None if is_expected else error)
-    return error_answer(endpoint, request, call.api_version, error_code_of(error))
+    return _refused(endpoint, request, call, error_code_of(error))
 
 
-def _timed_out(endpoint: Endpoint, request: Any, version: int) -> Any:
-    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - as for a fault
+def _refused(endpoint: Endpoint, request: Any, call: Call, code: ErrorCode) -> Any:
+    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - most brokers never need it
 
-    return error_answer(endpoint, request, version, ErrorCode.REQUEST_TIMED_OUT)
+    return error_answer(endpoint, request, call.api_version, code)
 
 
 @cache

@@ -56,10 +56,7 @@ def loop_runs_here() -> bool:
 
 
 def warn_caller(warning: str) -> None:
-    """Warn at the line that calls the broker's methods; for a caller that collects warnings, log a line.
-
-    MinibrokerWarning: the warning.
-    """
+    """Give a MinibrokerWarning at the line that calls the broker, or log it for a caller that collects warnings."""
     collected = _COLLECTED.get()
     if collected is None:
         warnings.warn_explicit(warning, MinibrokerWarning, *callers_line())
@@ -88,6 +85,6 @@ def are_warnings_collected() -> bool:
 
 
 def warn_if_loop_waits() -> None:
-    """Warn of a call that goes on waiting in a thread with a running event loop. MinibrokerWarning."""
+    """Give a MinibrokerWarning for a call that goes on waiting in a thread with a running event loop."""
     if loop_runs_here():
         warnings.warn_explicit(BLOCKED_LOOP, MinibrokerWarning, *callers_line())

@@ -133,8 +133,9 @@ def _places(
             found = _by_time(cluster, partitions, _leading_number(text[2:]))
             starts, stops = (found, stops) if text.startswith("s") else (starts, found)
         elif text == "stored":
+            # Stored offsets need a group (-G GROUP TOPIC). The words are kcat's.
             topic, partition = partitions[0]
-            reason = "Local: Invalid argument or configuration"  # it needs a group: -G GROUP TOPIC
+            reason = "Local: Invalid argument or configuration"
             raise ToolError(f"% ERROR: Failed to start consuming topic {topic} [{partition}]: {reason}")
         elif (number := _leading_number(text)) < 0:
             first, end = (_offsets(cluster, partitions, at) for at in (EARLIEST, LATEST))

@@ -103,7 +103,9 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     if not isinstance(user, str) or not user or not isinstance(secret, str) or not secret:
         return refusal(HTTPStatus.BAD_REQUEST, "a user needs the texts username and password")
     for field, text in (("username", user), ("password", secret)):
-        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
             return refusal(HTTPStatus.BAD_REQUEST, f"{field}: {text!r} is not valid Unicode")
     if mechanism not in _MECHANISMS:
         return refusal(HTTPStatus.BAD_REQUEST, f"algorithm: {mechanism!r} is not one of {', '.join(_MECHANISMS)}")

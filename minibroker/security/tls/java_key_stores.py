@@ -13,7 +13,7 @@ MAGICS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PRIVATE_KEY, _CERTIFICATE, _SECRET_KEY = 1, 2, 3
 _WHITENER: Final = b"Mighty Aphrodite"
 _OF_JKS: Final = bytes.fromhex("2b060104012a02110101")
-_OF_JCEKS: Final = bytes.fromhex("2b060104012a02130101")[:-1]
+_OF_JCEKS: Final = bytes.fromhex("2b060104012a021301")
 _DIGEST_BYTES: Final = 20
 
 

@@ -44,9 +44,9 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def link(directory: Path) -> Path:
-    path = directory.parent / "link"
-    path.symlink_to(directory)
+def link(data: Path, to: str = ".") -> Path:
+    path = data.parent / "link"
+    path.symlink_to(data / to)
     return path
 
 
@@ -58,7 +58,7 @@ def link(directory: Path) -> Path:
         link,
         lambda data: data / "t-0",
         lambda data: link(data) / "t-0",
-        lambda data: link(data.parent),
+        lambda data: link(data, ".."),
     ],
 )
 def test_a_restore_of_the_brokers_own_directory_is_refused(
