@@ -9,9 +9,11 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 BY_DURATION: Final = "by_duration"
 _PREFIX: Final = f"{BY_DURATION}:"
-# Java's Duration.parse, without signs: a duration into the future is refused.
+# Java's Duration.parse
 _DURATION: Final = re.compile(
-    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{0,9}))?S)?)?", re.ASCII | re.IGNORECASE
+    r"([-+]?)P(?=.)(?:([-+]?\d+)D)?"
+    r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.ASCII | re.IGNORECASE,
 )
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60 * _SECOND_MS
@@ -39,9 +41,14 @@ class OffsetReset(NamedTuple):
         found = _DURATION.fullmatch(text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
         if found is None:
             raise ValueError(text)
-        days, hours, minutes, seconds, fraction = found.groups(default="0")
-        whole = int(days) * _DAY_MS + int(hours) * _HOUR_MS + int(minutes) * _MINUTE_MS + int(seconds) * _SECOND_MS
-        return cls(BY_DURATION, whole + int(fraction.ljust(9, "0")) // 1_000_000)
+        sign, days, hours, minutes, sign_of_seconds, seconds, fraction = found.groups(default="0")
+        ms = int(seconds) * _SECOND_MS + int(fraction.ljust(9, "0")) / 1_000_000
+        ms = -ms if sign_of_seconds == "-" else ms
+        ms += int(days) * _DAY_MS + int(hours) * _HOUR_MS + int(minutes) * _MINUTE_MS
+        ms = -ms if sign == "-" else ms
+        if ms < 0:
+            raise ValueError(text)
+        return cls(BY_DURATION, int(ms))
 
 
 class OffsetResetStrategy(Validator):

@@ -3,6 +3,8 @@ import java.io.InputStreamReader;
 import java.nio.ByteBuffer;
 import java.nio.CharBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.format.DateTimeParseException;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
@@ -52,6 +54,10 @@ public class JavaTextOracle {
                 return String.valueOf(Double.doubleToLongBits(Double.parseDouble(first)));
             case "uuid":
                 return String.valueOf(Uuid.fromString(first).hashCode());
+            case "duration":
+                return String.valueOf(Duration.parse(first).toMillis());
+            case "ids":
+                return String.valueOf(Integer.signum(Uuid.fromString(first).compareTo(Uuid.fromString(given.get(1)))));
             case "partition":
                 return String.valueOf(new TopicPartition(first, Integer.parseInt(given.get(1))).hashCode());
             default:
@@ -70,7 +76,7 @@ public class JavaTextOracle {
             }
             try {
                 System.out.println("=" + answer(fields[0], given));
-            } catch (NumberFormatException | ConfigException refused) {
+            } catch (NumberFormatException | ConfigException | DateTimeParseException refused) {
                 System.out.println("!");
             }
             System.out.flush();

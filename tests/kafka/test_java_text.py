@@ -11,8 +11,9 @@ from typing import Final
 import pytest
 
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance
+from minibroker.config.offset_reset import OffsetReset
 from minibroker.coordinators.coordinator_log import partition_for
-from minibroker.coordinators.groups.assignors.java_order import uuid_hash
+from minibroker.coordinators.groups.assignors.java_order import order_of_ids, uuid_hash
 from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim, utf16_order
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.uuids import uuid_text
@@ -143,6 +144,30 @@ def test_topic_ids_have_the_same_hashes(java: JavaTextOracle) -> None:
         found = java.number("uuid", uuid_text(topic_id))
         assert found is not None
         assert uuid_hash(topic_id) == found % (1 << 32)
+
+
+def test_topic_ids_have_the_same_order(java: JavaTextOracle) -> None:
+    rnd = Random(10)
+    for _ in range(200):
+        one, other = rnd.randbytes(16), rnd.randbytes(16)
+        ours = (order_of_ids(one) > order_of_ids(other)) - (order_of_ids(one) < order_of_ids(other))
+        assert ours == java.number("ids", uuid_text(one), uuid_text(other))
+
+
+def test_durations_are_read_alike(java: JavaTextOracle) -> None:
+    rnd = Random(11)
+    numbers = ["", "", "0", "7", "+3", "-2", "1.5", "2,000000001", "-0.25", "1.", ".5", "\u0661", "9" * 5000]
+    for _ in range(2000):
+        days, hours, minutes, seconds = rnd.choices(numbers, k=4)
+        parts = (days and f"{days}D", rnd.choice(["", "T"]), hours and f"{hours}H", minutes and f"{minutes}m")
+        text = rnd.choice(["P", "P", "p", "-P", "+P", ""]) + "".join(parts) + (seconds and f"{seconds}S")
+        theirs = java.number("duration", text)
+        try:
+            ours = OffsetReset.of(f"by_duration:{text}").before_ms
+        except ValueError:
+            assert theirs is None or theirs < 0, text
+        else:
+            assert ours == theirs, text
 
 
 def test_strings_have_the_same_order(java: JavaTextOracle) -> None:

@@ -17,6 +17,7 @@ TopicPartition = tuple[bytes, int]
 _SMALLEST_TABLE: Final = 16
 _MASK: Final = 0xFFFF_FFFF
 _HALF: Final = 16
+_SIGNS: Final = 1 << 127 | 1 << 63
 
 
 def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
@@ -52,6 +53,11 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | Non
 def string_hash(text: str) -> int:
     """Java's `String.hashCode`."""
     return java_hash(text)
+
+
+def order_of_ids(topic_id: bytes) -> int:
+    """The sort key of a topic's id: Kafka's `Uuid.compareTo` compares ids as two numbers with signs."""
+    return int.from_bytes(topic_id, "big") ^ _SIGNS
 
 
 def uuid_hash(uuid: bytes) -> int:

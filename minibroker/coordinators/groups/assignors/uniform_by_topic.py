@@ -8,7 +8,7 @@ whole round moves nothing, at most 16 times.
 
 from typing import Final
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.groups.assignors.java_order import hash_order, order_of_ids, string_hash
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
 from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
@@ -16,7 +16,6 @@ from minibroker.support.slices import Steps
 
 _MOST_ROUNDS: Final = 16
 _NOBODY: Final = -1
-_SIGNS: Final = 1 << 127 | 1 << 63
 
 
 class AssignmentByTopic:
@@ -62,7 +61,7 @@ class AssignmentByTopic:
                 yield
         ordered: list[bytes] = []
         for rank in sorted(alike):
-            ordered += sorted(alike[rank], key=_in_order_of_ids)
+            ordered += sorted(alike[rank], key=order_of_ids)
             if self._pace.is_due(1 + len(alike[rank])):
                 yield
         return ordered
@@ -163,11 +162,6 @@ class AssignmentByTopic:
             if self._pace.is_due(2 + len(partitions)):
                 yield
         return result
-
-
-def _in_order_of_ids(topic: bytes) -> int:
-    """Kafka compares ids as two numbers with signs."""
-    return int.from_bytes(topic, "big") ^ _SIGNS
 
 
 class _Loads:
