@@ -71,7 +71,7 @@ def read_by(broker: Broker, topic: str, group: str, count: int, **options: Any) 
 
 
 def test_a_plain_record_is_followed_from_its_request_to_the_committed_offset(broker: Broker) -> None:
-    sent(broker, "plain", [b"order %d" % number for number in range(10)], **{"linger.ms": 50})
+    sent(broker, "plain", [b"order %d" % number for number in range(10)], **{"linger.ms": 60_000})
     read_by(broker, "plain", "billing", 10)
     found = story(broker, "plain", 7)
     assert found["record"]["value"]["text"] == "order 7"
@@ -121,7 +121,7 @@ def test_a_compressed_record_is_followed(broker: Broker) -> None:
         broker,
         "packed",
         [b"a line of a log, number %d" % number for number in range(40)],
-        **{"compression.type": "gzip", "linger.ms": 50},
+        **{"compression.type": "gzip", "linger.ms": 60_000},
     )
     read_by(broker, "packed", "zipped", 40)
     found = story(broker, "packed", 33)

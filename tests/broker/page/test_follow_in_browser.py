@@ -39,7 +39,7 @@ def used() -> Iterator[Broker]:
                     "bootstrap.servers": broker.bootstrap_servers,
                     "client.id": "shop",
                     "compression.type": codec,
-                    "linger.ms": 50,
+                    "linger.ms": 60_000,  # one batch, which flush sends
                 }
             )
             for number, order in enumerate(ORDERS):
