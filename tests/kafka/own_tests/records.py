@@ -72,11 +72,13 @@ def sections() -> list[str]:
     versions = sorted((file.stem for file in FOLDER.glob("*.json")), reverse=True)
     lines = ["## Kafka's own tests", "", _HEAD]
     for version in versions:
-        tallies = load(version)
+        tallies = {module: classes for module, classes in load(version).items() if classes}
         lines += ["", f"### Kafka {version}", ""]
         lines += table({f"**{module}**": total(classes) for module, classes in tallies.items()})
     for module, classes in load(versions[0]).items() if versions else ():
-        short = {name.rpartition(".")[2]: row for name, row in classes.items()}
+        short = {".".join(name.split(".")[-2:]): row for name, row in classes.items() if any(row)}
+        if not short:
+            continue
         lines += ["", f"### Kafka {versions[0]}: classes of {module}", "", *table(short)]
     return lines
 
@@ -86,4 +88,5 @@ The test jars of Apache Kafka, as they were released, run against minibroker wit
 `KRaftQuorumImplementation`, with which these tests start brokers, are replaced by classes that start minibroker. A test
 that asks for a Java object of Kafka's broker, for KRaft's controllers or for the metrics of a broker in its own JVM
 cannot apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists those methods with the reasons. A test
-with parameters counts once for each of their values. `make torture ARGS=--own-tests` runs them."""
+with parameters counts once for each of their values. The tables have the classes whose results are recorded.
+`make torture ARGS=--own-tests` runs them."""
