@@ -1,7 +1,7 @@
 """`python -m tests.kafka.own_tests`: run Kafka's own tests against minibroker; `--help` lists the options.
 
-A run continues where an earlier one in the same folder ended. The exit status is 1 when a test fails that
-not-applicable.txt does not list, or when a listed test passes.
+A run continues where an earlier one in the same folder ended. The exit status is 1 when a test fails that neither
+not-applicable.txt nor known-failures.txt lists, or when a listed test passes.
 """
 
 import argparse

@@ -1,35 +1,49 @@
-"""The list of Kafka's tests that cannot apply to another broker, and the judgement of results by it.
+"""The lists of Kafka's tests that may fail, and the judgement of results by them.
 
-A line of not-applicable.txt has the full name of a test method and, after a colon, the reason:
+A line of a list has the full name of a test method and, after a colon, the reason. The list not-applicable.txt has the
+tests that cannot apply to another broker; their reasons begin with one of these words, and more words may follow:
 
 - INSIDE-KAFKA: it fails because it asks for a Java object of Kafka's broker or controller.
 - IN-PROCESS: it passes on Kafka only because the broker shares the test's JVM, such as its metrics, logs and plug-ins.
 - CONTROLLER: it is a test of KRaft's controllers.
 
-Words after the reason say more. A method may stand there with the invocations that fail; others may pass.
+The list known-failures.txt has the other tests that fail, and what is different: in minibroker, or in the environment of
+these tests. A class that cannot be set up stands there without a method. Of a listed method some invocations may pass.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.own_tests.runs import Result
+from tests.kafka.own_tests.runs import INSIDE_KAFKA, Result
 
-LIST: Final = Path(__file__).with_name("not-applicable.txt")
-REASONS: Final = ("INSIDE-KAFKA", "IN-PROCESS", "CONTROLLER")
+_HERE: Final = Path(__file__).parent
+NOT_APPLICABLE: Final = "not-applicable.txt"
+KNOWN_FAILURES: Final = "known-failures.txt"
+REASONS: Final = (INSIDE_KAFKA, "IN-PROCESS", "CONTROLLER")
 
 
-def read_list() -> dict[str, str]:
-    """Read the reasons, by the names of methods. ValueError for a line that is none."""
+def read_lists() -> dict[str, str]:
+    """Return the reasons of both lists by the names of methods.
+
+    Raises:
+        ValueError: A line is invalid, or names a method again.
+    """
     listed: dict[str, str] = {}
-    for line in LIST.read_text().splitlines():
-        name, colon, reason = line.partition(": ")
-        if not line or line.startswith("#"):
-            continue
-        if not colon or reason.split()[0] not in REASONS or name in listed:
-            raise ValueError(f"{LIST.name}: {line!r}")
-        listed[name] = reason
+    for file in (NOT_APPLICABLE, KNOWN_FAILURES):
+        for line in (_HERE / file).read_text().splitlines():
+            name, colon, reason = line.partition(": ")
+            if not line or line.startswith("#"):
+                continue
+            if not colon or name in listed or is_not_applicable(reason) is not (file == NOT_APPLICABLE):
+                raise ValueError(f"{file}: {line!r}")
+            listed[name] = reason
     return listed
+
+
+def is_not_applicable(reason: str) -> bool:
+    """Return whether a reason is one of not-applicable.txt."""
+    return reason.split()[0] in REASONS
 
 
 def faults(results: Iterable[Result], listed: Mapping[str, str]) -> list[str]:
@@ -42,7 +56,7 @@ def faults(results: Iterable[Result], listed: Mapping[str, str]) -> list[str]:
             continue
         if result.name not in listed:
             wrong.append(f"FAILED {result.name} | {result.test} | {_first_lines(result.message)}")
-        elif listed[result.name].startswith("INSIDE-KAFKA") and not result.is_inside_kafka:
+        elif listed[result.name].startswith(INSIDE_KAFKA) and not result.is_inside_kafka:
             wrong.append(
                 f"FAILED, though not INSIDE-KAFKA: {result.name} | {result.test} | {_first_lines(result.message)}"
             )

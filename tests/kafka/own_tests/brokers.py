@@ -7,6 +7,7 @@ object that describes the cluster (`RemoteBrokers.java`); its answer has the por
 the field `do`. The process ends with the connection. The fork server ends with its stdin.
 """
 
+import base64
 import contextlib
 import importlib
 import json
@@ -35,6 +36,9 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker.security.principals import Principal
+from minibroker.security.sasl.jaas import JaasError, section_of, server_logins
+from minibroker.security.sasl.scram import ScramCredential
+from minibroker.security.sasl.scram_mechanisms import NUMBERS
 from minibroker.server import connection
 from minibroker.services import Services
 
@@ -52,6 +56,11 @@ _NOT_IN_MINIBROKER: Final = {
     *("controller.listener.names", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "broker.id"),
 }
 """Keys of Kafka's nodes whose values are options of a `Broker`, or that it has no use for."""
+_SSL_PRINCIPALS: Final = {
+    "SslEndToEndAuthorizationTest$TestPrincipalBuilder": "RULE:^O=A server,CN=.*$/server/,"
+    "RULE:^O=A .*,CN=super-user$/server/,DEFAULT",
+}
+"""The classes of Kafka's tests that name a principal after its certificate, as `ssl.principal.mapping.rules`."""
 _PRINCIPAL_BUILDERS: Final = {
     "AbstractAuthorizerIntegrationTest$PrincipalBuilder": "User",
     "GroupAuthorizerIntegrationTest$GroupPrincipalBuilder": "Group",
@@ -143,6 +152,7 @@ def start(cluster: dict[str, Any]) -> tuple[Broker, dict[str, dict[int, int]]]:
     config["advertised.listeners"] = ",".join(f"{name}://localhost:0" for name in listeners)
     warnings.simplefilter("ignore")
     build_principals(config, listeners)
+    add_logins(config, listeners, cluster["jaas"])
     broker = Broker(
         listeners=",".join(f"{name}://localhost:0" for name in listeners),
         data_dir=_linked(cluster["data_dir"]),
@@ -162,6 +172,8 @@ def start(cluster: dict[str, Any]) -> tuple[Broker, dict[str, dict[int, int]]]:
         }
         if any(features.level(name) != level for name, level in levels.items()):
             features.finalize(levels)
+        if cluster["scram"]:
+            broker.services.security.scram.alter(dict(map(_scram_credential, cluster["scram"])))
 
     broker.wait(finalize())
     ports = {
@@ -190,8 +202,10 @@ def build_principals(config: dict[str, str], listeners: list[str]) -> None:
     for name in listeners:
         builder = config.get(
             f"listener.name.{name.lower()}.principal.builder.class", config.get("principal.builder.class", "")
-        )
-        type_of = _PRINCIPAL_BUILDERS.get(builder.rpartition(".")[2])
+        ).rpartition(".")[2]
+        if builder in _SSL_PRINCIPALS:
+            config["ssl.principal.mapping.rules"] = _SSL_PRINCIPALS[builder]
+        type_of = _PRINCIPAL_BUILDERS.get(builder)
         if type_of is not None:
             principals[name.upper()] = Principal(type_of, "client" if name == "EXTERNAL" else name.lower())
     if not principals:
@@ -203,6 +217,23 @@ def build_principals(config: dict[str, str], listeners: list[str]) -> None:
         return session
 
     setattr(connection, "Session", make_session)  # noqa: B010 - a class is replaced by a function
+
+
+def _scram_credential(given: dict[str, Any]) -> tuple[tuple[str, str], ScramCredential]:
+    salt, stored_key, server_key = (base64.b64decode(given[key]) for key in ("salt", "stored_key", "server_key"))
+    mechanism = next(name for name, number in NUMBERS.items() if number == given["mechanism"])
+    return (mechanism, given["user"]), ScramCredential(salt, stored_key, server_key, given["iterations"])
+
+
+def add_logins(config: dict[str, str], listeners: list[str], jaas: str) -> None:
+    """Add the logins of a JAAS file to a configuration: the sections KafkaServer and LISTENER.KafkaServer."""
+    for name in listeners:
+        for section in (f"{name.lower()}.KafkaServer", "KafkaServer"):
+            with contextlib.suppress(JaasError):
+                logins = server_logins(f"KafkaServer {{ {section_of(jaas, section)} }};")
+                for key, login in logins.items():
+                    config.setdefault(f"listener.name.{name.lower()}.{key}", login)
+                break
 
 
 def answer(broker: Broker, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A campaign: Kafka's own tests of some modules of one release, and their results in a folder."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +20,24 @@ class Campaign:
         emulated: the release, as `--emulate` has it.
         directory: has a folder for each release.
         on_kafka: whether the tests run on Kafka's own brokers.
+        methods: the methods to run, by class; those of other classes all run.
     """
 
-    def __init__(self, emulated: str, modules: Sequence[str], directory: Path, *, on_kafka: bool = False) -> None:
+    def __init__(
+        self,
+        emulated: str,
+        modules: Sequence[str],
+        directory: Path,
+        *,
+        on_kafka: bool = False,
+        methods: Mapping[str, Sequence[str]] = {},
+    ) -> None:
         self.release = RELEASES[emulated]
         self._on_kafka = on_kafka
+        self._methods = methods
         self._folder = directory / (f"{emulated}-on-kafka" if on_kafka else emulated)
         self._classes = {module: self.release.classes(module) for module in modules}
-        self._listed = applicability.read_list()
+        self._listed = applicability.read_lists()
 
     def keep(self, names: Sequence[str]) -> None:
         """Leave out the classes that have none of these names, with or without a package."""
@@ -42,7 +52,15 @@ class Campaign:
 
     def run(self, lanes: int, say: Callable[[str], None]) -> None:
         """Run the classes that have no results yet, in several JVMs at the same time."""
-        run_classes(self.release, self._all(), self._folder, lanes=lanes, on_kafka=self._on_kafka, say=say)
+        run_classes(
+            self.release,
+            self._all(),
+            self._folder,
+            lanes=lanes,
+            methods=self._methods,
+            on_kafka=self._on_kafka,
+            say=say,
+        )
 
     def report(self, say: Callable[[str], None]) -> int:
         """Print the number of tests by module, and what is wrong; return the exit status."""

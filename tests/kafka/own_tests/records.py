@@ -5,16 +5,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from tests.kafka.own_tests import applicability
 from tests.kafka.own_tests.runs import Result
 
 FOLDER: Final = Path(__file__).with_name("recorded")
 
 
 class Tally(NamedTuple):
-    """Numbers of tests: those that passed, those that can apply to minibroker, and those that cannot."""
+    """Numbers of tests: passed, failed with an explanation in known-failures.txt, failed without, and not applicable."""
 
     passed: int
-    of: int
+    explained: int
+    unexplained: int
     not_applicable: int
 
 
@@ -23,22 +25,29 @@ Tallies: TypeAlias = Mapping[str, Mapping[str, Tally]]
 
 
 def tally(results: Iterable[Result], listed: Mapping[str, str]) -> Tally:
-    """Count results; a test is not applicable if it fails and its method is listed."""
-    outcomes = [(result.outcome, result.name in listed) for result in results]
-    passed = sum(outcome == "passed" for outcome, _ in outcomes)
-    failed = outcomes.count(("failed", False))
-    return Tally(passed, passed + failed, outcomes.count(("failed", True)))
+    """Count results by the lists of the tests that may fail."""
+    numbers = dict.fromkeys(Tally._fields, 0)
+    for result in results:
+        if result.outcome == "passed":
+            numbers["passed"] += 1
+        elif result.outcome == "failed":
+            reason = listed.get(result.name)
+            if reason is None:
+                numbers["unexplained"] += 1
+            else:
+                numbers["not_applicable" if applicability.is_not_applicable(reason) else "explained"] += 1
+    return Tally(**numbers)
 
 
 def total(tallies: Mapping[str, Tally]) -> Tally:
     """Add the tallies of classes."""
-    return Tally(*map(sum, zip(Tally(0, 0, 0), *tallies.values(), strict=True)))
+    return Tally(*map(sum, zip(Tally(0, 0, 0, 0), *tallies.values(), strict=True)))
 
 
 def table(tallies: Mapping[str, Tally]) -> list[str]:
     """Return a table with a row for each name."""
-    lines = ["| | passed | of | not applicable |", "|---|---|---|---|"]
-    return lines + [f"| {name} | {row.passed} | {row.of} | {row.not_applicable} |" for name, row in tallies.items()]
+    lines = ["| | passed | explained failures | other failures | not applicable |", "|---|---|---|---|---|"]
+    return lines + [f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in tallies.items()]
 
 
 def save(version: str, tallies: Tallies) -> None:
@@ -88,5 +97,6 @@ The test jars of Apache Kafka, as they were released, run against minibroker wit
 `KRaftQuorumImplementation`, with which these tests start brokers, are replaced by classes that start minibroker. A test
 that asks for a Java object of Kafka's broker, for KRaft's controllers or for the metrics of a broker in its own JVM
 cannot apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists those methods with the reasons. A test
-with parameters counts once for each of their values. The tables have the classes whose results are recorded.
+with parameters counts once for each of their values. `known-failures.txt` beside it explains the other failures; one
+that neither list has fails the run. The tables have the classes whose results are recorded.
 `make torture ARGS=--own-tests` runs them."""

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,12 +169,13 @@ def run_classes(
     folder: Path,
     *,
     lanes: int,
+    methods: Mapping[str, Sequence[str]],
     on_kafka: bool = False,
     say: Callable[[str], None],
 ) -> None:
     """Run classes in several JVMs at a time, and write a file with the results of each class.
 
-    A class that has such a file is skipped.
+    A class that has such a file is skipped. Of a class that `methods` has, only these methods run.
     """
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for class_name in classes:
@@ -192,7 +193,7 @@ def run_classes(
                         jvm.close()
                         jvm = None
                     jvm = jvm or Jvm(release, folder, port, on_kafka=on_kafka)
-                    results = list(jvm.run(class_name))
+                    results = list(jvm.run(class_name, methods.get(class_name, ())))
                     write_results(folder, class_name, results)
                     say(summary(class_name, results))
             if jvm is not None:

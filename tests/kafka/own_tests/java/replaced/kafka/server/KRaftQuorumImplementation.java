@@ -2,19 +2,21 @@ package kafka.server;
 
 import org.apache.kafka.common.test.BrokerViews;
 import org.apache.kafka.common.test.RemoteBrokers;
-import org.apache.kafka.common.test.RemoteFeatures;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.server.fault.FaultHandler;
 
 import java.io.File;
 import java.net.InetSocketAddress;
-import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 
 /** Takes the place of the class with which QuorumTestHarness makes brokers: they are those of a minibroker. */
 public class KRaftQuorumImplementation implements QuorumImplementation {
+    /** A test that makes its brokers one by one may make so many: all but the first are stopped until then. */
+    private static final int MOST_BROKERS = 8;
+
     private final ControllerServer controller;
     private final FaultHandlerFactory faultHandlerFactory;
     private final File metadataDir;
@@ -22,15 +24,13 @@ public class KRaftQuorumImplementation implements QuorumImplementation {
     private final String clusterId;
     private final kafka.utils.Logging harness;
     private final FaultHandler faultHandler;
-    private final Map<String, Short> features = new TreeMap<>();
+    private final BootstrapMetadata bootstrap;
     private RemoteBrokers remote;
 
     public KRaftQuorumImplementation(ControllerServer started, FaultHandlerFactory faultHandlerFactory, File metadataDir,
                                      CompletableFuture<Map<Integer, InetSocketAddress>> voters, String clusterId,
                                      kafka.utils.Logging harness, FaultHandler faultHandler) {
-        for (String feature : RemoteFeatures.NAMES) {
-            features.put(feature, started.bootstrapMetadata().featureLevel(feature));
-        }
+        this.bootstrap = started.bootstrapMetadata();
         this.controller = BrokerViews.controller(1000, started.config(), clusterId, () -> remote);
         this.faultHandlerFactory = faultHandlerFactory;
         this.metadataDir = metadataDir;
@@ -82,21 +82,31 @@ public class KRaftQuorumImplementation implements QuorumImplementation {
         if (remote != null) {
             return;
         }
-        List<KafkaConfig> configs = harness instanceof kafka.integration.KafkaServerTestHarness
-            ? scala.jdk.javaapi.CollectionConverters.asJava(((kafka.integration.KafkaServerTestHarness) harness).configs()) : List.of(config);
         Map<Integer, Map<String, String>> given = new TreeMap<>();
-        for (KafkaConfig one : configs) {
-            Map<String, String> values = new TreeMap<>();
-            one.originals().forEach((key, value) -> {
-                if (value != null) {
-                    values.put(key, RemoteBrokers.text(value));
-                }
-            });
-            given.put(one.brokerId(), values);
+        if (harness instanceof kafka.integration.KafkaServerTestHarness) {
+            scala.jdk.javaapi.CollectionConverters.asJava(((kafka.integration.KafkaServerTestHarness) harness).configs())
+                .forEach(one -> given.put(one.brokerId(), values(one)));
+        } else {
+            for (int i = 0; i < MOST_BROKERS; i++) {
+                given.put(config.brokerId() + i, values(config));
+            }
         }
         Object directories = config.originals().getOrDefault("log.dirs", config.originals().get("log.dir"));
         String data = String.valueOf(directories).split(",")[0];
-        remote = new RemoteBrokers(given, config.interBrokerListenerName().value(), data, clusterId, features);
+        remote = new RemoteBrokers(given, config.interBrokerListenerName().value(), data, clusterId, bootstrap);
+        if (!(harness instanceof kafka.integration.KafkaServerTestHarness)) {
+            given.keySet().stream().filter(id -> id != config.brokerId()).forEach(remote::stop);
+        }
+    }
+
+    private static Map<String, String> values(KafkaConfig config) {
+        Map<String, String> values = new TreeMap<>();
+        config.originals().forEach((key, value) -> {
+            if (value != null) {
+                values.put(key, RemoteBrokers.text(value));
+            }
+        });
+        return values;
     }
 
     @Override

@@ -237,6 +237,7 @@ public final class BrokerViews {
             ? look(brokers.get(), partition(call)) != null : brokers.get().partitions(call.getArgument(0)).size() > 0);
         replies.put("getAliveBrokerNodes", call -> sequence(call, brokers.get().nodes()));
         replies.put("getBrokerNodes", replies.get("getAliveBrokerNodes"));
+        replies.put("getAliveBrokerNode", call -> option(call, brokers.get().nodes().stream().filter(node -> node.id() == (int) call.getArgument(0)).findFirst().orElse(null)));
         replies.put("topicConfig", call -> brokers.get().topicConfig(call.getArgument(0)));
         replies.put("hasAliveBroker", call -> brokers.get().isUp(call.getArgument(0)));
         replies.put("getTopicId", call -> brokers.get().topicIds().getOrDefault(call.getArgument(0), Uuid.ZERO_UUID));

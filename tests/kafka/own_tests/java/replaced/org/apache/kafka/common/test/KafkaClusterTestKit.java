@@ -165,12 +165,8 @@ public class KafkaClusterTestKit implements AutoCloseable {
             }
             configs.put(id, config);
         });
-        Map<String, Short> levels = new TreeMap<>();
-        for (String feature : RemoteFeatures.NAMES) {
-            levels.put(feature, nodes.bootstrapMetadata().featureLevel(feature));
-        }
         TestKitNode first = nodes.brokerNodes().get(nodes.brokerNodes().firstKey());
-        remote = new RemoteBrokers(configs, listener, first.logDataDirectories().iterator().next(), nodes.clusterId(), levels);
+        remote = new RemoteBrokers(configs, listener, first.logDataDirectories().iterator().next(), nodes.clusterId(), nodes.bootstrapMetadata());
     }
 
     public void waitForReadyBrokers() { }

@@ -9,9 +9,11 @@ import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.types.Password;
+import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
+import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 
 import java.io.BufferedReader;
 import java.io.File;
@@ -20,6 +22,8 @@ import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -37,6 +41,9 @@ import java.util.concurrent.ConcurrentHashMap;
  */
 public final class RemoteBrokers implements AutoCloseable {
     private static final ObjectMapper JSON = new ObjectMapper();
+    /** The features whose levels a test may choose, and that change what clients see. */
+    private static final List<String> FEATURES = List.of("group.version", "transaction.version", "share.version", "streams.version",
+        "eligible.leader.replicas.version", "metadata.version");
     private final Socket socket;
     private final BufferedReader answers;
     private final Map<String, Map<Integer, Integer>> ports = new LinkedHashMap<>();
@@ -45,18 +52,25 @@ public final class RemoteBrokers implements AutoCloseable {
 
     /**
      * @param configs the configuration of each broker, by node id; the ids are consecutive
-     * @param features the finalized levels that the cluster begins with
+     * @param bootstrap has the finalized levels and the SCRAM credentials that the cluster begins with
      */
     public RemoteBrokers(Map<Integer, Map<String, String>> configs, String interBrokerListener, String dataDirectory,
-                         String clusterId, Map<String, Short> features) {
+                         String clusterId, BootstrapMetadata bootstrap) {
         this.interBrokerListener = interBrokerListener;
         Map<String, Object> request = new HashMap<>();
         request.put("configs", configs);
         request.put("data_dir", new File(dataDirectory).getAbsolutePath());
         request.put("cluster_id", clusterId);
-        request.put("features", features);
+        Map<String, Short> levels = new HashMap<>();
+        FEATURES.forEach(feature -> levels.put(feature, bootstrap.featureLevel(feature)));
+        request.put("features", levels);
+        request.put("scram", bootstrap.records().stream().filter(record -> record.message() instanceof UserScramCredentialRecord)
+            .map(record -> credential((UserScramCredentialRecord) record.message())).toList());
         request.put("emulate", System.getProperty("minibroker.emulate"));
         try {
+            // Brokers of Kafka take their logins from the JAAS file of the JVM.
+            String jaas = System.getProperty("java.security.auth.login.config");
+            request.put("jaas", jaas == null ? "" : Files.readString(Path.of(jaas)));
             socket = new Socket("127.0.0.1", Integer.getInteger("minibroker.brokers"));
             answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
         } catch (IOException e) {
@@ -65,6 +79,11 @@ public final class RemoteBrokers implements AutoCloseable {
         ask(request).get("ports").fields().forEachRemaining(listener -> listener.getValue().fields().forEachRemaining(port ->
             ports.computeIfAbsent(listener.getKey(), name -> new TreeMap<>()).put(Integer.valueOf(port.getKey()), port.getValue().asInt())));
         up.addAll(configs.keySet());
+    }
+
+    private static Map<String, Object> credential(UserScramCredentialRecord record) {
+        return Map.of("user", record.name(), "mechanism", record.mechanism(), "salt", record.salt(),
+            "stored_key", record.storedKey(), "server_key", record.serverKey(), "iterations", record.iterations());
     }
 
     /** Write a value of a configuration as a properties file has it. */
