@@ -2,12 +2,14 @@
 
 Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request (DUPLICATE_RESOURCE),
 needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that is known
-(UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). Users without an error are altered
+(UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). A metadata.version before 3.5-IV2
+has no credentials (UNSUPPORTED_VERSION). Users without an error are altered
 whatever others have. Unlike in Kafka a salt or a salted password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
 """
 
 from typing import Final
 
+from minibroker.cluster.features import METADATA_VERSION
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
@@ -29,6 +31,9 @@ from minibroker_protocol.messages.alter_user_scram_credentials import (
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 _Refusal = tuple[ErrorCode, str | None]
 _LONGEST: Final = 1 << 16
+_FIRST_LEVEL: Final = 11
+"""The level of metadata.version since which there are SCRAM credentials: 3.5-IV2."""
+_TOO_EARLY: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 NEEDS: Final = on_cluster(Operation.ALTER)
@@ -39,7 +44,8 @@ def handle(
     request: AlterUserScramCredentialsRequest, call: Call
 ) -> Steps[AlterUserScramCredentialsResponse | DelayedResponse]:
     """Alter credentials."""
-    stored = call.services.security.scram
+    stored, features = call.services.security.scram, call.services.core.features
+    has_scram = METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
     alterations: list[_Change] = [*request.deletions, *request.upsertions]
@@ -47,7 +53,10 @@ def handle(
         yield
         if each.name in refused:
             continue
-        refusal = _TWICE if each.name in changes else _refusal(each, stored)
+        if each.name in changes:
+            refusal: _Refusal | None = _TWICE
+        else:
+            refusal = _refusal(each, stored) if has_scram else _TOO_EARLY
         if refusal is None:
             changes[each.name] = scram_mechanisms.NAMES[each.mechanism], _credential(each)
         else:

@@ -46,6 +46,16 @@ def test_a_credential_is_stored_replaced_and_removed(harness: Harness) -> None:
     assert harness.services.security.scram.users() == ["bob"]
 
 
+@pytest.mark.parametrize("change", [upsertion(), deletion()])
+@pytest.mark.parametrize(("level", "is_early"), [(10, True), (11, False)])
+def test_a_metadata_version_before_scram_has_no_credentials(
+    harness: Harness, change: ScramCredentialUpsertion | ScramCredentialDeletion, level: int, *, is_early: bool
+) -> None:
+    harness.core.features.finalize({"metadata.version": level})
+    too_early = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
+    assert (alter(harness, change) == {"alice": too_early}) is is_early
+
+
 def test_what_is_stored_is_no_password(harness: Harness) -> None:
     alter(harness, upsertion())
     stored = Path(harness.data_dir, "minibroker-cluster.json").read_text(encoding="utf-8")

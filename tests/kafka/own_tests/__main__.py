@@ -22,10 +22,18 @@ def main() -> int:
     option("--lanes", type=int, default=2, metavar="N", help="JVMs at the same time (default: %(default)s)")
     option("--directory", type=Path, default=DIRECTORY, metavar="DIR", help="for the results (default: %(default)s)")
     option("--on-kafka", action="store_true", help="leave Kafka's brokers in their place, to compare")
+    option(
+        "--confirm",
+        action="store_true",
+        help="run on Kafka what not-applicable.txt has without INSIDE-KAFKA",
+    )
     option("--again", action="store_true", help="repeat the classes in which unlisted tests have failed")
     option("--record", action="store_true", help="run nothing; record the results for docs/compatibility.md")
     options = parser.parse_args()
-    campaign = Campaign(options.emulate, options.modules.split(","), options.directory, on_kafka=options.on_kafka)
+    on_kafka = options.on_kafka or options.confirm
+    campaign = Campaign(options.emulate, options.modules.split(","), options.directory, on_kafka=on_kafka)
+    if options.confirm:
+        campaign.keep_methods_to_confirm()
     if options.classes:
         campaign.keep(options.classes.split(","))
     if options.record:

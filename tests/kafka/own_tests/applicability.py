@@ -7,8 +7,9 @@ tests that cannot apply to another broker; their reasons begin with one of these
 - IN-PROCESS: it passes on Kafka only because the broker shares the test's JVM, such as its metrics, logs and plug-ins.
 - CONTROLLER: it is a test of KRaft's controllers.
 
-The list known-failures.txt has the other tests that fail, and what is different: in minibroker, or in the environment of
-these tests. A class that cannot be set up stands there without a method. Of a listed method some invocations may pass.
+The list known-failures.txt has the other tests that fail, and what is different: in minibroker, or in the environment
+of these tests. A class that cannot be set up stands there without a method. Of a listed method some invocations may
+pass.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,11 +44,24 @@ def read_lists() -> dict[str, str]:
 
 def is_not_applicable(reason: str) -> bool:
     """Return whether a reason is one of not-applicable.txt."""
-    return reason.split()[0] in REASONS
+    return reason.split(maxsplit=1)[0] in REASONS
 
 
-def faults(results: Iterable[Result], listed: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with a run: tests that fail and are not listed, and listed ones that pass."""
+def methods_to_confirm(listed: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the methods, by class, that are not applicable for a reason that only a run on Kafka can confirm."""
+    methods: dict[str, list[str]] = {}
+    for name, reason in listed.items():
+        if is_not_applicable(reason) and not reason.startswith(INSIDE_KAFKA):
+            class_name, _, method = name.rpartition(".")
+            methods.setdefault(class_name, []).append(method)
+    return methods
+
+
+def faults(results: Iterable[Result], listed: Mapping[str, str], *, is_newest: bool = True) -> list[str]:
+    """Return what is wrong with a run: tests that fail and are not listed, and listed ones that pass.
+
+    The lists are made for the newest release. On others a listed test may pass.
+    """
     wrong: list[str] = []
     outcomes: dict[str, set[str]] = {}
     for result in results:
@@ -63,7 +77,7 @@ def faults(results: Iterable[Result], listed: Mapping[str, str]) -> list[str]:
     wrong += [
         f"LISTED, but passes: {name}"
         for name in listed
-        if "passed" in outcomes.get(name, ()) and "failed" not in outcomes[name]
+        if is_newest and "passed" in outcomes.get(name, ()) and "failed" not in outcomes[name]
     ]
     return wrong
 

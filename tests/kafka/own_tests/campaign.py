@@ -1,6 +1,6 @@
 """A campaign: Kafka's own tests of some modules of one release, and their results in a folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,21 +20,12 @@ class Campaign:
         emulated: the release, as `--emulate` has it.
         directory: has a folder for each release.
         on_kafka: whether the tests run on Kafka's own brokers.
-        methods: the methods to run, by class; those of other classes all run.
     """
 
-    def __init__(
-        self,
-        emulated: str,
-        modules: Sequence[str],
-        directory: Path,
-        *,
-        on_kafka: bool = False,
-        methods: Mapping[str, Sequence[str]] = {},
-    ) -> None:
+    def __init__(self, emulated: str, modules: Sequence[str], directory: Path, *, on_kafka: bool = False) -> None:
         self.release = RELEASES[emulated]
         self._on_kafka = on_kafka
-        self._methods = methods
+        self._methods: dict[str, list[str]] = {}
         self._folder = directory / (f"{emulated}-on-kafka" if on_kafka else emulated)
         self._classes = {module: self.release.classes(module) for module in modules}
         self._listed = applicability.read_lists()
@@ -44,10 +35,16 @@ class Campaign:
         for module, classes in self._classes.items():
             self._classes[module] = [name for name in classes if {name, name.rpartition(".")[2]} & set(names)]
 
+    def keep_methods_to_confirm(self) -> None:
+        """Leave out all but the methods whose reason in not-applicable.txt a run on Kafka has to confirm."""
+        self._methods = applicability.methods_to_confirm(self._listed)
+        self._listed = {}
+        self.keep(list(self._methods))
+
     def forget_failures(self) -> None:
         """Delete the results of the classes in which tests failed that are not listed."""
         for name in self._all():
-            if applicability.faults(read_results(self._folder, [name]), self._listed):
+            if self._faults([name]):
                 results_file(self._folder, name).unlink()
 
     def run(self, lanes: int, say: Callable[[str], None]) -> None:
@@ -67,7 +64,7 @@ class Campaign:
         tallies = self.tallies()
         for line in records.table({module: records.total(tallies[module]) for module in tallies}):
             say(line)
-        faults = applicability.faults(self._results(self._all()), self._listed)
+        faults = self._faults(self._all())
         for fault in faults:
             say(fault)
         return int(bool(faults))
@@ -83,6 +80,10 @@ class Campaign:
 
     def _all(self) -> list[str]:
         return [name for classes in self._classes.values() for name in classes]
+
+    def _faults(self, names: Sequence[str]) -> list[str]:
+        is_newest = self.release is RELEASES[NEWEST] and not self._on_kafka
+        return applicability.faults(self._results(names), self._listed, is_newest=is_newest)
 
     def _results(self, names: Sequence[str]) -> list[Result]:
         return read_results(self._folder, names)

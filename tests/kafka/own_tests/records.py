@@ -12,7 +12,7 @@ FOLDER: Final = Path(__file__).with_name("recorded")
 
 
 class Tally(NamedTuple):
-    """Numbers of tests: passed, failed with an explanation in known-failures.txt, failed without, and not applicable."""
+    """Numbers of tests: passed, failed as known-failures.txt explains, other failures, and not applicable."""
 
     passed: int
     explained: int

@@ -76,9 +76,18 @@ def test_a_run_fails_for_tests_that_disagree_with_the_list(
     assert [line.startswith(fault) for line in faults] == [True] if fault else not faults
 
 
+def test_a_listed_test_may_pass_on_an_older_release() -> None:
+    assert not applicability.faults([result("passed")], {"kafka.ATest.testIt": "CONTROLLER"}, is_newest=False)
+
+
 def test_only_methods_are_not_applicable() -> None:
     for name, reason in applicability.read_lists().items():
         assert name.rpartition(".")[2][0].islower() or not applicability.is_not_applicable(reason), name
+
+
+def test_kafka_confirms_what_does_not_ask_for_its_objects() -> None:
+    listed = {"kafka.A.a": "INSIDE-KAFKA", "kafka.A.b": "CONTROLLER", "kafka.A.c": "IN-PROCESS x", "kafka.A.d": "else"}
+    assert applicability.methods_to_confirm(listed) == {"kafka.A": ["b", "c"]}
 
 
 @pytest.mark.parametrize(

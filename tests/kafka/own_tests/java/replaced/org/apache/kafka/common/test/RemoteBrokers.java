@@ -69,8 +69,8 @@ public final class RemoteBrokers implements AutoCloseable {
         request.put("emulate", System.getProperty("minibroker.emulate"));
         try {
             // Brokers of Kafka take their logins from the JAAS file of the JVM.
-            String jaas = System.getProperty("java.security.auth.login.config");
-            request.put("jaas", jaas == null ? "" : Files.readString(Path.of(jaas)));
+            Path jaas = Path.of(System.getProperty("java.security.auth.login.config", ""));
+            request.put("jaas", Files.isRegularFile(jaas) ? Files.readString(jaas) : "");
             socket = new Socket("127.0.0.1", Integer.getInteger("minibroker.brokers"));
             answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
         } catch (IOException e) {
