@@ -10,6 +10,7 @@ from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, re
 def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """The context that the keys `ssl.*` describe. ValueError for a store that cannot be used."""
     context = ssl.create_default_context()
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
     context.check_hostname = properties.get("ssl.endpoint.identification.algorithm", "https") != ""
     try:
         _trust(context, properties)

@@ -118,6 +118,7 @@ def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
         context.load_verify_locations(cadata=normalized(trusted.encode()).decode())
     except (ssl.SSLError, ValueError):
         raise KeyStoreError(f"{path or 'ssl.truststore.certificates'} holds no certificates in PEM") from None
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, each certificate in the store is an authority
     _allow_weak(context)
 
 

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from minibroker import Broker, Security
 from minibroker.security.principals import Principal
+from minibroker.security.tls import signing
 from minibroker.security.tls.certificates import Certificates, write_certificates
 from minibroker.server import tls_server
 from minibroker_protocol.messages.metadata import MetadataRequest
@@ -127,6 +128,22 @@ def test_a_certificate_of_somebody_else_is_not_taken(start: Start, context: ssl.
         connect(start({"ssl.client.auth": "required"}), context) as client,
     ):
         client.ask(METADATA, 9)
+
+
+def test_each_certificate_in_the_trust_store_is_trusted(
+    start: Start, context: ssl.SSLContext, certificates: Certificates, tmp_path: Path
+) -> None:
+    twins = [signing.sign("twin") for _ in range(2)]
+    without_its_authority = signing.sign("signed", signing.sign("an authority that is not there"))
+    clients = [*twins, without_its_authority]
+    trusted, shown = tmp_path / "trusted.pem", tmp_path / "shown.pem"
+    trusted.write_bytes(Path(certificates.ca).read_bytes() + b"".join(map(signing.pem, clients)))
+    broker = start({"ssl.client.auth": "required", "ssl.truststore.location": str(trusted)})
+    for signed in clients:
+        shown.write_bytes(signing.key_pem(signed) + signing.pem(signed))
+        context.load_cert_chain(shown)
+        with connect(broker, context) as client:
+            assert client.ask(METADATA, 9).brokers
 
 
 def test_names_are_mapped_and_who_fits_no_rule_stays_outside(
