@@ -1,5 +1,6 @@
 """The services of a broker for its clients: coordinators, authorizer, quotas, credentials, telemetry."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
@@ -50,6 +51,7 @@ class Services:
         tape: sees the bytes of connections that begin from now on; None without a page.
         chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain again.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
+        copying: held while a snapshot is taken or restored, both of which take a while.
         started_ms: when that was, on the clock's monotonic time.
         validated_records, fetch_max_bytes: settings that the hot paths ask for, looked up once.
     """
@@ -66,6 +68,7 @@ class Services:
         self.tape: Tape | None = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
+        self.copying = asyncio.Lock()
         self.started_ms = core.clock.monotonic_ms()
         self.validated_records = config.integer("minibroker.validate.records.max")
         self.prefers_racks = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR

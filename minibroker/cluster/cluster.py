@@ -170,11 +170,11 @@ class Cluster:
     def forget_leaders(self) -> None:
         """All topics are about to go, and others may come under their names.
 
-        These begin with the highest leader epoch that there was: clients that stay, librdkafka among them, hold
-        metadata with a lower one for out of date.
+        These begin with a leader epoch that is higher than any before. Clients that stay take metadata with a lower one
+        for out of date, and with a higher one look whether the log still has what they have read (KIP-320).
         """
         self.settle_version += 1
-        self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())])
+        self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())]) + 1
 
     # Who leads
 

@@ -351,10 +351,16 @@ class AsyncOperations:
         await self.services.core.cluster.settled()
 
     async def snapshot(self, directory: "str | os.PathLike[str] | None" = None) -> "Snapshot":
-        """Copy all topics, records, groups and transactions into a new directory; None for a temporary one."""
-        return work.snapshots.take_snapshot(self.services, directory)
+        """Copy all topics, records, groups and transactions into a new directory; None for a temporary one.
+
+        The snapshot has the state of the moment of this call. Clients are served while it is copied.
+        """
+        return await work.snapshots.take_snapshot(self.services, directory)
 
     async def restore(self, snapshot: "Snapshot | str | os.PathLike[str]") -> None:
-        """Replace all topics, records, groups and transactions by those of a snapshot, or of its directory."""
-        work.snapshots.restore_snapshot(self.services, snapshot)
+        """Replace all topics, records, groups and transactions by those of a snapshot, or of its directory.
+
+        Clients are served from the state before while the snapshot is copied; what they write then is gone with it.
+        """
+        await work.snapshots.restore_snapshot(self.services, snapshot)
         await self.services.core.cluster.settled()

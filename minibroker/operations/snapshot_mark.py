@@ -74,23 +74,25 @@ def is_cut_short(directory: str) -> bool:
     return False
 
 
-def copy_file(source: str, target: str) -> list[int]:
+def copy_file(source: str, target: str, size: int | None = None) -> list[int]:
     """Copy a file with its holes, and its directory if need be: the indexes of a log in use are ten nearly empty MB.
 
-    Returns the size and the checksum of what was copied. `OSError`, which names a path.
+    With `size` the copy has that many bytes, whether the file has grown or was cut. Returns the size and the checksum
+    of what was copied. `OSError`, which names a path.
     """
     path, checksum = source, 0
     try:
         read = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             status = os.fstat(read)
+            size = status.st_size if size is None else size
             path = target
             if not os.path.isdir(os.path.dirname(target)):
                 os.mkdir(os.path.dirname(target), 0o755)
             written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, status.st_mode & 0o777)
             try:
-                os.ftruncate(written, status.st_size)
-                for position, data in _chunks(read, status.st_size):
+                os.ftruncate(written, size)
+                for position, data in _chunks(read, size):
                     checksum = zlib.crc32(data, zlib.crc32(b"%d" % position, checksum))
                     pwrite_all(written, data, position)
             finally:
@@ -100,7 +102,7 @@ def copy_file(source: str, target: str) -> list[int]:
     except OSError as error:
         error.filename = error.filename or path
         raise
-    return [status.st_size, checksum]
+    return [size, checksum]
 
 
 def _chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
@@ -111,7 +113,8 @@ def _chunks(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
             position = max(position, os.lseek(fd, position, os.SEEK_DATA) // _CHUNK_BYTES * _CHUNK_BYTES)
         except OSError:  # nothing but a hole is left
             return
-        data = os.pread(fd, min(_CHUNK_BYTES, size - position), position)
+        length = min(_CHUNK_BYTES, size - position)
+        data = os.pread(fd, length, position).ljust(length, b"\0")  # an index may have been trimmed since
         if data != _ZEROS[: len(data)]:
             yield position, data
         position += _CHUNK_BYTES

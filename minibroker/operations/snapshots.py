@@ -1,15 +1,17 @@
 """A broker as it was before: everything in a directory of its own, and back."""
 
+import asyncio
 import contextlib
 import os
 import shutil
 import weakref
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.deletion import marked
+from minibroker.cluster.deletion import marked, purge_logged
 from minibroker.cluster.dynamic_configs import DynamicConfigs
 from minibroker.cluster.features import Features
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
@@ -28,10 +30,12 @@ from minibroker_storage.data_directory.names import (
     LOCK_FILE,
     META_PROPERTIES,
     OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
     TOPICS_FILE,
     parse_partition_directory,
 )
-from minibroker_storage.data_directory.staged_write import UNFINISHED
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from minibroker_storage.data_directory.staged_write import UNFINISHED, staging_name
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.layout import CLEANED_SUFFIX, DELETED_SUFFIX, delete_directory_name, rename_if_there
 
@@ -39,6 +43,9 @@ __tracebackhide__ = is_the_callers
 
 _FILES: Final = (*METADATA_FILES, *OFFSET_CHECKPOINTS, LESSONS_FILE)
 _BACKUPS: Final = tuple(name + BACKUP_SUFFIX for name in METADATA_FILES)
+
+Aside: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function, usually in a thread, while the event loop serves clients."""
 
 
 class Snapshot:
@@ -64,33 +71,72 @@ class Snapshot:
         self.delete()
 
 
-def take_snapshot(services: Services, directory: str | os.PathLike[str] | None = None) -> Snapshot:
-    """Copy everything into a new directory; None for a temporary one.
+async def take_snapshot(
+    services: Services, directory: str | os.PathLike[str] | None = None, aside: Aside = asyncio.to_thread
+) -> Snapshot:
+    """Copy everything as it is now into a new directory; None for a temporary one. `aside` runs what takes long.
 
     ConflictError if there is something in the directory, but for a snapshot that was cut short, or if it lies in the
     broker's own; `OSError`, and there is no snapshot.
     """
     core = services.core
-    if directory is not None:
-        _check_target(core, os.fspath(directory))
-    core.writes.commit()
-    for topic in core.topics:
-        for partition in topic.partitions:
-            if partition.opened_log is not None:
-                partition.opened_log.take_producer_snapshot()
-    core.logs.write_checkpoints(sync=False)
-    core.topics.save()
+    async with services.copying:
+        if directory is not None:
+            _check_target(core, os.fspath(directory))
+        core.writes.commit()
+        for topic in core.topics:
+            for partition in topic.partitions:
+                if partition.opened_log is not None:
+                    partition.opened_log.take_producer_snapshot()
+        core.logs.write_checkpoints(sync=False)
+        core.topics.save()
+        held = staging_name(core.topics.data_dir)
+        try:
+            sizes = _hold(core, held)
+            snapshot: Snapshot = await aside(partial(_copy_held, held, sizes, directory))
+        finally:
+            core.background(partial(purge_logged, [held]))
+        return snapshot
+
+
+def _hold(core: Core, held: str) -> dict[str, int]:
+    """Link all files into a new directory; returns their sizes. Records that come later are beyond these. OSError."""
+    data_dir, sizes = core.topics.data_dir, dict[str, int]()
+    partitions = {
+        os.path.basename(partition.directory): partition for topic in core.topics for partition in topic.partitions
+    }
+    os.mkdir(held)
+    # No log is closed for it: the copy is opened as the directory of a killed broker is.
+    for name in _files_of(data_dir, (*_FILES, META_PROPERTIES)):
+        directory, slash, _ = name.rpartition("/")
+        if slash and directory not in partitions:
+            continue
+        if not os.path.isdir(f"{held}/{directory}"):
+            os.mkdir(f"{held}/{directory}")
+        try:
+            os.link(f"{data_dir}/{name}", f"{held}/{name}")
+        except OSError:  # a file system without links
+            copy_file(f"{data_dir}/{name}", f"{held}/{name}")
+        sizes[name] = os.stat(f"{held}/{name}").st_size
+    # All of the copy is on disk, and has a checksum: who opens it need not read it all.
+    points = read_offset_checkpoint(f"{held}/{RECOVERY_POINTS}")
+    points |= {
+        partition.key: partition.opened_log.log_end_offset
+        for partition in partitions.values()
+        if partition.opened_log is not None and partition.opened_log.has_directory
+    }
+    write_offset_checkpoint(f"{held}/{RECOVERY_POINTS}", points)
+    sizes[RECOVERY_POINTS] = os.stat(f"{held}/{RECOVERY_POINTS}").st_size
+    return sizes
+
+
+def _copy_held(held: str, sizes: Mapping[str, int], directory: str | os.PathLike[str] | None) -> Snapshot:
     target = temporary.make("snapshot-") if directory is None else os.fspath(directory)
     snapshot = Snapshot(target, is_temporary=directory is None)
     try:
         if directory is not None:
             _begin(os.path.abspath(target))
-        files: Mark = {}
-        own = {os.path.basename(each.directory) for topic in core.topics for each in topic.partitions}
-        # No log is closed for it: the copy is opened as the directory of a killed broker is.
-        for name in _files_of(core.topics.data_dir, (*_FILES, META_PROPERTIES)):
-            if name.partition("/")[0] in own or "/" not in name:
-                files[name] = copy_file(f"{core.topics.data_dir}/{name}", f"{target}/{name}")
+        files = {name: copy_file(f"{held}/{name}", f"{target}/{name}", size) for name, size in sizes.items()}
         if directory is not None:
             sync_tree(target)
         write_mark(target, files, sync=directory is not None)
@@ -100,8 +146,12 @@ def take_snapshot(services: Services, directory: str | os.PathLike[str] | None =
     return snapshot
 
 
-def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[str]) -> None:
+async def restore_snapshot(
+    services: Services, snapshot: Snapshot | str | os.PathLike[str], aside: Aside = asyncio.to_thread
+) -> None:
     """Replace all topics, groups and transactions by those of a snapshot; clients go on as after a restart.
+
+    Until all is copied they are served from the state before. `aside` runs what takes long.
 
     The directory may also be one that a stopped broker or a stopped Apache Kafka has left. `NotFoundError` for another
     one, `ConflictError` for the broker's own one and those in use, `OperationError` for a damaged one; `OSError`.
@@ -109,20 +159,21 @@ def restore_snapshot(services: Services, snapshot: Snapshot | str | os.PathLike[
     """
     core = services.core
     source = snapshot.directory if isinstance(snapshot, Snapshot) else os.fspath(snapshot)
-    mark = _check_source(core, source)
-    core.writes.commit()
-    with staging(core) as new:
-        with _unused(source):
-            _copy(source, new, mark)
-        try:
-            _prepare(core, new)
-        except (TopicsFileError, ClusterFileError) as error:
-            raise OperationError(f"restore: {source} is damaged: {error}".replace(new, source)) from None
-        replace(core, new, tuple(core.topics))
-    forget_visitors(services)
-    core.topics.load()
-    core.producer_ids.skip_block()
-    services.resume_coordinators()
+    async with services.copying:
+        mark = _check_source(core, source)
+        with staging(core) as new:
+            with _unused(source):
+                await aside(partial(_copy, source, new, mark, sync=core.durability.is_needed))
+            core.writes.commit()
+            try:
+                _prepare(core, new)
+            except (TopicsFileError, ClusterFileError) as error:
+                raise OperationError(f"restore: {source} is damaged: {error}".replace(new, source)) from None
+            replace(core, new, tuple(core.topics))
+        forget_visitors(services)
+        core.topics.load()
+        core.producer_ids.skip_block()
+        services.resume_coordinators()
 
 
 def _begin(target: str) -> None:
@@ -180,8 +231,11 @@ def _unused(source: str) -> Generator[None]:
             lock.release()
 
 
-def _copy(source: str, new: str, mark: Mark | None) -> None:
-    """Copy what belongs to a snapshot, and check that it is what was written. OperationError, OSError."""
+def _copy(source: str, new: str, mark: Mark | None, *, sync: bool) -> None:
+    """Copy what belongs to a snapshot, and check that it is what was written. OperationError, OSError.
+
+    With `sync` the copy is on disk already when `replace` asks for that.
+    """
     names = _files_of(source, (*_FILES, *_BACKUPS)) if mark is None else mark
     for name in names:
         if name == META_PROPERTIES:  # the broker has its own
@@ -194,6 +248,8 @@ def _copy(source: str, new: str, mark: Mark | None) -> None:
             raise OperationError(f"restore: {source} is damaged: {name} is not as it was written")
     for directory in marked(source).values():
         os.mkdir(f"{new}/{os.path.basename(directory)}")
+    if sync:
+        sync_tree(new)
 
 
 def _prepare(core: Core, new: str) -> None:
@@ -206,9 +262,7 @@ def _prepare(core: Core, new: str) -> None:
     Features(metadata, core.features.supported)
     metadata.write_first(new)  # whole, if it was torn
     core.features.outlast(metadata)
-    # Consumers may be beyond what comes back: a later epoch has them look where the logs part (KIP-320).
     core.cluster.forget_leaders()
-    core.cluster.first_epoch += 1
     cluster = Cluster(core.cluster.first.id, len(core.cluster.nodes), core.config)
     cluster.first_epoch = core.cluster.first_epoch
     topics = Topics(new, core.config, core.logs, cluster)

@@ -2,13 +2,15 @@
 
 import importlib
 import math
+import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
+from minibroker.operations import snapshots
 from minibroker.requests.dispatch import SlicedRequest, accept_whole, encode_answers
 from minibroker.requests.session import Session
 from minibroker.routing.outcomes import Answer, Filled, Outcome, Waiting
@@ -395,3 +397,38 @@ def values_in(records: Any) -> list[tuple[int, bytes | None]]:
         each.check_crc()
         found += [(record.offset, record.value) for record in each]
     return found
+
+
+def take_snapshot(
+    services: Services, directory: str | os.PathLike[str] | None = None, meanwhile: Callable[[], object] | None = None
+) -> snapshots.Snapshot:
+    """Take a snapshot without an event loop and threads. `meanwhile` is called just before the files are copied."""
+    snapshot: snapshots.Snapshot = _done(snapshots.take_snapshot(services, directory, _at_once(meanwhile)))
+    return snapshot
+
+
+def restore_snapshot(
+    services: Services,
+    snapshot: snapshots.Snapshot | str | os.PathLike[str],
+    meanwhile: Callable[[], object] | None = None,
+) -> None:
+    """Restore a snapshot without an event loop and threads; `meanwhile` as above."""
+    _done(snapshots.restore_snapshot(services, snapshot, _at_once(meanwhile)))
+
+
+def _at_once(meanwhile: Callable[[], object] | None) -> snapshots.Aside:
+    async def run(work: Callable[[], Any]) -> Any:
+        if meanwhile is not None:
+            meanwhile()
+        return work()
+
+    return run
+
+
+def _done(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of a coroutine that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")

@@ -21,11 +21,10 @@ from minibroker.errors import OperationError
 from minibroker.operations.producing import Message
 from minibroker.operations.reset import reset
 from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, Seeds, load_seeds
-from minibroker.operations.snapshots import restore_snapshot, take_snapshot
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.coordinators.groups.offset_requests import commit, offsets_of
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
-from tests.broker.harness import Harness, batch, bytes_in, values_in
+from tests.broker.harness import Harness, batch, bytes_in, restore_snapshot, take_snapshot, values_in
 from tests.pipeline.sink.writing import write
 from tests.torture.ledger import TortureError
 from tests.torture.steps import Guillotine, Killed, unforced

@@ -164,8 +164,7 @@ class TransactionCoordinator:
             return self._fence(known) or ErrorCode.CONCURRENT_TRANSACTIONS
         epoch = None if expected is None else expected.producer_epoch
         begun: Transaction | None
-        is_restored = known.producer_id < self._core.topics.first_valid_producer_id
-        if (known.has_no_epoch_left or is_restored) and epoch in {None, known.producer_epoch}:
+        if (known.has_no_epoch_left or self._is_restored(known)) and epoch in {None, known.producer_epoch}:
             new_id = self._core.producer_ids.next()
             # The 16 bits of the epoch are used up, or its next values may have been given out before a restore: a new
             # id begins at epoch 0 (KIP-360).
@@ -286,7 +285,7 @@ class TransactionCoordinator:
             return EndTxnResult(ErrorCode.INVALID_REQUEST)
         error = self.store.readiness(transactional_id, node)
         known = None if error else self.store.get(transactional_id)
-        if known is None:
+        if known is None or self._was_lost(known):
             return EndTxnResult(error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         # The answer was lost: the end has raised the epoch already, and the producer does not know it.
         is_retry = known.producer_epoch == producer_epoch + 1
@@ -317,10 +316,21 @@ class TransactionCoordinator:
         transaction = self.store.get(transactional_id)
         if transaction is not None and transaction.next_producer_id == producer_id >= 0:
             return ErrorCode.CONCURRENT_TRANSACTIONS  # the id counts once the markers are written
-        if transaction is None or transaction.producer_id != producer_id:
+        if transaction is None or transaction.producer_id != producer_id or self._was_lost(transaction):
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         # A newer producer of the same id has come: this one is a zombie (KIP-98).
         return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
+
+    def _is_restored(self, transaction: Transaction) -> bool:
+        """Return whether a restore brought this state back, and no producer has asked for its id since."""
+        return transaction.producer_id < self._core.topics.first_valid_producer_id
+
+    def _was_lost(self, transaction: Transaction) -> bool:
+        """Return whether the producer may have a transaction that a restore has removed, with all its records.
+
+        A transaction that was open in the snapshot is still there, and can be ended.
+        """
+        return self._is_restored(transaction) and transaction.state is not TransactionState.ONGOING
 
     # How transactions end
 

@@ -14,12 +14,13 @@ from minibroker import Broker
 from minibroker.cluster.data_dir import MetaPropertiesError
 from minibroker.errors import ConflictError, NotFoundError, OperationError
 from minibroker.operations.reset import reset
-from minibroker.operations.snapshots import restore_snapshot, take_snapshot
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_storage.data_directory.lock import DirectoryLock
+from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id
-from tests.broker.harness import Harness, batch
+from tests.broker.harness import Harness, batch, bytes_in, restore_snapshot, take_snapshot, values_in
 from tests.torture.steps import CHANGING
 
 MARK = "minibroker-snapshot.json"
@@ -38,6 +39,17 @@ def harness(tmp_path: Path) -> Harness:
 
 def end(harness: Harness, topic: str = "t") -> int:
     return harness.fetch_one(0, topic).high_watermark
+
+
+def records(harness: Harness, topic: str) -> list[tuple[int, bytes | None]]:
+    """All records of a topic, by their offsets."""
+    found: dict[int, bytes | None] = {}
+    log_end = end(harness, topic)
+    offset = 0
+    while offset < log_end:
+        found |= values_in(bytes_in(harness.fetch_one(offset, topic)))
+        offset = max(found) + 1
+    return list(found.items())
 
 
 def files(directory: Path) -> dict[str, bytes]:
@@ -211,6 +223,48 @@ def test_a_snapshot_takes_the_place_of_one_that_was_cut_short(harness: Harness, 
     harness.produce(batch(b"third"))
     restore_snapshot(harness.services, tmp_path / "snapshot")
     assert end(harness) == 2
+
+
+def test_a_snapshot_has_the_state_of_its_beginning_whatever_comes_while_it_is_copied(
+    harness: Harness, tmp_path: Path
+) -> None:
+    for name in ("gone", "emptied", "rolled"):
+        harness.create(name, segment_bytes="400", index_interval_bytes="100", segment_index_bytes="240")
+    names = ("t", "gone", "emptied", "rolled")
+    for number in range(20):
+        for name in names:
+            harness.produce(batch(b"%d" % number * 20), name)
+    contents = {name: records(harness, name) for name in names}
+
+    def change() -> None:
+        harness.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=1000), 6)
+        log = harness.core.topics.get("emptied").partitions[0].log  # type: ignore[union-attr]  # it was just created
+        log.truncate_fully_and_start_at(log.log_end_offset, harness.core.clock.now_ms())
+        for _ in range(20):
+            harness.produce(batch(b"later" * 10), "rolled")
+        harness.create("later")
+
+    take_snapshot(harness.services, tmp_path / "target", change)
+    points = read_offset_checkpoint(str(tmp_path / "target" / "recovery-point-offset-checkpoint"))
+    restore_snapshot(harness.services, tmp_path / "target")
+    assert {name: records(harness, name) for name in names} == contents
+    assert harness.core.topics.get("later") is None
+    assert points == {(name, 0): end(harness, name) for name in names}
+    assert os.listdir(harness.data_dir) == [name for name in os.listdir(harness.data_dir) if "-delete" not in name]
+
+
+def test_clients_are_served_from_the_state_before_while_a_snapshot_is_restored(
+    harness: Harness, tmp_path: Path
+) -> None:
+    ends = []
+
+    def produce() -> None:
+        harness.produce(batch(b"third"))
+        ends.append(end(harness))
+
+    restore_snapshot(harness.services, tmp_path / "snapshot", produce)
+    assert ends == [3]
+    assert end(harness) == 1
 
 
 @pytest.mark.parametrize("operation", ["snapshot", "restore", "reset", "reset with topics"])
