@@ -76,7 +76,7 @@ def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str,
         base = ConfigKey(name, reported, None, None, MEDIUM, REPORTED, words)
     key = base if base.honored else base._replace(type=reported)
     if allowed != "=" and key.type is reported:
-        key = key._replace(allowed=_validator(allowed, key.type))
+        key = key._replace(allowed=validator_of(allowed))
     ours_before = _OURS.get(name, RELEASES[0])
     if default != "?" and ours_before is not None and at >= RELEASES.index(ours_before):
         value = None if default == "-" else key._replace(allowed=None).parse(default[1:])
@@ -84,13 +84,13 @@ def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str,
     return key._replace(is_internal="i" in flags, is_dynamic="d" in flags, reported_type=reported)
 
 
-def _validator(text: str, kind: ConfigType) -> Validator | None:
+def validator_of(text: str) -> Validator | None:
+    """Return the validator that a column of a table describes. The limits of a double may be integers."""
     words, *flags = text.split(" ")
     names = words.split("|") if words else []
     if flags:
         return Distinct(*names, is_empty_allowed="nonempty" not in flags)
     if ".." in words:
         least, _, most = words.partition("..")
-        number = float if kind is ConfigType.DOUBLE else int
-        return Range(number(least), number(most) if most else None)
+        return Range(int(least), (float if "." in most else int)(most) if most else None)
     return OneOf(*names) if names else None
