@@ -385,8 +385,8 @@ func (c *Client) ListFaults(ctx context.Context) ([]InstalledFault, error) {
 }
 
 // AddFault installs a fault. It stays until it is removed, or until it has hit Times.
-func (c *Client) AddFault(ctx context.Context, fault Fault) (AddedFault, error) {
-	return one[AddedFault](ctx, c, http.MethodPost, "/faults", nil, fault)
+func (c *Client) AddFault(ctx context.Context, fault Fault) (InstalledFault, error) {
+	return one[InstalledFault](ctx, c, http.MethodPost, "/faults", nil, fault)
 }
 
 // ClearFaults removes all faults.

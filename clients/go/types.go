@@ -414,16 +414,11 @@ type Fault struct {
 	ThrottleMs    int     `json:"throttle_ms,omitempty"`
 }
 
-// InstalledFault is a fault, and how many requests it has hit.
+// InstalledFault is a fault, and how many requests it has hit. AddFault gives it a warning if it probably hits nothing.
 type InstalledFault struct {
-	ID    string `json:"id"`
-	Fired int    `json:"fired"`
-	Fault Fault  `json:"fault"`
-}
-
-// AddedFault is a fault that was just installed. It has a warning if the fault probably hits nothing.
-type AddedFault struct {
-	InstalledFault
+	ID       string   `json:"id"`
+	Fired    int      `json:"fired"`
+	Fault    Fault    `json:"fault"`
 	Warnings []string `json:"warnings"`
 }
 

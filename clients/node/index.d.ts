@@ -354,10 +354,7 @@ export interface InstalledFault {
   id: string;
   fired: number;
   fault: Fault;
-}
-
-export interface AddedFault extends InstalledFault {
-  /** Left out when there are none. */
+  /** Left out when there are none; only addFault() has any. */
   warnings?: string[];
 }
 
@@ -446,7 +443,7 @@ export class ControlClient {
   forgetRequests(): Promise<void>;
   waitForRequests(wait?: RequestWait): Promise<JournalEntries>;
   listFaults(): Promise<InstalledFault[]>;
-  addFault(fault: Fault): Promise<AddedFault>;
+  addFault(fault: Fault): Promise<InstalledFault>;
   clearFaults(): Promise<void>;
   readFault(id: string): Promise<FaultHits>;
   removeFault(id: string): Promise<FaultHits>;

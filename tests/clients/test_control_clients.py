@@ -120,22 +120,20 @@ def types(language: str) -> dict[str, set[str]]:
         text = (FOLDER / "go/types.go").read_text()
         found = re.findall(r"^type (\w+) struct \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
         named = {name: set(re.findall(r'json:"(\w+)', body)) for name, body in found}
-        for each in ("AddedFault", "FaultHits"):
-            named[each] |= named["InstalledFault"]
+        named["FaultHits"] |= named["InstalledFault"] - {"warnings"}
         return named
     if language == "node":
         text = (FOLDER / "node/index.d.ts").read_text()
         found = re.findall(r"^export interface (\w+).*? \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
         named = {name: set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE)) for name, body in found}
-        for each in ("AddedFault", "FaultHits"):
-            named[each] |= named["InstalledFault"]
+        named["FaultHits"] |= named["InstalledFault"] - {"warnings"}
         return named
     if language == "rust":
         text = (FOLDER / "rust/src/types.rs").read_text()
         found = re.findall(r"^pub struct (\w+) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
         return {name: set(re.findall(r"^    pub (?:r#)?(\w+):", body, re.MULTILINE)) for name, body in found}
     text = next((FOLDER / "java").rglob("Answers.java")).read_text()
-    found = re.findall(r"^    public record (\w+)\((.*?)\) \{\}", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^    public record (\w+)\((.*?)\) \{", text, re.MULTILINE | re.DOTALL)
     named = {name: set(re.findall(r"(\w+)(?:,|$)", body.strip(), re.MULTILINE)) for name, body in found}
     return {name: {re.sub("([A-Z])", r"_\1", each).lower() for each in fields} for name, fields in named.items()}
 

@@ -352,7 +352,7 @@ impl Client {
     }
 
     /// Install a fault. It stays until it is removed, or until it has hit `times`.
-    pub fn add_fault(&self, fault: &Fault) -> Result<AddedFault, Error> {
+    pub fn add_fault(&self, fault: &Fault) -> Result<InstalledFault, Error> {
         self.post("/faults", fault)
     }
 

@@ -516,17 +516,9 @@ pub struct Fault {
     pub throttle_ms: Option<u64>,
 }
 
-/// A fault, and how many requests it has hit.
+/// A fault, and how many requests it has hit. `add_fault` gives it a warning if it probably hits nothing.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InstalledFault {
-    pub id: String,
-    pub fired: u64,
-    pub fault: Fault,
-}
-
-/// A fault that was just installed. There is a warning if it probably hits nothing.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct AddedFault {
     pub id: String,
     pub fired: u64,
     pub fault: Fault,

@@ -17,16 +17,14 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.support.callers import collected_warnings
 
 
-class InstalledFault(About):
-    """A fault."""
-
+class _Counted(About):
     id: str
     fired: int = Field(description="How many requests it has hit.")
     fault: dict[str, Any] = Field(description="Its fields.")
 
 
-class AddedFault(InstalledFault, Warned):
-    """A fault that was just installed."""
+class InstalledFault(_Counted, Warned):
+    """A fault. The response that installs it may have warnings."""
 
 
 class InstalledFaults(About):
@@ -35,7 +33,7 @@ class InstalledFaults(About):
     faults: list[InstalledFault]
 
 
-class FaultHits(InstalledFault):
+class FaultHits(_Counted):
     """A fault, and the requests that it has hit."""
 
     hits: list[JournalEntry] = Field(description="The newest 1000.")
@@ -109,7 +107,7 @@ async def _ids(request: Request) -> FaultIds:
 Ids = Annotated[FaultIds, Depends(_ids)]
 
 
-@router.get("/faults", openapi_extra=calls("faults", "faults.list"))
+@router.get("/faults", response_model_exclude_unset=True, openapi_extra=calls("faults", "faults.list"))
 async def list_faults(on_broker: OnBroker, ids: Ids) -> InstalledFaults:
     """The faults that are installed, in the order in which they were added; of several that match the first acts."""
 
@@ -125,7 +123,7 @@ async def add_fault(
     fields: Annotated[dict[str, Any], Body(description="The fields of the fault, as in docs/faults.md."), _FIELDS],
     on_broker: OnBroker,
     ids: Ids,
-) -> AddedFault:
+) -> InstalledFault:
     """Install a fault. It stays until it is deleted, or until it has hit `times`."""
 
     async def work(broker: AsyncOperations) -> InstalledFault:
@@ -135,7 +133,7 @@ async def add_fault(
 
     with collected_warnings() as warnings:
         installed = await on_broker(work)
-    return AddedFault.model_validate(installed.model_dump() | warned(warnings))
+    return installed.model_copy(update=warned(warnings))
 
 
 @router.delete("/faults", status_code=204, openapi_extra=calls("faults.clear"))

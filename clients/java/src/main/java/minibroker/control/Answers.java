@@ -67,7 +67,11 @@ public final class Answers {
         String topic, int partition, Long startOffset, Long lag, long acquired, List<InFlight> inFlight) {}
 
     /** The offsets that a group is behind; warnings is null when there are none. */
-    public record Lag(long total, List<PartitionLag> partitions, List<String> warnings) {}
+    public record Lag(long total, List<PartitionLag> partitions, List<String> warnings) {
+        public Lag(long total, List<PartitionLag> partitions) {
+            this(total, partitions, null);
+        }
+    }
 
     /** A partition of a member. */
     public record Assigned(String topic, int partition) {}
@@ -112,7 +116,11 @@ public final class Answers {
     public record Snapshot(String name, String directory) {}
 
     /** One broker; its address is HOST:PORT. */
-    public record Node(int nodeId, boolean isUp, String address, String rack) {}
+    public record Node(int nodeId, boolean isUp, String address, String rack) {
+        public Node(int nodeId, boolean isUp, String address) {
+            this(nodeId, isUp, address, null);
+        }
+    }
 
     /** The journal. */
     public record JournalInfo(boolean isKept, long count) {}
@@ -140,11 +148,12 @@ public final class Answers {
     /** Requests, oldest first; the count also has those that do not fit. */
     public record JournalEntries(long count, List<JournalEntry> requests) {}
 
-    /** A fault, and how many requests it has hit. */
-    public record InstalledFault(String id, long fired, Map<String, Object> fault) {}
-
-    /** A fault that was just installed; warnings is null when there are none. */
-    public record AddedFault(String id, long fired, Map<String, Object> fault, List<String> warnings) {}
+    /** A fault, and how many requests it has hit; warnings is null when there are none. */
+    public record InstalledFault(String id, long fired, Map<String, Object> fault, List<String> warnings) {
+        public InstalledFault(String id, long fired, Map<String, Object> fault) {
+            this(id, fired, fault, null);
+        }
+    }
 
     /** A fault, and the newest 1000 requests that it has hit. */
     public record FaultHits(String id, long fired, Map<String, Object> fault, List<JournalEntry> hits) {}

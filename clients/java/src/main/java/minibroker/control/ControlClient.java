@@ -287,8 +287,8 @@ public final class ControlClient {
         return list(InstalledFault.class, "faults", call("GET", "/faults", null));
     }
 
-    public AddedFault addFault(Fault fault) {
-        return post(AddedFault.class, "/faults", fault.map);
+    public InstalledFault addFault(Fault fault) {
+        return post(InstalledFault.class, "/faults", fault.map);
     }
 
     public void clearFaults() {
