@@ -15,6 +15,7 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups
@@ -51,7 +52,7 @@ def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerG
 def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
     # Of one moment: members are values, which change in the group meanwhile.
     state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
-    listed, targets = tuple(group.members.values()), dict(group.target)
+    listed, targets = in_timeline_order(group.members), dict(group.target)
     members: list[Member] = []
     is_before_4_3 = call.services.is_before("4.3")
     for each in listed:

@@ -1,10 +1,11 @@
 """ConsumerGroupHeartbeat: join a group of the consumer protocol, be assigned, stay, leave (KIP-848).
 
 Versions 0-1. From version 1 on the client makes the member id, and may subscribe by a regular expression
-(INVALID_REGULAR_EXPRESSION); its topics are looked up at once, and at each heartbeat while topics or rights come and
-go, where Kafka looks in the background. As there, it means no topic that the member may not describe whose heartbeat
-has it looked up. As in Kafka 4 a member may join with an empty list of topics. What does not fit together is
-INVALID_REQUEST; UNSUPPORTED_VERSION where `group.coordinator.rebalance.protocols` lacks "consumer".
+(INVALID_REGULAR_EXPRESSION). Its topics are looked up after the response, and come with the group's next epoch. They
+are looked up again at each heartbeat while topics or rights come and go, where Kafka looks in the background. As there,
+an expression means no topic that the member may not describe whose heartbeat has it looked up. As in Kafka 4 a member
+may join with an empty list of topics. What does not fit together is INVALID_REQUEST; UNSUPPORTED_VERSION where
+`group.coordinator.rebalance.protocols` lacks "consumer".
 """
 
 from functools import partial

@@ -100,7 +100,7 @@ def _plan(requested: CreatePartitionsTopic, call: Call) -> _Growth:
     """The topic, its new number of partitions, and the replicas of those that are added. TopicError."""
     topic = call.core.topics.get(requested.name)
     if topic is None:
-        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{requested.name}' does not exist.")
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
     current = len(topic.partitions)
     if topic.coming:
         raise TopicError(

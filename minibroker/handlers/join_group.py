@@ -121,6 +121,11 @@ class _Join:
         if group is None:
             self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
             return
+        if group is not found and not self._call.services.is_before("4.0"):  # Kafka 4 writes an empty group first
+            code = store.save_group(group)
+            if code:
+                self._refuse(code)
+                return
         if not _has_room(group, request.member_id, config.integer("group.max.size")):
             group.remove(request.member_id)
             self.reply.answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))

@@ -2,10 +2,14 @@
 
 Versions 0-5: filters by state from version 4 on (KIP-518), by type from version 5 on (KIP-848). The types are "classic"
 and "consumer". Names of states and types may be written in any case; a name that says nothing lets nothing through.
+The order is that of Kafka's hash tables.
 """
 
 from typing import Final
 
+from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.java_order import bucket, in_timeline_order, java_hash, partition_hash
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -25,7 +29,7 @@ def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
     types = {name.lower() for name in request.types_filter}
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE
     listed: list[ListedGroup] = []
-    for group in store.groups():
+    for group in (yield from _in_order(store, is_before_4_0=call.services.is_before("4.0"))):
         if (
             not store.log.coordinator_error(group.group_id, call.node)
             and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
@@ -42,3 +46,22 @@ def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
             )
         yield
     return ListGroupsResponse(error_code=code, groups=listed)
+
+
+def _in_order(store: GroupStore, *, is_before_4_0: bool) -> Steps[list[AnyGroup]]:
+    """Return the groups as Kafka's hash tables have them: one for each partition, or one for all before 4.0."""
+    groups, log = store.groups(), store.log
+    tables: dict[int, dict[str, AnyGroup]] = {}
+    for group in groups:
+        name = group.group_id
+        if is_before_4_0:
+            key = bucket(java_hash(name), len(groups))
+        else:
+            key = bucket(partition_hash(log.name, log.partition_of(name)), log.partition_count)
+        tables.setdefault(key, {})[name] = group
+        yield
+    ordered: list[AnyGroup] = []
+    for key in sorted(tables):
+        ordered += tables[key].values() if is_before_4_0 else in_timeline_order(tables[key])
+        yield
+    return ordered

@@ -11,6 +11,7 @@ from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups
@@ -51,7 +52,7 @@ def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
         assignor_name=ASSIGNOR,
         members=[],
     )
-    for each in tuple(group.members.values()):
+    for each in in_timeline_order(group.members):
         member = _member(each, call.core.topics)
         topics = member.assignment.topic_partitions
         if not all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic_name) for topic in topics):

@@ -14,6 +14,7 @@ from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import NOTHING_REPORTED, ReportedOffsets, TaskOffsets, Tasks, TaskSets
+from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups
@@ -78,7 +79,7 @@ def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[Describ
         assignor_name=ASSIGNOR,
     )
     target, reported = dict(group.target), dict(group.reported)
-    for each in tuple(group.members.values()):
+    for each in in_timeline_order(group.members):
         offsets = reported.get(each.member_id, NOTHING_REPORTED)
         described.members.append(_member(each, target.get(each.member_id, Tasks()), offsets))
         yield

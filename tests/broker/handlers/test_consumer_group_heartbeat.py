@@ -60,7 +60,13 @@ def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
 
 
 def test_a_regular_expression_subscribes_to_what_is_there_and_to_what_comes(consumers: Consumers) -> None:
-    assert consumers.given(consumers.beat("a", subscribed_topic_regex="f.*|n[0-9]+")) == {"four": [0, 1, 2, 3]}
+    joined = consumers.beat("a", subscribed_topic_regex="f.*|n[0-9]+")
+    assert (joined.member_epoch, consumers.given(joined)) == (1, {})
+    consumers.harness.run_soon()
+    assert consumers.describe().group_epoch == 2
+    resolved = consumers.beat("a", 1)
+    assert (resolved.member_epoch, consumers.given(resolved)) == (2, {"four": [0, 1, 2, 3]})
+    assert joined.heartbeat_interval_ms < resolved.heartbeat_interval_ms
     consumers.harness.create("n12", 1)
     consumers.harness.create("n", 1)
     assert consumers.given(consumers.beat("a", 2)) == {"four": [0, 1, 2, 3], "n12": [0]}
@@ -69,6 +75,24 @@ def test_a_regular_expression_subscribes_to_what_is_there_and_to_what_comes(cons
     assert consumers.given(answer) == {}
     assert consumers.beat("a", 3, {}, topics=["t"]).error_code == 0
     assert consumers.settle("a") == {"a": {"t": [0]}}
+
+
+def test_a_regular_expression_that_means_nothing_leaves_the_group_in_its_epoch(consumers: Consumers) -> None:
+    assert consumers.beat("a", subscribed_topic_regex="nothing.*").member_epoch == 1
+    consumers.harness.run_soon()
+    assert consumers.beat("a", 1).member_epoch == 1
+    assert consumers.describe().group_epoch == 1
+    consumers.beat("b", topics=["four"])
+    consumers.harness.create("nothing-yet", 1)
+    assert consumers.given(consumers.beat("a", 1)) == {"nothing-yet": [0]}
+
+
+def test_a_second_member_with_the_same_regular_expression_shares_its_topics_at_once(consumers: Consumers) -> None:
+    consumers.beat("a", subscribed_topic_regex="fou.")
+    consumers.harness.run_soon()
+    consumers.beat("a", 1)
+    assert consumers.beat("b", subscribed_topic_regex="fou.").member_epoch == 3
+    assert consumers.settle("a", "b") == {"a": {"four": [0, 1]}, "b": {"four": [2, 3]}}
 
 
 @pytest.mark.parametrize("regex", ["(", "a**", "(?=a)", "[z-a]", "(a{1000}){1000}"])

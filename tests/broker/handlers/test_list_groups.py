@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from minibroker.coordinators.groups.store import GroupStore
@@ -52,7 +54,25 @@ def test_filters_let_groups_through(states: list[str], types: list[str], names: 
 def test_groups_of_earlier_runs_are_listed_though_nobody_has_asked_for_them(groups: Harness) -> None:
     groups.restart()
     groups.run_soon()
-    assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"stable", "rebalancing"}
+    assert {each.group_id for each in groups.ask(ListGroupsRequest(), 5).groups} == {"empty", "stable", "rebalancing"}
+
+
+@pytest.mark.parametrize(
+    ("config", "listed"),
+    [
+        ({"offsets.topic.num.partitions": "1"}, [2, 4, 1, 3, 5]),
+        ({"offsets.topic.num.partitions": "5"}, [3, 1, 2, 4, 5]),
+        ({"offsets.topic.num.partitions": "1", "minibroker.emulate": "3.9"}, [1, 2, 3, 4, 5]),
+    ],
+)
+def test_groups_are_listed_in_the_order_of_kafkas_hash_tables(
+    config: dict[str, str], listed: list[int], configured: Callable[[dict[str, str]], Harness]
+) -> None:
+    harness = configured(config)
+    for number in range(1, 6):
+        Members(harness, f"grp-{number}").alone()
+    groups = harness.ask(ListGroupsRequest(), 5).groups
+    assert [each.group_id for each in groups] == [f"grp-{number}" for number in listed]
 
 
 def test_a_list_that_is_not_all_says_so(groups: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateE
 from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced
 from minibroker.coordinators.groups.modern.member_state import MemberState
 from minibroker.coordinators.groups.modern.partitions import Partitions, is_subset
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
 
 _NOT_SAID: Final = -1
+_RESOLVING_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
 """The epoch of a group before its first member."""
 _logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class ConsumerGroups:
         self._store = store
         self._authorizer = authorizer
         self._forgotten = forgotten
+        self._works_around_clients = core.config.boolean("minibroker.client.workarounds.enable")
         self.rules = rules
         self.assignors = named(core.config.items("group.consumer.assignors"), since_4_0=rules.since_4_0)
         self.migration = Migration(core, store, rebalances, rules)
@@ -120,14 +122,22 @@ class ConsumerGroups:
         return self._core.configs.group(group_id).session_timeout_ms
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Milliseconds between two heartbeats of a member."""
-        return self._core.configs.group(group_id).heartbeat_interval_ms
+        """Milliseconds between two heartbeats of a member.
+
+        They are few while a regular expression is being resolved, so that its members soon come for their partitions.
+        """
+        interval_ms = self._core.configs.group(group_id).heartbeat_interval_ms
+        group = self._store.get_consumer(group_id)
+        if group is None or not group.is_matching or not self._works_around_clients:
+            return interval_ms
+        return min(_RESOLVING_INTERVAL_MS, interval_ms)
 
     def existing(self, group_id: str) -> ConsumerGroup:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
-        group = self._store.get_consumer(group_id)
-        if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        group = self._store.find(group_id)
+        if not isinstance(group, ConsumerGroup):
+            problem = "not found" if group is None else "is not a consumer group"
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return group
 
     # Heartbeats
@@ -161,10 +171,23 @@ class ConsumerGroups:
             _check_regex(updated.regex)
         moved = self.advance(update, member, updated, request.owned)
         self.finish(group, update, moved, before)
+        if update.has_new_regex:
+            group.is_matching = True
+            self._core.call_soon(partial(self._resolve_new_regex, group, request.may_describe))
         subscribes = request.topics is not None or request.regex is not None
         says_all = request.rebalance_timeout_ms != _NOT_SAID and subscribes and request.owned is not None
         is_told = joins or says_all or moved.assigned != member.assigned
         return Answer(moved.member_id, moved.epoch, moved.assigned if is_told else None)
+
+    def _resolve_new_regex(self, group: ConsumerGroup, may_describe: Callable[[str], bool] | None) -> None:
+        """Look up the topics of a regular expression for the group's next epoch."""
+        if self._store.get_consumer(group.group_id) is not group:
+            return
+        group.is_matching = False
+        update = self.begin(group, may_describe)
+        update.resolve_new_regex()
+        if not update.changes or not self._store.save_changes(group, update.changes):
+            group.topics = update.topics
 
     def _group_for(self, group_id: str, *, joins: bool) -> tuple[ConsumerGroup, list[NewRecord]]:
         """The group, and the records that have to be written before any of its own."""
@@ -173,11 +196,11 @@ class ConsumerGroups:
             return group, []
         if not joins and group is None and group_id in self._forgotten:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
-        if not joins:
+        if not joins and group is None:
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if group is None:
             return self._new_group(group_id), []
-        if not isinstance(group, Group):
+        if not joins or not isinstance(group, Group):
             raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if group.is_empty:
             return self._new_group(group_id, group.offsets), self._store.tombstones(group)
@@ -372,11 +395,7 @@ def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
         return
     missed = request.epoch < member.epoch and request.epoch == member.previous_epoch
     if not missed or request.owned is None or not is_subset(request.owned, member.assigned):
-        raise GroupRefusedError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The member is in epoch {member.epoch}, not in {request.epoch}: it must give up all partitions "
-            "and join again.",
-        )
+        raise fenced("consumer", request.epoch, member.epoch)
 
 
 def _check_regex(regex: str) -> None:

@@ -37,6 +37,7 @@ class GroupUpdate:
         topics: those that are subscribed to, afterwards.
         metadata_hash: stands for them.
         work: makes the target for that epoch, if that takes more than a slice; see `Targets.await_target`.
+        has_new_regex: whether the member has brought a regular expression whose topics nobody has looked up yet.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class GroupUpdate:
         self.topics: Mapping[str, TopicMetadata] = group.topics
         self.metadata_hash = group.metadata_hash if rules.since_4_1 else 0
         self.work: Work[Target] | None = None
+        self.has_new_regex = False
         self._target: tuple[int, Partitions] | None = None
 
     # Who it is
@@ -87,11 +89,15 @@ class GroupUpdate:
         is_news = group.epoch == _NEVER or group.has_new_meanings
         group.has_new_meanings = False
         has_new_topics = (updated.topics, updated.regex) != (member.topics, member.regex)
+        # The topics of a new expression come with the group's next epoch, once `resolve_new_regex` has looked them up.
+        is_new = updated.regex != member.regex and updated.regex not in group.regexes
+        self.has_new_regex = bool(updated.regex) and is_new
         if updated != member:
             self.changes.append(records.member_metadata(group.group_id, updated))
-            is_news |= has_new_topics or self._changes_assignor(member, updated)
+            is_resolved = updated.topics != member.topics if self.has_new_regex else has_new_topics
+            is_news |= is_resolved or self._changes_assignor(member, updated)
         if is_news or self._may_be_news():
-            members = self._members_with(updated)
+            members = self._members_with(replace(updated, regex="") if self.has_new_regex else updated)
             self._look_at_topics(members.values(), changed=is_news)
             if self.epoch > group.assignment_epoch and self._may_assign():
                 self._assign(members, updated)
@@ -107,6 +113,13 @@ class GroupUpdate:
         if moved != updated:
             self.changes.append(records.current_assignment(group.group_id, moved))
         return moved
+
+    def resolve_new_regex(self) -> None:
+        """Look up the topics of new regular expressions; the group's epoch goes up if they mean any."""
+        group, members = self._group, self._group.members.values()
+        known = group.regexes.keys()
+        resolve(group, members, self._topics, self._may_match, self._targets.slices)
+        self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - known))
 
     def _may_assign(self) -> bool:
         """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""

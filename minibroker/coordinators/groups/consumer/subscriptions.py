@@ -1,7 +1,7 @@
 """The topics that members subscribe to by regular expressions.
 
-Expressions are matched in slices of the event loop. Most of them need one slice, and the heartbeat that brings them has
-its partitions. Otherwise a later heartbeat has them, as in Kafka, which matches on another thread
+Expressions are matched in slices of the event loop, after the response to the heartbeat that brings them. The group's
+next epoch has their topics, as in Kafka, which matches on another thread
 (`GroupMetadataManager.maybeUpdateRegularExpressions`).
 """
 
@@ -80,7 +80,7 @@ def _has_matched(
 ) -> None:
     """The next heartbeat finds the meanings, and looks whether they hold still."""
     group.is_matching = False
-    group.has_new_meanings = True
+    group.has_new_meanings |= any(meant != group.regexes.get(regex, frozenset()) for regex, meant in found.items())
     group.note_meanings({**known, **found}, of)
 
 

@@ -21,3 +21,13 @@ class GroupRefusedError(Exception):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+
+def fenced(kind: str, epoch: int, member_epoch: int, clause: str = "") -> GroupRefusedError:
+    """Make the error for a member of a kind of group whose heartbeat has another epoch than the member."""
+    size = "greater" if epoch > member_epoch else "smaller"
+    return GroupRefusedError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member_epoch}){clause}. The member must abandon all its partitions and rejoin.",
+    )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
@@ -111,10 +111,9 @@ class ShareGroups:
     def existing(self, group_id: str) -> ShareGroup:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self.store.find(group_id)
-        if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, ShareGroup):
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+            problem = "not found" if group is None else "is not a share group"
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return group
 
     def existing_or_new(self, group_id: str) -> ShareGroup:
@@ -167,8 +166,10 @@ class ShareGroups:
     def _group_for(self, group_id: str, *, joins: bool) -> ShareGroup:
         if joins:
             return self.existing_or_new(group_id)
-        if self.store.find(group_id) is None and group_id in self._forgotten:
-            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+        if self.store.find(group_id) is None:
+            if group_id in self._forgotten:
+                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
         return self.existing(group_id)
 
     def _advance(
@@ -401,7 +402,5 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
     """Is it the epoch that the member is in, or the one before? GroupRefusedError."""
     if epoch in {JOINING, member.epoch} or (epoch < member.epoch and epoch == member.previous_epoch):
         return
-    raise GroupRefusedError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.epoch}, not in {epoch}: it must give up all partitions and join again.",
-    )
+    clause = f", and it does not match the previous member epoch ({member.previous_epoch})"
+    raise fenced("share", epoch, member.epoch, clause if epoch < member.epoch else "")

@@ -15,7 +15,7 @@ from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.release_names import is_before
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError, fenced
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.modern.topics import known_topics
 from minibroker.coordinators.groups.modern.topics_hash import hash_of
@@ -149,10 +149,9 @@ class StreamsGroups:
     def existing(self, group_id: str) -> StreamsGroup:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self.store.find(group_id)
-        if group is None:
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         if not isinstance(group, StreamsGroup):
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+            problem = "not found" if group is None else "is not a streams group"
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return group
 
     # Heartbeats
@@ -196,8 +195,10 @@ class StreamsGroups:
             return StreamsGroup(group_id), []
         if joins and isinstance(group, Group) and group.is_empty:
             return StreamsGroup(group_id, group.offsets), self.store.tombstones(group)
-        if group is None and group_id in self._forgotten:
-            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+        if group is None:
+            if group_id in self._forgotten:
+                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
         return self.existing(group_id), []
 
     def _prepare(
@@ -491,7 +492,4 @@ def _check_epoch(member: StreamsMember, request: StreamsHeartbeat) -> None:
     is_before = epoch < member.epoch and epoch == member.previous_epoch and request.owned is not None
     if is_before and are_within(request.owned or NO_TASKS, member.assigned.without_epochs()):
         return
-    raise GroupRefusedError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.epoch}, not in {epoch}: it must give up all partitions and join again.",
-    )
+    raise fenced("streams", epoch, member.epoch)

@@ -66,9 +66,10 @@ class Consumers:
         return found
 
     def describe(self, version: int = 1) -> Any:
-        """The group as ConsumerGroupDescribe has it."""
+        """The group as ConsumerGroupDescribe has it, with its members in the order of their ids."""
         request = ConsumerGroupDescribeRequest(group_ids=[self.group_id], include_authorized_operations=False)
         (group,) = self.harness.ask(request, version).groups
+        group.members.sort(key=lambda member: member.member_id)
         return group
 
     def assigned(self) -> dict[str, dict[str, list[int]]]:
