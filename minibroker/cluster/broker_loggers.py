@@ -2,15 +2,22 @@
 
 They are Python's, `minibroker` and those below it. `root` is another name of `minibroker`, so that a program that has
 a broker within it keeps its own root logger to itself. What was changed lasts until the broker stops or is reset.
+
+`kafka` and `org.apache.kafka` are other names of it, too. The loggers of Kafka's classes, which `kafka_loggers.txt`
+lists from Kafka 3.9 and 4.3, have levels and inherit them, but nothing is logged under these names.
 """
 
 import logging
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 from minibroker.config.keys import ConfigError
 
 ROOT: Final = "root"
 _OURS: Final = "minibroker"
+_OF_KAFKA: Final = "minibroker.of_kafka."
+_ALIASES: Final = frozenset({ROOT, "kafka", "org.apache.kafka"})
 _TRACE: Final = 5
 LEVELS: Final = {
     "DEBUG": logging.DEBUG,
@@ -31,8 +38,10 @@ class BrokerLoggers:
 
     def levels(self) -> dict[str, str]:
         """The level that counts for each logger, by name."""
-        known = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_OURS}."))
-        return {name: _level_name(logging.getLogger(_python_name(name))) for name in (ROOT, _OURS, *known)}
+        loggers = logging.root.manager.loggerDict
+        ours = (name for name in loggers if name.startswith(f"{_OURS}.") and not f"{name}.".startswith(_OF_KAFKA))
+        names = (ROOT, _OURS, *sorted({*ours, *_kafka_names()}))
+        return {name: _level_name(logging.getLogger(_python_name(name))) for name in names}
 
     def check_level(self, name: str, level: str) -> None:
         """Raise ConfigError for a logger that there is not, and for what is no level."""
@@ -61,8 +70,15 @@ class BrokerLoggers:
         self._before.clear()
 
 
+@cache
+def _kafka_names() -> list[str]:
+    return files("minibroker.cluster").joinpath("kafka_loggers.txt").read_text(encoding="utf-8").split()
+
+
 def _python_name(name: str) -> str:
-    return _OURS if name == ROOT else name
+    if name in _ALIASES:
+        return _OURS
+    return name if name.startswith(_OURS) else _OF_KAFKA + name
 
 
 def _level_name(logger: logging.Logger) -> str:

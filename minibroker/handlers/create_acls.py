@@ -54,6 +54,8 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
     for acl in bindings:
         try:
             acl.check()
+            if not acl.host and not call.services.is_before("4.4"):
+                raise InvalidAclError("Host pattern cannot be null or empty")  # noqa: TRY301 - the next line answers it
         except InvalidAclError as error:
             results.append(AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message=str(error)))
         else:

@@ -7,9 +7,10 @@ The order is that of Kafka's hash tables.
 
 from typing import Final
 
+from minibroker.coordinators.coordinator_log import java_hash
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.coordinators.java_order import bucket, in_timeline_order, java_hash, partition_hash
+from minibroker.coordinators.java_order import bucket, in_timeline_order, partition_hash
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -50,7 +51,7 @@ def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
 
 def _in_order(store: GroupStore, *, is_before_4_0: bool) -> Steps[list[AnyGroup]]:
     """Return the groups as Kafka's hash tables have them: one for each partition, or one for all before 4.0."""
-    groups, log = store.groups(), store.log
+    groups, log = tuple(store.groups()), store.log
     tables: dict[int, dict[str, AnyGroup]] = {}
     for group in groups:
         name = group.group_id

@@ -65,6 +65,7 @@ def test_a_rule_is_made_once(version: int, guarded: Harness) -> None:
         ({"operation": 55}, "Invalid operation UNKNOWN"),
         ({"permission_type": 9}, "Invalid permissionType UNKNOWN"),
         ({"resource_name": ""}, "Invalid empty resource name"),
+        ({"host": ""}, "Host pattern cannot be null or empty"),
         (
             {"principal": "alice"},
             (
