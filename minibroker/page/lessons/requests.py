@@ -121,7 +121,7 @@ PRODUCING: Final = (
     Goal(
         "lingered",
         "Write a batch of at least ten records to the topic `orders`.",
-        "Set `linger.ms` to 100 and send ten records without waiting in between.",
+        "Set `linger.ms` to 1000 and send ten records without waiting in between.",
         _lingered,
     ),
     Goal(
