@@ -147,7 +147,7 @@ def _append_many(request: ProduceRequest, call: Call, refusal: RefusedError | No
         responses.append(response)
         for data in asked.partition_data:
             topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-            outcome = yield from append_in_steps(topic, data, call, refusal, request)
+            outcome = yield from call.core.slices.large(append_in_steps(topic, data, call, refusal, request))
             response.partition_responses.append(outcome)
             if topic is not None:
                 response.name = topic.name

@@ -72,12 +72,13 @@ class Work(Generic[T]):
         """Have `done` called with the result, or `failed` with the error that has ended the steps."""
         self._done, self._failed = done, failed
 
-    def run(self, slice_s: float) -> bool:
-        """Take steps for the length of a slice. Returns whether more are left."""
+    def run(self, slices: "Slices") -> bool:
+        """Take steps for the length of a slice, unless they can only wait. Returns whether more are left."""
         begin = now = time.perf_counter()
-        until = begin + slice_s
+        until = begin + slices.slice_s
+        slices.is_waiting = False
         try:
-            while now <= until:
+            while now <= until and not slices.is_waiting:
                 next(self.steps)
                 now = time.perf_counter()
         except StopIteration as end:
@@ -100,16 +101,19 @@ class Slices:
         commit: writes what a slice has appended, since nothing that is staged may be seen.
 
     Attributes:
+        is_waiting: whether the steps just taken can only wait for others, so that the slice ends.
         slice_s: the length of a slice in seconds.
     """
 
-    __slots__ = ("_call_soon", "_commit", "_in_order", "_ready", "_stopped", "slice_s")
+    __slots__ = ("_call_soon", "_commit", "_has_large", "_in_order", "_ready", "_stopped", "is_waiting", "slice_s")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], commit: Callable[[], None]) -> None:
         self._call_soon = call_soon
         self._commit = commit
         self._ready: deque[Work[object]] = deque()
         self._in_order: deque[Work[object]] = deque()  # the first one is under way
+        self._has_large = False
+        self.is_waiting = False
         self._stopped = False
         self.slice_s = _SLICE_S
 
@@ -127,7 +131,8 @@ class Slices:
         if not (in_order and self._in_order):
             now = time.perf_counter()
             until = now + self.slice_s
-            while now <= until:
+            self.is_waiting = False
+            while now <= until and not self.is_waiting:
                 try:
                     next(steps)
                 except StopIteration as end:
@@ -138,6 +143,17 @@ class Slices:
         work.spent_s = self.slice_s
         self._add(work)  # type: ignore[arg-type]  # the queues do not look at results
         return work
+
+    def large(self, steps: Steps[T]) -> Steps[T]:
+        """Take steps that may need much memory, such as a batch that unpacks to 100 MiB, when no others do."""
+        while self._has_large:
+            self.is_waiting = True
+            yield
+        self._has_large = True
+        try:
+            return (yield from steps)
+        finally:
+            self._has_large = False
 
     def _add(self, work: Work[object]) -> None:
         if work.in_order:
@@ -158,7 +174,7 @@ class Slices:
         work = self._ready[0]
         goes_on = False
         try:
-            goes_on = work.run(self.slice_s)
+            goes_on = work.run(self)
             self._commit()
         finally:
             self._ready.popleft()

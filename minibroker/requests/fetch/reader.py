@@ -294,7 +294,7 @@ class Reader:
         if topic is None or partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            records = yield from converted(
+            conversion = converted(
                 partition.log,
                 found,
                 requested.fetch_offset,
@@ -302,6 +302,7 @@ class Reader:
                 self._call.api_version,
                 allowed=topic.config.boolean("message.downconversion.enable"),
             )
+            records = yield from self._call.core.slices.large(conversion)
         except MAPPED as error:
             return failed_partition(requested.partition, error_code_of(error))
         if records is None:

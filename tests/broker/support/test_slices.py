@@ -49,6 +49,45 @@ def counting(name: str, steps: int, log: list[str]) -> Steps[str]:
     return name
 
 
+def test_work_that_needs_much_memory_waits_until_other_such_work_has_ended() -> None:
+    turns, log, results = Turns(), list[str](), list[str]()
+    works = [work_of(turns.slices.begin(turns.slices.large(counting(name, 3, log)))) for name in "ab"]
+    works.append(work_of(turns.slices.begin(counting("c", 3, log))))
+    for work in works:
+        work.then(results.append, unexpected)
+    turns.slices.slice_s = math.inf  # a work that waits ends its slice all the same
+    turns.take_all()
+    assert log == ["a0", "c0", "a1", "a2", "b0", "b1", "b2", "c1", "c2"]
+    assert results == ["a", "b", "c"]
+
+    turns = Turns()
+    log.clear()
+    works = [work_of(turns.slices.begin(turns.slices.large(counting(name, 3, log)))) for name in "ab"]
+    assert turns.take_all() > 6  # a slice of the second between those of the first
+    assert log == ["a0", "a1", "a2", "b0", "b1", "b2"]
+
+
+def test_work_that_fails_or_is_stopped_lets_the_next_large_one_begin() -> None:
+    turns, log = Turns(), list[str]()
+
+    def failing() -> Steps[str]:
+        yield
+        raise OSError
+
+    def stopped() -> Steps[str]:
+        yield from counting("s", 3, log)
+        return ""
+
+    errors: list[Exception] = []
+    work_of(turns.slices.begin(turns.slices.large(failing()))).then(unexpected, errors.append)
+    turns.take_all()
+    assert len(errors) == 1
+    gone = turns.slices.large(stopped())
+    next(gone)
+    gone.close()
+    assert drain(turns.slices.large(counting("d", 1, log))) == "d"
+
+
 def unexpected(outcome: object) -> None:
     raise AssertionError(outcome)
 
