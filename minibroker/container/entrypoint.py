@@ -309,6 +309,8 @@ def container_command(
     """
     if arguments and not arguments[0].startswith("-"):
         start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []  # as ubuntu/kafka has it
+        if arguments[0].split() in (["start"], ["redpanda", "start"]):  # as Compose files of Redpanda have it
+            return ["redpanda", "start", *arguments[1:]]
         return [*start, *arguments]
     for name in environment:
         if (

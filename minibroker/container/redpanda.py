@@ -17,6 +17,7 @@ DATA_DIR: Final = "/var/lib/redpanda/data"
 _FLAGS: Final = frozenset({"overprovisioned", "check", "lock-memory", "unsafe-bypass-fsync", "verbose", "v"})
 _BOOLEANS: Final = frozenset({"true", "false", "0", "1"})
 _ADDRESS: Final = re.compile(r"(?:(?P<name>[^:/,]+)://)?(?P<host>\[[^\]]*\]|[^:/,]*):(?P<port>\d{1,5})", re.ASCII)
+_SPACED: Final = re.compile(r"-[^\s=]+\s")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Z0-9_-]")
 _ALL: Final = "0.0.0.0"  # noqa: S104 - as Redpanda's image does
 _KAFKA: Final = "kafka_api"
@@ -75,9 +76,9 @@ def environment(arguments: Sequence[str], given: Mapping[str, str], warn: Callab
 
 
 def _options(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """The options by their names; both `--name value` and `--name=value`."""
+    """The options by their names: `--name value`, in one item or in two, and `--name=value`."""
     found: dict[str, list[str]] = {}
-    rest = list(arguments)
+    rest = [word for item in arguments for word in (item.split(None, 1) if _SPACED.match(item) else [item])]
     while rest:
         name, equals, value = rest.pop(0).lstrip("-").partition("=")
         follows = bool(rest) and not rest[0].startswith("-")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import redpanda
+from minibroker.container import entrypoint, redpanda
 
 FILE = """
 redpanda:
@@ -61,6 +61,18 @@ def test_options_have_both_forms_and_flags_take_no_value() -> None:
     assert found["KAFKA_AUTHORIZER_CLASS_NAME"].endswith("StandardAuthorizer")
     assert (found["KAFKA_NODE_ID"], found["KAFKA_AUTO_CREATE_TOPICS_ENABLE"]) == ("2", "true")
     assert found["MINIBROKER_ADMIN_API"].endswith(" absent=0.0.0.0:18082")
+
+
+def test_an_option_and_its_value_may_be_one_item_of_a_list() -> None:
+    items = ["--smp 1", "--kafka-addr in://0.0.0.0:9092,out://:19092", "--set redpanda.default_topic_partitions=6"]
+    assert translated(*items) == translated(*(word for item in items for word in item.split()))
+    assert translated(*items)["KAFKA_NUM_PARTITIONS"] == "6"
+
+
+@pytest.mark.parametrize("start", [["redpanda start"], ["start"], ["redpanda", "start"]])
+def test_a_command_of_the_image_may_be_one_item_and_leave_out_its_program(start: list[str]) -> None:
+    command = entrypoint.container_command({}, [*start, "--smp 1"], entrypoint.hidden)
+    assert command == ["redpanda", "start", "--smp 1"]
 
 
 def test_the_files_name_ports_certificates_and_superusers(folder: Path) -> None:
