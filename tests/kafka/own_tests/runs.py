@@ -30,8 +30,6 @@ CLASSES_PER_JVM: Final = 20
 _LONGEST_TEST_S: Final = 900.0
 """Seconds without a result after which a JVM is killed. JUnit ends tests before."""
 _HEAP: Final = "1500m"
-_JVM_OPTIONS: Final = ("-XX:+UseSerialGC", "-Djava.awt.headless=true")
-"""With the optimizing compiler the tests with TLS make their keys in a quarter of the time."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Jvm:
         }
         self._child = subprocess.Popen(
             [
-                *("nice", "-n", "5", jars.java(), f"-Xmx{_HEAP}", *_JVM_OPTIONS),
+                *("nice", "-n", "5", jars.java(), f"-Xmx{_HEAP}", *jars.SHORT_LIVED),
                 *(f"-D{key}={value}" for key, value in options.items()),
                 *("-cp", os.pathsep.join(release.class_path(on_kafka=on_kafka)), "TestRun", "run"),
             ],

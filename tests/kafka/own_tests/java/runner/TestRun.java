@@ -20,6 +20,14 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.KeyPair;
+import java.security.KeyPairGenerator;
+import java.security.KeyPairGeneratorSpi;
+import java.security.Provider;
+import java.security.SecureRandom;
+import java.security.Security;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -47,6 +55,9 @@ public final class TestRun {
                 list(jar, results);
             }
         } else {
+            Provider provider = new Provider("keys", "1", "") { };
+            provider.put("KeyPairGenerator.RSA", KeysUsedAgain.class.getName());
+            Security.insertProviderAt(provider, 1);
             Launcher launcher = LauncherFactory.create();
             BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             for (String line = requests.readLine(); line != null; line = requests.readLine()) {
@@ -107,6 +118,30 @@ public final class TestRun {
             results.flush();
         } catch (java.io.IOException e) {
             throw new java.io.UncheckedIOException(e);
+        }
+    }
+
+    /** Makes a few RSA keys, and then returns them again: to make one for each certificate takes most of the time of tests with TLS. */
+    public static final class KeysUsedAgain extends KeyPairGeneratorSpi {
+        private static final int KEYS = 12;
+        private static final List<KeyPair> PAIRS = new ArrayList<>();
+        private static int next = 0;
+
+        @Override
+        public void initialize(int keySize, SecureRandom random) { }
+
+        @Override
+        public KeyPair generateKeyPair() {
+            synchronized (PAIRS) {
+                if (PAIRS.size() < KEYS) {
+                    try {
+                        PAIRS.add(KeyPairGenerator.getInstance("RSA", "SunRsaSign").generateKeyPair());
+                    } catch (GeneralSecurityException e) {
+                        throw new IllegalStateException(e);
+                    }
+                }
+                return PAIRS.get(next++ % KEYS);
+            }
         }
     }
 
