@@ -9,7 +9,7 @@ tests that cannot apply to another broker; their reasons begin with one of these
 
 The list known-failures.txt has the other tests that fail, and what is different: in minibroker, or in the environment
 of these tests. A class that cannot be set up stands there without a method. Of a listed method some invocations may
-pass.
+pass. A release and a blank in front of the name restrict a line to the tests of that release.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,8 +24,8 @@ KNOWN_FAILURES: Final = "known-failures.txt"
 REASONS: Final = (INSIDE_KAFKA, "IN-PROCESS", "CONTROLLER")
 
 
-def read_lists() -> dict[str, str]:
-    """Return the reasons of both lists by the names of methods.
+def read_lists(emulated: str) -> dict[str, str]:
+    """Return the reasons of both lists by the names of methods, for a release as `--emulate` has it.
 
     Raises:
         ValueError: A line is invalid, or names a method again.
@@ -33,8 +33,9 @@ def read_lists() -> dict[str, str]:
     listed: dict[str, str] = {}
     for file in (NOT_APPLICABLE, KNOWN_FAILURES):
         for line in (_HERE / file).read_text().splitlines():
-            name, colon, reason = line.partition(": ")
-            if not line or line.startswith("#"):
+            names, colon, reason = line.partition(": ")
+            release, _, name = names.rpartition(" ")
+            if not line or line.startswith("#") or release not in {"", emulated}:
                 continue
             if not colon or name in listed or is_not_applicable(reason) is not (file == NOT_APPLICABLE):
                 raise ValueError(f"{file}: {line!r}")

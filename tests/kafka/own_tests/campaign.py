@@ -28,7 +28,7 @@ class Campaign:
         self._methods: dict[str, list[str]] = {}
         self._folder = directory / (f"{emulated}-on-kafka" if on_kafka else emulated)
         self._classes = {module: self.release.classes(module) for module in modules}
-        self._listed = applicability.read_lists()
+        self._listed = applicability.read_lists(emulated)
 
     def keep(self, names: Sequence[str]) -> None:
         """Leave out the classes that have none of these names, with or without a package."""

@@ -40,6 +40,8 @@ class Release:
         options = [f"-Dkafka.version={self.version}"]
         if self is RELEASES["4.3"]:
             options.append("-Psince-4.3")
+        elif self is RELEASES["4.0"]:
+            options.append("-Djunit.minor=10.2")  # newer versions refuse its ClusterTestExtensions
         return toolchains.build(folder, lambda made: jars.from_maven(pom, made, *options))
 
     def class_path(self, *, on_kafka: bool = False) -> list[str]:

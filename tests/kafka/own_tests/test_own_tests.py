@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -46,7 +47,7 @@ def own_tests_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
 def test_minibroker_passes_a_class_of_kafkas_own_tests(own_tests_jvm: Jvm, class_name: str) -> None:
     results = list(own_tests_jvm.run(class_name, SAMPLE[class_name]))
     assert any(result.outcome == "passed" for result in results)
-    assert not applicability.faults(results, applicability.read_lists())
+    assert not applicability.faults(results, applicability.read_lists(NEWEST))
 
 
 def result(outcome: str, message: str = "") -> Result:
@@ -80,14 +81,26 @@ def test_a_listed_test_may_pass_on_an_older_release() -> None:
     assert not applicability.faults([result("passed")], {"kafka.ATest.testIt": "CONTROLLER"}, is_newest=False)
 
 
-def test_only_methods_are_not_applicable() -> None:
-    for name, reason in applicability.read_lists().items():
+@pytest.mark.parametrize("emulated", RELEASES)
+def test_only_methods_are_not_applicable(emulated: str) -> None:
+    for name, reason in applicability.read_lists(emulated).items():
         assert name.rpartition(".")[2][0].islower() or not applicability.is_not_applicable(reason), name
 
 
 def test_kafka_confirms_what_does_not_ask_for_its_objects() -> None:
     listed = {"kafka.A.a": "INSIDE-KAFKA", "kafka.A.b": "CONTROLLER", "kafka.A.c": "IN-PROCESS x", "kafka.A.d": "else"}
     assert applicability.methods_to_confirm(listed) == {"kafka.A": ["b", "c"]}
+
+
+def test_a_line_may_be_for_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(applicability, "_HERE", tmp_path)
+    (tmp_path / applicability.NOT_APPLICABLE).write_text("# Why:\nkafka.A.a: CONTROLLER\n")
+    (tmp_path / applicability.KNOWN_FAILURES).write_text("4.1 kafka.A.b: it is different\n")
+    assert applicability.read_lists("4.1") == {"kafka.A.a": "CONTROLLER", "kafka.A.b": "it is different"}
+    assert applicability.read_lists("4.3") == {"kafka.A.a": "CONTROLLER"}
+    (tmp_path / applicability.KNOWN_FAILURES).write_text("kafka.A.b: INSIDE-KAFKA\n")
+    with pytest.raises(ValueError, match=applicability.KNOWN_FAILURES):
+        applicability.read_lists("4.3")
 
 
 @pytest.mark.parametrize(
