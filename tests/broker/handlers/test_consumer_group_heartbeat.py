@@ -1,7 +1,9 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from minibroker.requests.session import Session
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
@@ -30,6 +32,40 @@ def test_a_lonely_member_is_given_everything(version: int, consumers: Consumers)
     assert answer.heartbeat_interval_ms == 5_000
     assert consumers.given(answer) == {"four": [0, 1, 2, 3]}
     assert consumers.given(consumers.beat("a", 2, version=version)) is None
+
+
+def with_api_versions(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """Have connections ask for ApiVersions before anything else."""
+    make = harness.session
+
+    def session(*arguments: Any, **named: Any) -> Session:
+        made = make(*arguments, **named)
+        made.waited_fetches = 0
+        return made
+
+    monkeypatch.setattr(harness, "session", session)
+    return harness
+
+
+def test_clients_have_short_intervals_after_a_change_of_the_group(
+    consumers: Consumers, configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = with_api_versions(consumers.harness, monkeypatch)
+    intervals = [consumers.beat("a", topics=["four"]).heartbeat_interval_ms]
+    for _ in range(14):
+        harness.clock.advance(intervals[-1])
+        intervals.append(consumers.beat("a", 2).heartbeat_interval_ms)
+    assert intervals[:5] == [100, 100, 100, 150, 225]
+    assert intervals[-1] == 5_000
+    assert consumers.beat("b", topics=["four"]).heartbeat_interval_ms == 100
+    assert consumers.beat("a", 2).heartbeat_interval_ms == 100
+
+
+def test_intervals_are_as_configured_without_workarounds_for_clients(
+    configured: Configured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = with_api_versions(configured({"minibroker.client.workarounds.enable": "false"}), monkeypatch)
+    assert Consumers(harness).beat("a", topics=["t"]).heartbeat_interval_ms == 5_000
 
 
 def test_the_first_version_names_members_that_come_without_a_name(consumers: Consumers) -> None:

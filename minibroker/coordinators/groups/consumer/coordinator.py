@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from minibroker.security.authorization.authorizer import Authorizer
 
 _NOT_SAID: Final = -1
-_RESOLVING_INTERVAL_MS: Final = 100
+_SHORTEST_INTERVAL_MS: Final = 100
 _FIRST_EPOCH: Final = 1
 """The epoch of a group before its first member."""
 _logger = logging.getLogger(__name__)
@@ -121,16 +121,25 @@ class ConsumerGroups:
             return member.classic.session_timeout_ms
         return self._core.configs.group(group_id).session_timeout_ms
 
-    def heartbeat_interval_ms(self, group_id: str) -> int:
-        """Milliseconds between two heartbeats of a member.
+    def heartbeat_interval_ms(self, group_id: str, *, is_short_at_first: bool = False) -> int:
+        """Return the milliseconds until the next heartbeat of a member.
 
         They are few while a regular expression is being resolved, so that its members soon come for their partitions.
+        Members also hand over partitions step by step, and each step waits for a heartbeat. With `is_short_at_first`
+        the first intervals after a change of the group are half as long as the change is ago, at least 100 ms.
         """
         interval_ms = self._core.configs.group(group_id).heartbeat_interval_ms
         group = self._store.get_consumer(group_id)
-        if group is None or not group.is_matching or not self._works_around_clients:
+        if group is None or not self._works_around_clients:
             return interval_ms
-        return min(_RESOLVING_INTERVAL_MS, interval_ms)
+        if group.is_matching:
+            return min(_SHORTEST_INTERVAL_MS, interval_ms)
+        if not is_short_at_first:
+            return interval_ms
+        now_ms = int(self._core.clock.monotonic_ms())
+        if group.seen_epoch != group.epoch:
+            group.seen_epoch, group.seen_ms = group.epoch, now_ms
+        return min(interval_ms, max(_SHORTEST_INTERVAL_MS, (now_ms - group.seen_ms) // 2))
 
     def existing(self, group_id: str) -> ConsumerGroup:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""

@@ -40,6 +40,7 @@ class ConsumerGroup:
     Attributes:
         epoch: rises when members come or go, and when the partitions that they read change.
         assignment_epoch: the epoch that `target` was made for.
+        seen_epoch, seen_ms: the epoch at the last heartbeat with short intervals, and when it was seen first.
         assigned_ms: when that was, in ms since 1970; 0 if another target may follow at once.
         metadata_hash: stands for the topics that the members subscribe to; 0 before Kafka 4.1.
         has_topics_record: whether the log has a record of these topics, as before Kafka 4.1.
@@ -74,6 +75,8 @@ class ConsumerGroup:
         "offsets",
         "regexes",
         "regexes_of",
+        "seen_epoch",
+        "seen_ms",
         "static_members",
         "target",
         "timers",
@@ -86,6 +89,7 @@ class ConsumerGroup:
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
         self.group_id = group_id
         self.epoch = 0
+        self.seen_epoch, self.seen_ms = -1, 0
         self.assignment_epoch = 0
         self.assigned_ms = 0
         self.metadata_hash = 0
