@@ -7,6 +7,7 @@ from minibroker.support.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
+    from minibroker.config import BrokerConfig
     from minibroker.config.resources import ConfigResourceType
     from minibroker_storage.log_shape import LogShape
 
@@ -68,6 +69,7 @@ class Hooks:
     """The events of one broker.
 
     Attributes:
+        check_broker: what brokers are configured with is about to change to this; subscribers raise ConfigError.
         config_changed: what resources of this type are configured with has changed.
         fault_hit: see `FaultHit`.
         leader_moved: the partition has another leader, or none any more.
@@ -82,6 +84,7 @@ class Hooks:
     """
 
     __slots__ = (
+        "check_broker",
         "config_changed",
         "fault_hit",
         "leader_moved",
@@ -93,6 +96,7 @@ class Hooks:
     )
 
     def __init__(self) -> None:
+        self.check_broker: Hook[[BrokerConfig]] = Hook()
         self.config_changed: Hook[[ConfigResourceType]] = Hook()
         self.fault_hit: Hook[[FaultHit]] = Hook()
         self.leader_moved: Hook[[Partition]] = Hook()

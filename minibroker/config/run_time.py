@@ -10,7 +10,7 @@ from minibroker.config.keys import LONG, LONG_MAX, MEDIUM, NOT_NEGATIVE, REPORTE
 from minibroker.config.release_names import is_before
 from minibroker.config.topic_keys import TOPIC_KEYS
 
-_OF_STORES: Final = frozenset(
+STORE_KEYS: Final = frozenset(
     f"ssl.{name}"
     for name in (
         "key.password",
@@ -52,7 +52,7 @@ _OF_LISTENERS: Final = frozenset(
     }
 )
 
-PER_BROKER: Final = _OF_STORES | _OF_LISTENERS
+PER_BROKER: Final = STORE_KEYS | _OF_LISTENERS
 """These may not be altered for all brokers at once."""
 
 _THREADS: Final = frozenset(
@@ -168,7 +168,7 @@ def check(
         before,
     )
     _refuse(
-        [name for name in texts if name in _OF_STORES],
+        [name for name in texts if name in STORE_KEYS],
         "These security configs can be dynamically updated only per-listener using the listener prefix: HashSet",
         before,
     )

@@ -6,9 +6,13 @@ TLS has its context, and each SASL mechanism its users. A plaintext listener has
 import logging
 import ssl
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from minibroker.config import BrokerConfig
+from minibroker.config.keys import ConfigError
+from minibroker.config.resources import ConfigResourceType
 from minibroker.security.missing_extra import MissingExtraError, missing_extra
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas
@@ -50,7 +54,7 @@ class ListenerSecurity:
 
     Attributes:
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        context: of TLS; None without.
+        tls: returns the context of the next connection; None without TLS.
         mechanisms: those of SASL, as clients see them; empty without SASL.
         failure_delay_ms: the delay of the response to a failed login.
         max_receive_size: of a request before the client has said who it is, in bytes.
@@ -64,14 +68,18 @@ class ListenerSecurity:
         self._core = core
         self._store = store
         self._settings = ListenerSettings(core.config, name)
-        self.context: ssl.SSLContext | None = None
+        self.tls: Callable[[], ssl.SSLContext] | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
         if protocol in TLS_PROTOCOLS:
             from minibroker.security.tls.contexts import server_context  # noqa: PLC0415 - others speak no TLS
 
             may_ask = protocol == "SSL" or self._settings.is_own("ssl.client.auth")
-            self.context = server_context(self._settings, may_ask=may_ask)
-            if self.context.verify_mode is not ssl.CERT_NONE:
+            self._context_of = partial(server_context, may_ask=may_ask)
+            self._context, self._stores = self._context_of(self._settings), self._settings.stores()
+            self.tls = lambda: self._context
+            core.hooks.check_broker.subscribe(self._check_stores)
+            core.hooks.config_changed.subscribe(self._load_stores)
+            if self._context.verify_mode is not ssl.CERT_NONE:
                 _need_cryptography()
         self._exchanges: dict[str, StartExchange] = {}
         if protocol in SASL_PROTOCOLS:
@@ -79,6 +87,23 @@ class ListenerSecurity:
         self.mechanisms = list(self._exchanges)
         self.failure_delay_ms = self._settings.integer("connection.failed.authentication.delay.ms")
         self.max_receive_size = self._settings.integer("sasl.server.max.receive.size")
+
+    def _check_stores(self, config: BrokerConfig) -> None:
+        """Raise ConfigError if the listener cannot use the stores of a configuration (`SslFactory`)."""
+        settings = ListenerSettings(config, self.name)
+        if settings.stores() != self._stores:
+            try:
+                self._context_of(settings)
+            except (ValueError, OSError) as error:
+                raise ConfigError(f"Validation of dynamic config update of SSLFactory failed: {error}") from None
+
+    def _load_stores(self, _: ConfigResourceType) -> None:
+        settings = ListenerSettings(self._core.config, self.name)
+        if settings.stores() != self._stores:
+            try:
+                self._context, self._stores = self._context_of(settings), settings.stores()
+            except (ValueError, OSError) as error:  # a restore may bring settings whose files have gone
+                _logger.error("The listener %s keeps its key store: %s", self.name, error)  # noqa: TRY400 - all is said
 
     def start(self, mechanism: str) -> SaslServer:
         """Begin an exchange. KeyError for a mechanism that is not among `mechanisms`."""
@@ -90,7 +115,7 @@ class ListenerSecurity:
 
     def principal_of(self, tls: ssl.SSLObject | None) -> Principal:
         """The principal of a client that has not authenticated with SASL. NoMappingError."""
-        certificate = None if tls is None or self.context is None else tls.getpeercert(binary_form=True)
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
         if certificate is None or self.protocol != "SSL":
             return ANONYMOUS
         return Principal(USER, self._mapper.name_of(subject_of(certificate)))

@@ -4,11 +4,13 @@
 its mechanisms (KIP-103, `AbstractConfig.valuesWithPrefixOverride`, `JaasContext.loadServerContext`).
 """
 
+import os
 from typing import Final, cast
 
 from minibroker.config import BrokerConfig
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.keys import ConfigError, ConfigValue
+from minibroker.config.run_time import STORE_KEYS
 
 PREFIX: Final = "listener.name."
 
@@ -20,12 +22,23 @@ class ListenerSettings:
         self._config = config
         self.prefix = f"{PREFIX}{name.lower()}."
         self._given = {
-            key.removeprefix(self.prefix): text for key, text in config.unknown.items() if key.startswith(self.prefix)
+            key.removeprefix(self.prefix): text
+            for texts in (config.unknown, *config.run_time)
+            for key, text in texts.items()
+            if key.startswith(self.prefix)
         }
 
     def is_own(self, key: str) -> bool:
         """Is it set for this listener?"""
         return key in self._given
+
+    def stores(self) -> dict[str, object]:
+        """The settings of the key store and the trust store, and when their files were last modified."""
+        found: dict[str, object] = {key: self.text(key) for key in STORE_KEYS}
+        for path in (self.text("ssl.keystore.location"), self.text("ssl.truststore.location")):
+            if path is not None and os.path.exists(path):
+                found[path] = os.stat(path).st_mtime_ns
+        return found
 
     def own(self, key: str, mechanism: str) -> str | None:
         """The setting of a mechanism of this listener alone."""

@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
         self._touch()
         security = self._security
-        is_tls = security is not None and security.context is not None
+        is_tls = security is not None and security.tls is not None
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_OF_TLS if is_tls else _WRITE_HIGH_WATER)
         self._connections.add(self)
         dialed, peer = transport.get_extra_info("sockname")[:2], transport.get_extra_info("peername")

@@ -53,7 +53,7 @@ class Kind(NamedTuple):
     """The kind of a listener: its name, and its TLS if it has any."""
 
     name: str
-    context: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext] | None = None
 
 
 class _Opened(NamedTuple):
@@ -132,11 +132,11 @@ class NodeListener:
         bound = [held] if held is not None else await self._bind(host, port)
         make = partial(self._make, self.connections, kind.name)
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
-        if kind.context is None:
+        if kind.tls is None:
             return _Opened(kind, Acceptor(*others))
         from minibroker.server.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
 
-        return _Opened(kind, TlsAcceptor(kind.context, self._advised, *others))
+        return _Opened(kind, TlsAcceptor(kind.tls, self._advised, *others))
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         """Sockets at all addresses of a host. OSError."""

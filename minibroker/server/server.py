@@ -113,7 +113,7 @@ class Server:
             self._listeners.append(listener)
             for each in self._given:
                 security = self._security[each.name]
-                kind = Kind(each.name, None if security is None else security.context)
+                kind = Kind(each.name, None if security is None else security.tls)
                 host, port = each.advertised or ("", 0)
                 advertised = (host, port and port + behind) if host else None
                 port = await listener.listen(kind, each.host, each.port and each.port + behind)

@@ -36,13 +36,13 @@ class TlsAcceptor(Acceptor):
     """Takes connections whose clients speak TLS.
 
     Args:
+        tls: returns the context of the next connection.
         advised: what was advised before.
         others: the arguments of `Acceptor`.
     """
 
-    def __init__(self, context: ssl.SSLContext, advised: Advised, *others: Any) -> None:
-        self._context = context
-        context.sslobject_class = _WatchedObject
+    def __init__(self, tls: Callable[[], ssl.SSLContext], advised: Advised, *others: Any) -> None:
+        self._tls = tls
         self._advised = advised
         super().__init__(*others)
 
@@ -98,7 +98,7 @@ class TlsAcceptor(Acceptor):
 
     async def _shake_hands(self, accepted: socket.socket, connection: Connection, seconds: float) -> None:
         try:
-            handshake = _Handshake(self._context, accepted.dup())
+            handshake = _Handshake(self._tls(), accepted.dup())
         except OSError as error:  # no descriptor is left
             accepted.close()
             _logger.warning("A connection could not be taken: %s", error.strerror)
@@ -144,6 +144,7 @@ class _Handshake:
     """
 
     def __init__(self, context: ssl.SSLContext, line: socket.socket) -> None:
+        context.sslobject_class = _WatchedObject
         self._context = context
         self._line = line
 

@@ -168,6 +168,7 @@ class _OfBroker(ConfigResource):
         if name:
             check_node(name, call, "expected {0}, but received {1}", "Node id")
         self._configs = call.core.configs
+        self._check_all = call.core.hooks.check_broker
         self.name = name and str(call.node.id)
         self._listeners = call.node.endpoints
         self._before = self._configs.of_node(call.node.id)
@@ -189,7 +190,7 @@ class _OfBroker(ConfigResource):
                 raise ResourceError(ErrorCode.INVALID_CONFIG, _MIN_ISR_REMOVED)
         try:
             check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
-            self._configs.with_broker(self.name, texts)
+            self._check_all(self._configs.with_broker(self.name, texts))
             _check_advertised(texts.get("advertised.listeners"), self._listeners)
         except (ConfigError, ListenerError) as error:
             raise ResourceError(_INVALID, str(error)) from None

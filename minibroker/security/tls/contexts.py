@@ -46,6 +46,8 @@ def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLConte
     if asked != "none" and may_ask:
         context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
         _trust(context, settings)
+    elif settings.text("ssl.truststore.location") is not None:
+        _trust(context, settings)  # as in Kafka, a store that cannot be read is an error though no client is asked
     return context
 
 

@@ -2,6 +2,7 @@
 
 import errno
 import re
+import shutil
 import socket
 import ssl
 import struct
@@ -23,6 +24,13 @@ from minibroker.security.principals import Principal
 from minibroker.security.tls import signing
 from minibroker.security.tls.certificates import Certificates, write_certificates
 from minibroker.server import tls_server
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+)
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.security.sasl.login import TlsClient, connections_of
@@ -94,6 +102,52 @@ def test_a_node_that_was_down_speaks_tls_again(start: Start, context: ssl.SSLCon
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(where)
     node.start()
+    with connect(broker, context) as client:
+        assert client.ask(METADATA, 9).brokers
+
+
+def alter(broker: Broker, key: str, value: str) -> AlterConfigsResourceResponse:
+    """Alter a key of the TLS listener at run time."""
+    config = AlterableConfig(name=f"listener.name.ssl.{key}", config_operation=0, value=value)
+    with SocketClient(broker.address) as client:
+        node = client.ask(METADATA, 9).brokers[0].node_id
+        resource = AlterConfigsResource(resource_type=4, resource_name=str(node), configs=[config])
+        found: AlterConfigsResourceResponse
+        (found,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1).responses
+    return found
+
+
+def test_a_key_store_can_be_replaced_while_the_broker_runs(
+    start: Start, context: ssl.SSLContext, tmp_path: Path
+) -> None:
+    broker = start()
+    others = [write_certificates(str(tmp_path / name), []) for name in ("first", "second")]
+    with connect(broker, context) as before:
+        assert alter(broker, "ssl.keystore.location", others[0].server_keystore).error_code == 0
+        with connect(broker, ssl.create_default_context(cafile=others[0].ca)) as client:
+            assert client.ask(METADATA, 9).brokers
+        with pytest.raises(ssl.SSLCertVerificationError):
+            connect(broker, context)
+        assert before.ask(METADATA, 9).brokers
+    # The file has changed, and its name has not.
+    shutil.copy(others[1].server_keystore, others[0].server_keystore)
+    assert alter(broker, "ssl.keystore.location", others[0].server_keystore).error_code == 0
+    with connect(broker, ssl.create_default_context(cafile=others[1].ca)) as client:
+        assert client.ask(METADATA, 9).brokers
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.location", "ssl.truststore.location"])
+@pytest.mark.parametrize("content", [None, "no store"])
+def test_a_store_that_cannot_be_used_is_refused_and_the_old_one_stays(
+    start: Start, context: ssl.SSLContext, tmp_path: Path, key: str, content: str | None
+) -> None:
+    broker = start({"ssl.client.auth": "requested"})
+    path = tmp_path / "store"
+    if content is not None:
+        path.write_text(content)
+    answer = alter(broker, key, str(path))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert str(path) in (answer.error_message or "")
     with connect(broker, context) as client:
         assert client.ask(METADATA, 9).brokers
 
