@@ -42,7 +42,7 @@ from minibroker_protocol.messages.offset_fetch import (
 )
 from minibroker_protocol.records import RecordBatch, iter_batches
 from minibroker_protocol.schema import schema_of
-from tests.broker.config.configs import GROUP, describe_request
+from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.kafka.group_world import World
 from tests.patience import PATIENCE_S
 
@@ -50,6 +50,7 @@ Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
 _KAFKA_UUID: Final = re.compile(r"[\w-]{22}", re.ASCII)
 _GROUP: Final = 32
+_LEAST_MS: Final = 1_000
 """The type of a group as a resource with configurations."""
 _PAUSE_S: Final = 0.02
 
@@ -58,6 +59,7 @@ class ConsumerWorld(World):
     """A world whose group has topics of its own; their ids are told by their names.
 
     Attributes:
+        key_beside: a configuration of such groups, in milliseconds, that tells when others have come to a broker.
         later: added to the epochs that a script names: those of Kafka 4.3 and later are one more than before.
         records_of: the key and value classes of the records of such groups.
         targets_of: the version of the key of a member's target assignment.
@@ -67,12 +69,14 @@ class ConsumerWorld(World):
     records_of: ClassVar = CONSUMER_GROUP_RECORDS
     targets_of: ClassVar = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
     not_recorded: ClassVar[frozenset[str]] = frozenset({"assignment_timestamp"})
+    key_beside: ClassVar[str | None] = None
     later = 0
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
         self._names: dict[bytes, str] = {}
         self._hashes: dict[int, int] = {}
+        self._changes = 0
 
     def topic(self, name: str) -> str:
         """The name of one of the group's own topics."""
@@ -89,6 +93,24 @@ class ConsumerWorld(World):
         ]
         resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
         self.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        if self.key_beside is not None:
+            self._wait_for_configs(self.key_beside)
+
+    def _wait_for_configs(self, key: str) -> None:
+        """Wait until the coordinator has them.
+
+        A broker of Kafka hears of changes one by one. When it tells of a later one, it is through with this one.
+        """
+        self._changes += 1
+        group, value = f"{self.group_id}-beside", str(_LEAST_MS + self._changes)
+        client = self.client("admin")
+        client.ask(change_request(GROUP, group, (SET, key, value)), 1)
+
+        def is_known() -> bool:
+            (found,) = client.ask(describe_request(GROUP, group, key), 4).results
+            return [each.value for each in found.configs] == [value]
+
+        self.wait(is_known)
 
     # Topics
 

@@ -397,6 +397,7 @@ def groups_of_other_protocols(world: StreamsWorld) -> None:
     world.go("a")
     world.beat("c", 0)
     world.join("classic", "")
+    world.until("Empty")
     world.streams_look()
     world.list_groups()
     world.consumer_records()

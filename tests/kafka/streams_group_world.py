@@ -14,13 +14,11 @@ from minibroker_protocol.messages.streams_group_topology_description_update impo
 )
 from minibroker_protocol.messages.topology_description import TopologyDescription
 from minibroker_protocol.schema import schema_of
-from tests.broker.config.configs import GROUP, SET, change_request, describe_request
 from tests.broker.handlers.streams_group_requests import COMPACTED, listed, named, subtopology, topic, topology
 from tests.kafka.consumer_group_world import ConsumerWorld
 
 Named = Mapping[str, Sequence[int]]
 _REBALANCE_MS: Final = 60_000
-_INTERVAL_MS: Final = 1_000
 _WAITING: Final = {3, 5}
 """Statuses that go away by themselves: internal topics are being made, the assignment comes later."""
 
@@ -34,30 +32,13 @@ class StreamsWorld(ConsumerWorld):
     records_of = STREAMS_GROUP_RECORDS
     targets_of = schema_of(StreamsGroupTargetAssignmentMemberKey).versions.first
     version = 1
+    key_beside = "streams.assignment.interval.ms"
     not_recorded = frozenset({"metadata_hash", "assignment_timestamp"})
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)
         self.epochs: dict[str, int] = {}
         self.tasks: dict[str, tuple[Named, Named]] = {}
-        self._changes = 0
-
-    def configure(self, **configs: str) -> None:
-        """As for other groups; then wait until the coordinator has it.
-
-        A broker of Kafka hears of changes one by one. When it tells of a later one, it is through with this one.
-        """
-        super().configure(**configs)
-        self._changes += 1
-        group, interval = f"{self.group_id}-beside", str(_INTERVAL_MS + self._changes)
-        client = self.client("admin")
-        client.ask(change_request(GROUP, group, (SET, "streams.assignment.interval.ms", interval)), 1)
-
-        def is_known() -> bool:
-            (found,) = client.ask(describe_request(GROUP, group, "streams.assignment.interval.ms"), 4).results
-            return [each.value for each in found.configs] == [interval]
-
-        self.wait(is_known)
 
     # Topologies
 
