@@ -50,7 +50,6 @@ Owned = Mapping[str, Sequence[int]]
 _OFFSETS: Final = "__consumer_offsets"
 _KAFKA_UUID: Final = re.compile(r"[\w-]{22}", re.ASCII)
 _GROUP: Final = 32
-_LEAST_MS: Final = 1_000
 """The type of a group as a resource with configurations."""
 _PAUSE_S: Final = 0.02
 
@@ -59,7 +58,7 @@ class ConsumerWorld(World):
     """A world whose group has topics of its own; their ids are told by their names.
 
     Attributes:
-        key_beside: a configuration of such groups, in milliseconds, that tells when others have come to a broker.
+        beside: a configuration of such groups and a value that it may have; it tells when others have come to a broker.
         later: added to the epochs that a script names: those of Kafka 4.3 and later are one more than before.
         records_of: the key and value classes of the records of such groups.
         targets_of: the version of the key of a member's target assignment.
@@ -69,7 +68,7 @@ class ConsumerWorld(World):
     records_of: ClassVar = CONSUMER_GROUP_RECORDS
     targets_of: ClassVar = schema_of(ConsumerGroupTargetAssignmentMemberKey).versions.first
     not_recorded: ClassVar[frozenset[str]] = frozenset({"assignment_timestamp"})
-    key_beside: ClassVar[str | None] = None
+    beside: ClassVar[tuple[str, int] | None] = None
     later = 0
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
@@ -93,16 +92,16 @@ class ConsumerWorld(World):
         ]
         resource = AlterConfigsResource(resource_type=_GROUP, resource_name=self.group_id, configs=altered)
         self.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-        if self.key_beside is not None:
-            self._wait_for_configs(self.key_beside)
+        if self.beside is not None:
+            self._wait_for_configs(*self.beside)
 
-    def _wait_for_configs(self, key: str) -> None:
+    def _wait_for_configs(self, key: str, least: int) -> None:
         """Wait until the coordinator has them.
 
         A broker of Kafka hears of changes one by one. When it tells of a later one, it is through with this one.
         """
         self._changes += 1
-        group, value = f"{self.group_id}-beside", str(_LEAST_MS + self._changes)
+        group, value = f"{self.group_id}-beside", str(least + self._changes)
         client = self.client("admin")
         client.ask(change_request(GROUP, group, (SET, key, value)), 1)
 

@@ -48,7 +48,7 @@ _WAIT_MS: Final = int(PATIENCE_S * 1000)
 class ShareWorld(ConsumerWorld):
     """A world whose group is a share group."""
 
-    key_beside = "share.record.lock.duration.ms"
+    beside = ("share.record.lock.duration.ms", 15_000)
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
         super().__init__(address, group_id)

@@ -32,7 +32,7 @@ class StreamsWorld(ConsumerWorld):
     records_of = STREAMS_GROUP_RECORDS
     targets_of = schema_of(StreamsGroupTargetAssignmentMemberKey).versions.first
     version = 1
-    key_beside = "streams.assignment.interval.ms"
+    beside = ("streams.assignment.interval.ms", 1_000)
     not_recorded = frozenset({"metadata_hash", "assignment_timestamp"})
 
     def __init__(self, address: tuple[str, int], group_id: str) -> None:
