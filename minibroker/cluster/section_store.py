@@ -69,7 +69,7 @@ class ClusterMetadata:
         self._changed.setdefault(section, []).append(callback)
 
     def write_first(self, directory: str) -> "ClusterMetadata":
-        """Write what there was at the start into another directory, where `load` can take it from later. OSError."""
+        """Write the sections that there were at the start into another directory, for a later `load`. OSError."""
         copy = ClusterMetadata(directory)
         copy._save(dict(self._first))
         return copy

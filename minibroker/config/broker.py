@@ -304,7 +304,7 @@ class BrokerConfig(ConfigValues):
 
 
 def _counts(keys: Mapping[str, ConfigKey], name: str) -> bool:
-    """Return whether a setting counts: a broker's number does by either name, whatever its release calls it."""
+    """Return whether a setting has an effect. A broker's number may be set by either name in each release."""
     return name in keys and (keys[name].is_known or name in _NUMBERS)
 
 

@@ -1,14 +1,88 @@
-"""The order in which Kafka's coordinators list groups and members: that of their hash tables."""
+"""Iteration order of Java's HashMap and HashSet, and of the hash tables of Kafka's coordinators.
 
-from collections.abc import Mapping
+Kafka's uniform assignor goes through such sets; who of two equal members gets the extra partition is decided by it.
+Groups and their members are listed in this order. Buckets that Java has turned into trees keep their order, too.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Final, TypeVar
 
 from minibroker.coordinators.coordinator_log import java_hash
 
 T = TypeVar("T")
+TopicPartition = tuple[bytes, int]
+"""A topic's id and a partition."""
+
+_SMALLEST_TABLE: Final = 16
+_MASK: Final = 0xFFFF_FFFF
+_HALF: Final = 16
+_SIGNS: Final = 1 << 127 | 1 << 63
 _FIBONACCI: Final = -7046029254386353131
 _INT_SIGN: Final = 1 << 31
 _LONG: Final = (1 << 64) - 1
+
+
+def table_size(entries: int, at_least: int = _SMALLEST_TABLE) -> int:
+    """The number of buckets of a table that has grown to so many entries; a ConcurrentHashMap grows one earlier."""
+    size = at_least
+    while entries > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def copied_table_size(entries: int) -> int:
+    """The number of buckets of a HashSet that was made of a collection of so many."""
+    size = 1
+    while size < max(int(entries / 0.75) + 1, _SMALLEST_TABLE):
+        size *= 2
+    return size
+
+
+def bucket(hash_code: int, table: int) -> int:
+    """Where an entry is in a table of a size."""
+    unsigned = hash_code & _MASK
+    return (unsigned ^ unsigned >> _HALF) & table - 1
+
+
+def hash_order(items: Iterable[T], hash_of: Callable[[T], int], table: int | None = None) -> list[T]:
+    """Items, in the order of their insertion, in that of a hash table; `table` if it is not one that has grown."""
+    listed = list(items)
+    size = table_size(len(listed)) if table is None else table
+    return sorted(listed, key=lambda each: bucket(hash_of(each), size))
+
+
+@lru_cache(maxsize=10_000)
+def string_hash(text: str) -> int:
+    """Java's `String.hashCode`."""
+    return java_hash(text)
+
+
+def order_of_ids(topic_id: bytes) -> int:
+    """The sort key of a topic's id: Kafka's `Uuid.compareTo` compares ids as two numbers with signs."""
+    return int.from_bytes(topic_id, "big") ^ _SIGNS
+
+
+def uuid_hash(uuid: bytes) -> int:
+    """Kafka's `Uuid.hashCode`."""
+    mixed = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
+    return (mixed >> 32 ^ mixed) & _MASK
+
+
+def topic_partition_hash(topic: str, partition: int) -> int:
+    """Return the hash code of Kafka's `TopicPartition`."""
+    return (31 * (31 + partition) + java_hash(topic)) & _MASK
+
+
+def partition_hash(partition: TopicPartition) -> int:
+    """Kafka's `TopicIdPartition.hashCode`."""
+    topic, index = partition
+    return (31 * (31 + uuid_hash(topic)) + index) & _MASK
+
+
+def in_order(indexes: Iterable[int]) -> list[int]:
+    """Partitions of a topic as a HashSet of Integers gives them out."""
+    return hash_order(sorted(indexes), int)
 
 
 def in_timeline_order(named: Mapping[str, T]) -> list[T]:
@@ -25,16 +99,3 @@ def in_timeline_order(named: Mapping[str, T]) -> list[T]:
     # Of one slot the last one comes first: a reversed sort keeps the order of equal keys.
     ordered = sorted(named, key=lambda name: slot(name) >> shift, reverse=True)
     return [named[name] for name in reversed(ordered)]
-
-
-def bucket(value: int, count: int) -> int:
-    """Return the bucket of a hash code in a Java `ConcurrentHashMap` of so many keys."""
-    buckets = 16
-    while count >= buckets * 0.75:
-        buckets *= 2
-    return (value ^ value >> 16) & (buckets - 1)
-
-
-def partition_hash(topic: str, partition: int) -> int:
-    """Return the hash code of a Java `TopicPartition`."""
-    return ((31 + partition) * 31 + java_hash(topic)) & 0xFFFF_FFFF

@@ -272,7 +272,7 @@ class _Move:
         self._tombstones.setdefault(index, set()).update(self._keys(state))
 
     def _keys(self, state: _State) -> set[bytes]:
-        """Return the keys of the tombstones that delete a state."""
+        """Return the keys whose tombstones delete a state."""
         keys = {written.record.key or b"" for written in state.values()}
         return {key for key in keys if self._log.name != SHARE_GROUP_STATE or key.startswith(_SNAPSHOT_KEY)}
 

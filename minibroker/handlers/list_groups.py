@@ -10,7 +10,7 @@ from typing import Final
 from minibroker.coordinators.coordinator_log import java_hash
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.coordinators.java_order import bucket, in_timeline_order, partition_hash
+from minibroker.coordinators.java_order import bucket, in_timeline_order, table_size, topic_partition_hash
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
@@ -50,15 +50,16 @@ def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
 
 
 def _in_order(store: GroupStore, *, is_before_4_0: bool) -> Steps[list[AnyGroup]]:
-    """Return the groups as Kafka's hash tables have them: one for each partition, or one for all before 4.0."""
+    """Return the groups in the order of Kafka's hash tables: one for each partition, or one for all before 4.0."""
     groups, log = tuple(store.groups()), store.log
+    table = table_size((len(groups) if is_before_4_0 else log.partition_count) + 1)
     tables: dict[int, dict[str, AnyGroup]] = {}
     for group in groups:
         name = group.group_id
         if is_before_4_0:
-            key = bucket(java_hash(name), len(groups))
+            key = bucket(java_hash(name), table)
         else:
-            key = bucket(partition_hash(log.name, log.partition_of(name)), log.partition_count)
+            key = bucket(topic_partition_hash(log.name, log.partition_of(name)), table)
         tables.setdefault(key, {})[name] = group
         yield
     ordered: list[AnyGroup] = []

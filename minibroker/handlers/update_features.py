@@ -15,7 +15,7 @@ from minibroker.cluster.features import (
     METADATA_VERSION,
     Features,
 )
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
+from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster

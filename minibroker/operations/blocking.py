@@ -159,7 +159,7 @@ class Faults(Handle[AsyncFaults]):
 
 
 class FaultContext(Handle[AsyncFaultContext]):
-    """A fault within a `with` block. MinibrokerWarning, with the line that made it, for one that no block installed."""
+    """A fault within a `with` block. One that is never used in a block gives a MinibrokerWarning at its line."""
 
     __enter__ = blocking(AsyncFaultContext.__aenter__)
     __exit__ = blocking(AsyncFaultContext.__aexit__)

@@ -38,7 +38,7 @@ def advance_clock(services: Services, by: float | timedelta) -> None:
 
 
 def _tell_of_retention(services: Services, line: tuple[str, int] | None, partition: Partition) -> None:
-    """Say, once for a topic, that records have gone since the clock was moved on."""
+    """Tell the user, once for each topic, that retention deleted records because the clock was moved on."""
     topic = partition.topic.name
     text = (
         f"retention has deleted records of {topic!r}: clients stamp them with the machine's time, and on the clock that"

@@ -5,14 +5,13 @@ its mechanisms (KIP-103, `AbstractConfig.valuesWithPrefixOverride`, `JaasContext
 """
 
 import os
-from typing import Final, cast
+from typing import cast
 
 from minibroker.config import BrokerConfig
+from minibroker.config.broker import LISTENER
 from minibroker.config.broker_keys import BROKER_KEYS
 from minibroker.config.keys import ConfigError, ConfigValue
 from minibroker.config.run_time import STORE_KEYS
-
-PREFIX: Final = "listener.name."
 
 
 class ListenerSettings:
@@ -20,7 +19,7 @@ class ListenerSettings:
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self._config = config
-        self.prefix = f"{PREFIX}{name.lower()}."
+        self.prefix = f"{LISTENER}{name.lower()}."
         self._given = {
             key.removeprefix(self.prefix): text
             for texts in (config.unknown, *config.run_time)

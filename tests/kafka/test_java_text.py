@@ -13,7 +13,7 @@ import pytest
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance
 from minibroker.config.offset_reset import OffsetReset
 from minibroker.coordinators.coordinator_log import partition_for
-from minibroker.coordinators.groups.assignors.java_order import order_of_ids, uuid_hash
+from minibroker.coordinators.java_order import order_of_ids, uuid_hash
 from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim, utf16_order
 from minibroker_protocol.records.partitioner import partition_for_key
 from minibroker_protocol.uuids import uuid_text

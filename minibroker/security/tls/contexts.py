@@ -43,11 +43,12 @@ def server_context(settings: ListenerSettings, *, may_ask: bool) -> ssl.SSLConte
         _choose(context, suites)
     _load(context, _key_store(settings), settings)
     asked = settings.text("ssl.client.auth") or "none"
-    if asked != "none" and may_ask:
+    asks = asked != "none" and may_ask
+    if asks:
         context.verify_mode = ssl.CERT_REQUIRED if asked == "required" else ssl.CERT_OPTIONAL
+    # As in Kafka, a store that cannot be read is an error though no client is asked.
+    if asks or settings.text("ssl.truststore.location") is not None:
         _trust(context, settings)
-    elif settings.text("ssl.truststore.location") is not None:
-        _trust(context, settings)  # as in Kafka, a store that cannot be read is an error though no client is asked
     return context
 
 

@@ -124,7 +124,7 @@ class _Reader:
         return taken
 
     def number(self, count: int) -> int:
-        """Return the next number of so many bytes."""
+        """Return the next number, which has `count` bytes."""
         return int.from_bytes(self.take(count), "big")
 
     def text(self) -> str:

@@ -8,7 +8,10 @@ to different topics, each topic is shared out by itself among its subscribers.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from minibroker.coordinators.groups.assignors.java_order import (
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import MemberSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.java_order import (
     TopicPartition,
     bucket,
     hash_order,
@@ -17,9 +20,6 @@ from minibroker.coordinators.groups.assignors.java_order import (
     table_size,
     uuid_hash,
 )
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
 
 

@@ -3,7 +3,12 @@
 Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder`).
 """
 
-from minibroker.coordinators.groups.assignors.java_order import (
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
+from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.java_order import (
     TopicPartition,
     copied_table_size,
     hash_order,
@@ -11,11 +16,6 @@ from minibroker.coordinators.groups.assignors.java_order import (
     string_hash,
     uuid_hash,
 )
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
-from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
 
 

@@ -8,10 +8,10 @@ whole round moves nothing, at most 16 times.
 
 from typing import Final
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, order_of_ids, string_hash
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import GroupSpec
 from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.java_order import hash_order, order_of_ids, string_hash
 from minibroker.support.slices import Steps
 
 _MOST_ROUNDS: Final = 16

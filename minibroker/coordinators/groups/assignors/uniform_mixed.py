@@ -11,7 +11,10 @@ with a move that would help is kept in mind, and the others are looked at only w
 import heapq
 from itertools import groupby
 
-from minibroker.coordinators.groups.assignors.java_order import (
+from minibroker.coordinators.groups.assignors.pace import Pace
+from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.java_order import (
     TopicPartition,
     bucket,
     hash_order,
@@ -20,9 +23,6 @@ from minibroker.coordinators.groups.assignors.java_order import (
     table_size,
     uuid_hash,
 )
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
 from minibroker.support.slices import Steps
 from minibroker_protocol.java_text import utf16_order
 

@@ -23,7 +23,7 @@ from minibroker.coordinators.groups.consumer.reconciliation import UnknownStateE
 from minibroker.coordinators.groups.consumer.rules import Rules
 from minibroker.coordinators.groups.consumer.subscriptions import EVERYTHING, MayMatch
 from minibroker.coordinators.groups.consumer.targets import Targets
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced, no_such_group
 from minibroker.coordinators.groups.modern.member_state import MemberState
 from minibroker.coordinators.groups.modern.partitions import Partitions, is_subset
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
@@ -145,8 +145,7 @@ class ConsumerGroups:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self._store.find(group_id)
         if not isinstance(group, ConsumerGroup):
-            problem = "not found" if group is None else "is not a consumer group"
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+            raise no_such_group("consumer", group_id, group)
         return group
 
     # Heartbeats

@@ -10,13 +10,13 @@ from enum import Enum
 from typing import Any, Final
 
 from minibroker.cluster.replicas import PartitionRacks
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
 from minibroker.coordinators.groups.modern.sessions import MemberTimers
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker_protocol.coordinator_records import consumer_groups as records
 from minibroker_protocol.error_codes import ErrorCode
 

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.assignors import Assignor, GroupSpec
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.spec import MemberSpec
 from minibroker.coordinators.groups.consumer import changes as records
@@ -16,6 +15,7 @@ from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.support.slices import Slices, Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord

@@ -31,3 +31,9 @@ def fenced(kind: str, epoch: int, member_epoch: int, clause: str = "") -> GroupR
         f"The {kind} group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
         f"({member_epoch}){clause}. The member must abandon all its partitions and rejoin.",
     )
+
+
+def no_such_group(kind: str, group_id: str, group: object | None) -> GroupRefusedError:
+    """Make the error for the id of a kind of group that nobody has, or that a group of another kind has."""
+    problem = "not found" if group is None else f"is not a {kind} group"
+    return GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")

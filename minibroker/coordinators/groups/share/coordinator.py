@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced
+from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced, no_such_group
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
@@ -112,8 +112,7 @@ class ShareGroups:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self.store.find(group_id)
         if not isinstance(group, ShareGroup):
-            problem = "not found" if group is None else "is not a share group"
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+            raise no_such_group("share", group_id, group)
         return group
 
     def existing_or_new(self, group_id: str) -> ShareGroup:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.assignors.simple import assign_simply
 from minibroker.coordinators.groups.assignors.spec import MemberSpec
@@ -13,6 +12,7 @@ from minibroker.coordinators.groups.share import changes as records
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.store import GroupStore
+from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.support.slices import Slices, Steps, Work
 
 _Target = dict[str, Partitions]

@@ -15,7 +15,7 @@ from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.release_names import is_before
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError, fenced
+from minibroker.coordinators.groups.modern.answers import GroupRefusedError, fenced, no_such_group
 from minibroker.coordinators.groups.modern.sessions import MemberSessions
 from minibroker.coordinators.groups.modern.topics import known_topics
 from minibroker.coordinators.groups.modern.topics_hash import hash_of
@@ -150,8 +150,7 @@ class StreamsGroups:
         """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
         group = self.store.find(group_id)
         if not isinstance(group, StreamsGroup):
-            problem = "not found" if group is None else "is not a streams group"
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+            raise no_such_group("streams", group_id, group)
         return group
 
     # Heartbeats

@@ -10,9 +10,9 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash, table_size
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
 from minibroker.coordinators.groups.streams.topology import Topology, source_topics
+from minibroker.coordinators.java_order import hash_order, string_hash, table_size
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
 from minibroker_protocol.java_text import in_java_order

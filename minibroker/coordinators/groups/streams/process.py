@@ -1,7 +1,7 @@
 """An instance of a streams application while tasks are assigned (Kafka's `ProcessState`)."""
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.streams.java_queue import JavaQueue
+from minibroker.coordinators.java_order import hash_order, string_hash
 
 Task = tuple[str, int]
 """A subtopology and a partition."""

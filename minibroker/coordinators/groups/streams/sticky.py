@@ -9,11 +9,11 @@ chosen depends on the order of Java's tables and queues.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash, table_size
 from minibroker.coordinators.groups.assignors.pace import Pace
 from minibroker.coordinators.groups.streams.java_queue import JavaQueue
 from minibroker.coordinators.groups.streams.process import Process, Task
 from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, TaskOffsets, Tasks
+from minibroker.coordinators.java_order import hash_order, string_hash, table_size
 from minibroker.support.slices import Steps
 from minibroker_protocol.java_text import utf16_order
 

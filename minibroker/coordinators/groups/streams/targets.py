@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from minibroker.coordinators.groups.assignors.java_order import hash_order, string_hash
 from minibroker.coordinators.groups.modern.member_targets import MemberTargets
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams import changes as records
@@ -11,6 +10,7 @@ from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTop
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import NO_TASKS, Tasks
+from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.support.slices import Slices, Steps, Work
 
 _Target = dict[str, Tasks]

@@ -83,7 +83,7 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
         try:
             position = _deflated_at(view, position)
         except (ValueError, IndexError):
-            return  # as in Java, whatever follows a member and is not another one
+            return  # As in Java, bytes behind a member that are not another one do not count.
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:

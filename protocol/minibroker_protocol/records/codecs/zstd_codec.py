@@ -107,7 +107,7 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     """Raise for a first frame that asks for a dictionary, or for more memory than the decoder has."""
     head = memoryview(data)[:_MAX_FRAME_HEADER]
     if not head:
-        return  # no frame at all, which holds no records
+        return  # Without a frame there are no records.
     if len(head) >= _UINT32.size and _UINT32.unpack_from(head)[0] & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
         return
     try:
