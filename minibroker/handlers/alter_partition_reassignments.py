@@ -31,6 +31,7 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_cluster(Operation.ALTER)
 IN_ORDER: Final = True
+DEADLINE: Final = "topics"
 REFUSAL: Final = Refusal(everywhere=True)
 
 

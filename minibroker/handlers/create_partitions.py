@@ -41,6 +41,7 @@ _Growth = tuple[Topic, int, Sequence[Replicas]]
 NAMES: Final = topics_at("topics.name")
 NEEDS: Final = on_each(Operation.ALTER, ResourceType.TOPIC)
 IN_ORDER: Final = True
+DEADLINE: Final = "timeout_ms"
 
 
 def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | DelayedResponse]:

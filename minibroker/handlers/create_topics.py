@@ -52,6 +52,7 @@ NEEDS: Final = asked_by_handler(
     "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to get its configuration"
 )
 IN_ORDER: Final = True
+DEADLINE: Final = "timeout_ms"
 REFUSAL: Final = Refusal({"configs": []})
 
 

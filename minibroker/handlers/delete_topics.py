@@ -39,6 +39,7 @@ _Named = Counter[tuple[str | None, bytes]]
 NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
 NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to get its name")
 IN_ORDER: Final = True
+DEADLINE: Final = "timeout_ms"
 
 
 def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | DelayedResponse]:

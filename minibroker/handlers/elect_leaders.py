@@ -32,6 +32,7 @@ _UNCLEAN: Final = 1
 NAMES: Final = topics_at("topic_partitions.topic", "partitions")
 NEEDS: Final = on_cluster(Operation.ALTER)
 IN_ORDER: Final = True
+DEADLINE: Final = "topic_partitions"
 
 
 def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | DelayedResponse]:

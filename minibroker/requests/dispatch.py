@@ -123,14 +123,6 @@ Decoded = tuple[Endpoint, RequestHeader, Any, Call]
 """A decoded request. It is None, and the version of its call 0, for ApiVersions in a version that is not served."""
 
 # An enum's members are looked up each time that they are named.
-_DEADLINES: Final = {
-    ApiKey.CREATE_TOPICS: "timeout_ms",
-    ApiKey.DELETE_TOPICS: "timeout_ms",
-    ApiKey.CREATE_PARTITIONS: "timeout_ms",
-    ApiKey.ELECT_LEADERS: "topic_partitions",
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "topics",
-}
-"""Requests that Kafka's controller refuses once their time is up, and a field that is not empty in those it gets."""
 _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FEW_ELEMENTS: Final = 1000
@@ -203,8 +195,8 @@ def serve(endpoint: Endpoint, request: Any, call: Call) -> Any:
     # Produce stages, and reads nothing of the log: all its appends of a wake-up are written together.
     if endpoint.route.key is not _PRODUCE:
         call.core.writes.commit()
-    listed = _DEADLINES.get(endpoint.route.key)
-    if listed is not None and request is not None and request.timeout_ms <= 0 and getattr(request, listed) != []:
+    field = endpoint.deadline
+    if field is not None and request is not None and request.timeout_ms <= 0 and getattr(request, field) != []:
         return _refused(endpoint, request, call, ErrorCode.REQUEST_TIMED_OUT)
     try:
         # Rights come last: an error fault has answered by now, whether the client may ask or not.

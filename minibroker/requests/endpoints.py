@@ -42,6 +42,7 @@ class Endpoint(NamedTuple):
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
         in_order: its requests change the cluster's metadata, so each waits for such requests before it.
+        deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
         repeat: makes the short way of requests that a connection repeats; None for an API that has none.
     """
 
@@ -56,6 +57,7 @@ class Endpoint(NamedTuple):
     needs: "Requirement"
     refusal: "Refusal"
     in_order: bool
+    deadline: str | None
     repeat: "MakeShortWay | None"
 
     def has_flexible_response_header(self, version: int) -> bool:
@@ -104,5 +106,6 @@ def _loaded(route: Route) -> Endpoint:
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
         getattr(handler, "IN_ORDER", False),
+        getattr(handler, "DEADLINE", None),
         getattr(handler, "REPEAT", None),
     )
