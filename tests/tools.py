@@ -37,6 +37,7 @@ ELSEWHERE: Final = re.compile(
     | tests/clients/.*::test_(a_)?java(_|\[).*
     | tests/clients/test_epochs\.py::test_(producers_of_either_kind|offsets_and_records_of_one_transaction)_.*
     | tests/clients/test_transactors\.py::test_a_member_that_slept_past_its_session_.*
+    | tests/clients/test_racks\.py::test_sarama_.*
     | tests/clients/test_consumer_groups\.py::test_members_of_all_clients_are_in_one_group
     | tests/command_line_tools/.*\[kafka(-.*)?\]
     | tests/command_line_tools/test_against_newest_kafka\.py::.*

@@ -81,6 +81,7 @@ class MemberOptions:
     auto_commit: bool = False
     auto_commit_interval_ms: int = 100
     client_id: str = "member"
+    rack: str | None = None
 
 
 class Delivered(NamedTuple):

@@ -76,6 +76,9 @@ public final class Member {
         if (options.get("instance_id") != null) {
             properties.put("group.instance.id", options.get("instance_id"));
         }
+        if (options.get("rack") != null) {
+            properties.put("client.rack", options.get("rack"));
+        }
         return properties;
     }
 

@@ -43,6 +43,7 @@ async def run(talk: Talk) -> None:
         enable_auto_commit=options["auto_commit"],
         auto_commit_interval_ms=options["auto_commit_interval_ms"],
         auto_offset_reset="earliest",
+        client_rack=options["rack"],
     )
     consumer.subscribe(options["topics"], listener=Listener(talk, consumer))
     await consumer.start()

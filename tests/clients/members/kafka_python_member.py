@@ -47,6 +47,8 @@ class Member:
         }
         if options["instance_id"] is not None:
             configuration["group_instance_id"] = options["instance_id"]
+        if options["rack"] is not None:
+            configuration["client_rack"] = options["rack"]
         if options["strategy"] == "cooperative":
             from kafka.coordinator.assignors.cooperative_sticky import (  # type: ignore[import-untyped] # noqa: PLC0415 - not in all
                 CooperativeStickyAssignor,

@@ -35,6 +35,8 @@ class Member:
             )
         if options["instance_id"] is not None:
             configuration["group.instance.id"] = options["instance_id"]
+        if options["rack"] is not None:
+            configuration["client.rack"] = options["rack"]
         self._consumer = Consumer(configuration)
         self._consumer.subscribe(
             options["topics"], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost

@@ -21,6 +21,7 @@ const consumer = kafka.consumer({
   heartbeatInterval: config.heartbeat_interval_ms,
   // It sends heartbeats between fetches, so an idle fetch may not take longer than their interval.
   maxWaitTimeInMs: Math.min(config.heartbeat_interval_ms, 250),
+  rackId: config.rack ?? '',
 })
 const admin = kafka.admin()
 let held = []

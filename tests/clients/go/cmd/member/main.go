@@ -29,6 +29,7 @@ type config struct {
 	AutoCommit           bool    `json:"auto_commit"`
 	AutoCommitIntervalMs int64   `json:"auto_commit_interval_ms"`
 	ClientID             string  `json:"client_id"`
+	Rack                 *string
 }
 
 // assignment is what the member holds, changed by callbacks that franz-go calls one at a time.
@@ -121,6 +122,9 @@ func options(c config, a *assignment) []kgo.Opt {
 	}
 	if c.InstanceID != nil {
 		opts = append(opts, kgo.InstanceID(*c.InstanceID))
+	}
+	if c.Rack != nil {
+		opts = append(opts, kgo.Rack(*c.Rack), kgo.BalanceRacks())
 	}
 	if c.AutoCommit {
 		opts = append(opts, kgo.AutoCommitInterval(time.Duration(c.AutoCommitIntervalMs)*time.Millisecond))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func config(change ...func(*sarama.Config)) *sarama.Config {
 	made.Consumer.Group.Session.Timeout = Session
 	made.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
 	made.Consumer.MaxWaitTime = 200 * time.Millisecond
+	made.RackID = os.Getenv("RACK")
 	if asked, there := needed[Name]; there && !made.Version.IsAtLeast(asked) {
 		made.Version = asked
 	}
