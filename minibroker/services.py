@@ -61,7 +61,7 @@ class Services:
         config = core.config
         self._aside = core.background if aside is None else aside
         self.release = release
-        self.served: Mapping[int, tuple[int, int]] | None = None if release is None else release.served
+        self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
         self.observer: Observer | None = None
@@ -341,7 +341,16 @@ def _release_of(config: BrokerConfig) -> "Release | None":
         return None
     from minibroker.cluster.releases import release  # noqa: PLC0415 - most brokers are none of them
 
-    return release(text)
+    return release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
+
+
+def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
+    """Return the versions that are served by API key, or None for those of the dispatch table."""
+    if not unstable:
+        return None if release is None else release.served
+    from minibroker.cluster.releases import with_unstable_versions  # noqa: PLC0415 - only tests of Kafka ask for them
+
+    return with_unstable_versions(release)
 
 
 def _authorizer(core: Core) -> "Authorizer | None":

@@ -38,10 +38,18 @@ _FEATURES: Final[Mapping[str, str]] = {
     STREAMS_VERSION: "4.2: 0-1",
 }
 # fmt: on
+_UNSTABLE_FEATURES: Final[Mapping[str, str]] = {
+    METADATA_VERSION: "4.0: 7-26, 4.1: 7-29, 4.2: 7-30, 4.3: 7-31, 4.4: 7-34",
+    STREAMS_VERSION: "4.1: 0-1",
+}
+"""The levels with `unstable.feature.versions.enable`; new clusters begin with the same ones as without."""
 _FIRST_FRESH: Final = {ELIGIBLE_LEADER_REPLICAS_VERSION: "4.1", SHARE_VERSION: "4.2"}
 """Features that were off in new clusters at first, and the first release with them on."""
 _FIRST_WITHOUT_OLD_PRODUCE: Final = "4.0"
 """It lists Produce from version 0 on but does not serve all of them: without this some clients would not start."""
+
+
+_ALL: Final = {int(route.key): (route.first, route.last) for route in ROUTES}
 
 
 class ReleaseError(ValueError):
@@ -63,17 +71,15 @@ class Release(NamedTuple):
 
     @property
     def advertised(self) -> Mapping[int, tuple[int, int]]:
-        """The versions that ApiVersions advertises, as `served`; they are the same but for Produce (KIP-896)."""
-        if not self.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
-            return self.served
-        return {**self.served, ApiKey.PRODUCE: (0, self.served[ApiKey.PRODUCE][1])}
+        """The versions that ApiVersions advertises."""
+        return advertised(self.served, self)
 
     def is_at_least(self, name: str) -> bool:
         """Whether it is this one of `RELEASES`, or a later one."""
         return RELEASES.index(self.name) >= RELEASES.index(name)
 
 
-def release(text: str) -> Release:
+def release(text: str, *, unstable_features: bool = False) -> Release:
     """The release that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line). ReleaseError."""
     name = release_name(text)
     if name is None:
@@ -85,7 +91,34 @@ def release(text: str) -> Release:
         if route.history and (versions := _range_at(route.history, at)) is not None
     }
     levels = {name: found for name, history in _FEATURES.items() if (found := _range_at(history, at)) is not None}
-    return Release(name, served, {each: Feature(*found, _fresh(each, found[1], at)) for each, found in levels.items()})
+    features = {each: Feature(*found, _fresh(each, found[1], at)) for each, found in levels.items()}
+    if unstable_features:
+        for feature, history in _UNSTABLE_FEATURES.items():
+            if (found := _range_at(history, at)) is not None:
+                features[feature] = Feature(*found, features[feature].fresh if feature in features else 0)
+    return Release(name, served, features)
+
+
+def advertised(served: Mapping[int, tuple[int, int]], release: Release | None) -> Mapping[int, tuple[int, int]]:
+    """Return the versions that ApiVersions advertises: those that are served, but for Produce (KIP-896)."""
+    if release is None or not release.is_at_least(_FIRST_WITHOUT_OLD_PRODUCE):
+        return served
+    return {**served, ApiKey.PRODUCE: (0, served[ApiKey.PRODUCE][1])}
+
+
+def with_unstable_versions(release: Release | None) -> Mapping[int, tuple[int, int]]:
+    """Return the versions that a release serves with `unstable.api.versions.enable`, by API key.
+
+    Without a release they are those of the dispatch table and what the newest one still designs.
+    """
+    at = RELEASES.index(RELEASES[-1] if release is None else release.name)
+    result = dict(_ALL if release is None else release.served)
+    for route in ROUTES:
+        unstable = _range_at(route.unstable, at) if route.unstable else None
+        if unstable is not None:
+            first, last = result.get(route.key, (0, 0))
+            result[int(route.key)] = first, max(last, unstable[1])
+    return result
 
 
 def _fresh(feature: str, last: int, at: int) -> int:

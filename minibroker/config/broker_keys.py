@@ -451,10 +451,16 @@ ACTED_ON = by_name((
               "The replication factor of the transaction topic."),
     ConfigKey("transaction.state.log.segment.bytes", INT, 100 * MIB, POSITIVE, HIGH, HONORED,
               "The largest size of a segment of the transaction topic."),
+    ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, HONORED,
+              "Whether a transaction may be part of one with an external coordinator (KIP-939); new in Kafka 4."),
     ConfigKey("transactional.id.expiration.ms", INT, 7 * DAY_MS, POSITIVE, HIGH, HONORED,
               "How long a transactional id without a transaction is remembered."),
     ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, HONORED,
               "Whether a replica that lacks records may become the leader."),
+    ConfigKey("unstable.api.versions.enable", BOOLEAN, False, None, HIGH, HONORED,
+              "Whether versions of requests are served that are still being designed.", is_internal=True),
+    ConfigKey("unstable.feature.versions.enable", BOOLEAN, False, None, HIGH, HONORED,
+              "Whether levels of features may be set that are still being designed.", is_internal=True),
 ))
 # fmt: on
 

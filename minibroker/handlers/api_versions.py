@@ -104,12 +104,13 @@ def _misrouted(request: ApiVersionsRequest, call: Call) -> ErrorCode:
 
 def _table(call: Call) -> list[ApiVersion]:
     """The versions of the dispatch table, or those of a release."""
-    release, configs = call.services.release, call.core.configs
-    if release is None:
-        table = _ALL
-    else:
-        advertised = release.advertised.items()
-        table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in advertised]
+    served, configs = call.services.served, call.core.configs
+    table = _ALL
+    if served is not None:
+        from minibroker.cluster.releases import advertised  # noqa: PLC0415 - most brokers serve the dispatch table
+
+        versions = advertised(served, call.services.release).items()
+        table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in versions]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table
     return [row for row in table if row.api_key not in _OF_CLIENT_METRICS]

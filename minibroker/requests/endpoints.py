@@ -92,7 +92,9 @@ def _loaded(route: Route) -> Endpoint:
     messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
     handler = importlib.import_module(f"minibroker.handlers.{route.module}")
     request = getattr(messages, f"{route.message}Request")
-    flexible = frozenset(each for each in range(route.first, route.last + 1) if each in schema_of(request).flexible)
+    schema = schema_of(request)
+    versions = range(schema.versions.first, schema.versions.last + 1)
+    flexible = frozenset(version for version in versions if version in schema.flexible)
     refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
     return Endpoint(
         route,

@@ -22,12 +22,15 @@ class Route(NamedTuple):
         first, last: the versions that are served.
         history: the versions that Kafka's releases list, as "release: first-last" for each release that
             changed them; "-" for the release that dropped the API. Empty for an API that no release lists.
+        unstable: the last version that the releases since 4.1 list with `unstable.api.versions.enable` alone, as
+            "release: last".
     """
 
     key: ApiKey
     first: int
     last: int
     history: str = ""
+    unstable: str = ""
 
     @property
     def module(self) -> str:
@@ -72,11 +75,13 @@ ROUTES: Final = (
     Route(
         ApiKey.OFFSET_COMMIT, 0, 10,
         "0.8.2: 0-1, 0.9: 0-2, 0.11: 0-3, 2.0: 0-4, 2.1: 0-6, 2.3: 0-7, 2.4: 0-8, 3.7: 0-9, 4.0: 2-9, 4.2: 2-10",
+        unstable="4.1: 10",
     ),
     Route(
         ApiKey.OFFSET_FETCH, 0, 10,
         "0.8.2: 0-1, 0.10.2: 0-2, 0.11: 0-3, 2.0: 0-4, 2.1: 0-5, 2.4: 0-6, 2.5: 0-7, 3.0: 0-8, 3.7: 0-9, 4.0: 1-9, "
         "4.2: 1-10",
+        unstable="4.1: 10",
     ),
     Route(ApiKey.FIND_COORDINATOR, 0, 6, "0.8.2: 0, 0.11: 0-1, 2.0: 0-2, 2.4: 0-3, 3.0: 0-4, 3.8: 0-5, 3.9: 0-6"),
     Route(
@@ -99,7 +104,10 @@ ROUTES: Final = (
         "0.10.1: 0, 0.11: 0-1, 2.0: 0-2, 2.1: 0-3, 2.4: 0-4, 2.7: 0-5, 2.8: 0-6, 4.0: 1-6",
     ),
     Route(ApiKey.DELETE_RECORDS, 0, 2, "0.11: 0, 2.0: 0-1, 2.6: 0-2"),
-    Route(ApiKey.INIT_PRODUCER_ID, 0, 5, "0.11: 0, 2.0: 0-1, 2.4: 0-2, 2.5: 0-3, 2.7: 0-4, 3.8: 0-5"),
+    Route(
+        ApiKey.INIT_PRODUCER_ID, 0, 5, "0.11: 0, 2.0: 0-1, 2.4: 0-2, 2.5: 0-3, 2.7: 0-4, 3.8: 0-5",
+        unstable="4.1: 6",
+    ),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 0, 4, "0.11: 0, 2.0: 0-1, 2.1: 0-2, 2.3: 0-3, 2.8: 0-4, 4.0: 2-4"),
     Route(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, "0.11: 0, 2.0: 0-1, 2.7: 0-2, 2.8: 0-3, 3.6: 0-4, 3.8: 0-5"),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, "0.11: 0, 2.0: 0-1, 2.7: 0-2, 2.8: 0-3, 3.8: 0-4"),
@@ -156,8 +164,8 @@ ROUTES: Final = (
     Route(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, "4.1: 0, 4.2: 0-1"),
     Route(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, "4.1: 0"),
     Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, "4.1: 0, 4.2: 0-1"),
-    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "4.2: 0, 4.4: 0-1"),
-    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, "4.2: 0, 4.4: 0-1"),
+    Route(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 1, "4.2: 0, 4.4: 0-1", unstable="4.1: 0"),
+    Route(ApiKey.STREAMS_GROUP_DESCRIBE, 0, 1, "4.2: 0, 4.4: 0-1", unstable="4.1: 0"),
     Route(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, "4.1: 0, 4.2: 0-1"),
     Route(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, "4.1: 0"),
     Route(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, "4.1: 0"),

@@ -66,6 +66,10 @@ public class Releases {
                 if (versions.isPresent()) {
                     rows.add(key + " " + number(versions.get(), "minVersion") + " " + number(versions.get(), "maxVersion"));
                 }
+                Optional<?> unstable = (Optional<?>) told.invoke(api, true, listener);
+                if (!unstable.equals(versions)) {
+                    rows.add(key + " unstable " + number(unstable.get(), "maxVersion"));
+                }
             } else if (has(keys, "toApiVersion")) {
                 Optional<?> versions = (Optional<?>) keys.getMethod("toApiVersion", boolean.class).invoke(api, false);
                 if (versions.isPresent()) {

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from minibroker.cluster.features import FEATURES
-from minibroker.cluster.releases import release
+from minibroker.cluster.releases import release, with_unstable_versions
 from minibroker.config.release_names import RELEASES
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
@@ -37,6 +37,7 @@ _BETWEEN_BROKERS: Final = frozenset(
 )
 """Served in all versions that there are, though no release tells its clients of all: from 3.3 on we go by KRaft."""
 
+_UNSTABLE: Final = "unstable"
 Table = dict[int, tuple[int, int]]
 
 
@@ -84,7 +85,11 @@ def _told_by(listener: str) -> dict[str, Table]:
     tables: dict[str, Table] = {}
     for line in done.stdout.splitlines():
         jar, key, first, last = line.split()
-        tables.setdefault(release(_version(jar)).name, {})[int(key)] = (int(first), int(last))
+        name = release(_version(jar)).name
+        if first == _UNSTABLE:
+            tables.setdefault(f"{name} {_UNSTABLE}", {})[int(key)] = (0, int(last))
+        else:
+            tables.setdefault(name, {})[int(key)] = (int(first), int(last))
     return tables
 
 
@@ -95,6 +100,14 @@ def test_a_release_tells_what_its_own_brokers_tell(name: str) -> None:
         theirs |= _BETWEEN_BROKERS_OF_0_8
         theirs = {key: versions for key, versions in theirs.items() if key not in _NOT_SERVED_BY_0_8}
     assert release(name).advertised == theirs
+
+
+@pytest.mark.parametrize("name", RELEASES[RELEASES.index("4.1") :])
+def test_a_release_still_designs_the_versions_of_its_brokers(name: str) -> None:
+    theirs = {key: last for key, (_, last) in _told_by("BROKER")[f"{name} {_UNSTABLE}"].items()}
+    known = release(name)
+    ours = with_unstable_versions(known)
+    assert {key: last for key, (_, last) in ours.items() if known.served.get(key) != ours[key]} == theirs
 
 
 def test_2_0_has_43_apis() -> None:

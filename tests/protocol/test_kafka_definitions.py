@@ -205,8 +205,6 @@ def kafkas_default(field: dict[str, Any]) -> object:
     return [] if field["type"].startswith("[]") else _NOT_SAID
 
 
-_UNSTABLE: Final = ("InitProducerIdRequest", "InitProducerIdResponse")
-"""Messages whose newest version Kafka 4.4 calls unstable; only requests say so."""
 CLASSES: Final = all_classes()
 STORED: Final = [cls for cls in CLASSES if cls.__module__.startswith("minibroker_protocol.coordinator_records.")]
 
@@ -231,11 +229,9 @@ def test_declarations_begin_where_kafkas_begin(cls: type[Any], definitions: Defi
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
-def test_declarations_end_with_the_newest_stable_version(cls: type[Any], definitions: Definitions) -> None:
+def test_declarations_end_with_the_newest_version(cls: type[Any], definitions: Definitions) -> None:
     newest = definitions(cls.__name__)[-1]
-    last = kafkas_range(newest["validVersions"]).last
-    unstable = cls.__name__.startswith(_UNSTABLE)
-    assert schema_of(cls).versions.last == last - unstable
+    assert schema_of(cls).versions.last == kafkas_range(newest["validVersions"]).last
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)

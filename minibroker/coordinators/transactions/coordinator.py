@@ -17,6 +17,7 @@ from minibroker.cluster.node import Node
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.store import TransactionStore
 from minibroker.coordinators.transactions.transaction import (
+    NO_TIMEOUT_MS,
     RAISES_EPOCHS,
     Transaction,
     TransactionState,
@@ -123,16 +124,20 @@ class TransactionCoordinator:
         timeout_ms: int,
         expected: ProducerIdAndEpoch | None = None,
         *,
+        never_ends: bool = False,
         node: Node | None = None,
     ) -> InitProducerIdResult:
         """Make a producer the only one of its transactional id (KIP-98, KIP-360).
 
-        `expected` is what it has written under so far. INVALID_REQUEST, INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED;
-        CONCURRENT_TRANSACTIONS after an open transaction was aborted, or while one is being ended.
+        `expected` is what it has written under so far; `never_ends` takes the place of the timeout. INVALID_REQUEST,
+        INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS after an open transaction was aborted,
+        or while one is being ended.
         """
         if not transactional_id:
             return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= self._max_timeout_ms:
+        if never_ends:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self._max_timeout_ms:
             return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         # The id may be another node's, or its partition may still be loading: decide nothing on half of the log.
         error = self.store.readiness(transactional_id, node)

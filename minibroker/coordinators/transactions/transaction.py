@@ -21,6 +21,8 @@ _EPOCH_OF_FENCING: Final = _LAST_EPOCH + 1
 """The largest number that an epoch may be. Who writes in it was never given it, and is fenced in it, too."""
 _KEY_VERSION: Final = 0
 _LAST_VALUE_VERSION: Final = 1
+NO_TIMEOUT_MS: Final = (1 << 31) - 1
+"""The timeout of a transaction that never ends by itself."""
 RAISES_EPOCHS: Final = 2
 """The level of `transaction.version` whose transactions raise the epoch when they end."""
 
@@ -90,8 +92,9 @@ class Transaction(NamedTuple):
         return is_exhausted(self.producer_epoch)
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Has an open transaction lasted longer than its producer allowed?"""
-        return self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+        """Return whether an open transaction has lasted longer than its producer allowed."""
+        has_timeout = self.timeout_ms != NO_TIMEOUT_MS
+        return has_timeout and self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
     def forgetting_its_start(self) -> "Transaction":
         """A producer that begins again, as Kafka 4 knows it. Before, only the next start forgets it; no record does."""

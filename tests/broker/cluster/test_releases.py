@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,32 @@ def test_api_versions_tells_what_that_release_tells(name: str, tmp_path_factory:
     rows = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
     assert rows == {key: versions for key, versions in release(name).advertised.items() if key not in OF_CLIENT_METRICS}
     harness.close()
+
+
+@pytest.mark.parametrize(
+    ("emulated", "last"),
+    [("4.0", (9, 9, 5, -1)), ("4.1", (10, 10, 6, 0)), ("4.2", (10, 10, 6, 0)), ("", (10, 10, 6, 1))],
+)
+def test_a_release_serves_what_it_still_designs_if_that_is_allowed(
+    emulated: str, last: tuple[int, ...], tmp_path: Path
+) -> None:
+    config = {"minibroker.emulate": emulated, "unstable.api.versions.enable": "true"}
+    with closing(Harness(str(tmp_path), config)) as harness:
+        response = harness.ask(ApiVersionsRequest(client_software_name="", client_software_version=""), 0)
+        rows = {row.api_key: row.max_version for row in response.api_keys}
+        apis = (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.INIT_PRODUCER_ID, ApiKey.STREAMS_GROUP_HEARTBEAT)
+        assert tuple(rows.get(api, -1) for api in apis) == last
+        assert rows[ApiKey.PRODUCE] == (12 if emulated == "4.0" else 13)
+
+
+def test_levels_of_features_that_a_release_still_designs_can_be_set_if_that_is_allowed(tmp_path: Path) -> None:
+    config = {"minibroker.emulate": "4.1", "unstable.feature.versions.enable": "true"}
+    with closing(Harness(str(tmp_path), config)) as harness:
+        features = harness.core.features
+        assert (features.level("metadata.version"), features.level("streams.version")) == (27, 0)
+        features.finalize({"metadata.version": 29, "streams.version": 1})
+        assert (features.level("metadata.version"), features.level("streams.version")) == (29, 1)
+    assert "streams.version" not in release("4.1").features
 
 
 @pytest.mark.parametrize("name", ["2.0", _FIRST_WITH_RANGE])

@@ -1,14 +1,19 @@
 """InitProducerId: ids that nobody has had, and the sole right to a transactional id."""
 
 import os
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.harness import Harness
 
 VERSIONS = range(6)
+_TWO_PHASE: Final = "transaction.two.phase.commit.enable"
 
 
 def given(
@@ -117,3 +122,37 @@ def test_a_transactional_id_needs_an_id_that_could_be_noted(harness: Harness, tr
     assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
     os.rmdir(f"{harness.data_dir}/minibroker-topics.json.tmp")
     assert given(harness, transactional_id=transactional_id).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "fields", "code"),
+    [
+        ({}, {}, ErrorCode.NONE),
+        ({}, {"enable2_pc": True}, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ({_TWO_PHASE: "true"}, {"enable2_pc": True, "transaction_timeout_ms": 0}, ErrorCode.NONE),
+        ({_TWO_PHASE: "true"}, {"keep_prepared_txn": True}, ErrorCode.UNSUPPORTED_VERSION),
+        ({}, {"enable2_pc": True, "transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_transaction_of_version_6_may_be_part_of_another_one(
+    config: dict[str, str], fields: dict[str, Any], code: ErrorCode, tmp_path: Path
+) -> None:
+    with closing(Harness(str(tmp_path), {**config, "unstable.api.versions.enable": "true"})) as harness:
+        fields = {"transactional_id": "t", "transaction_timeout_ms": 1000, **fields}
+        response = harness.ask(InitProducerIdRequest(**fields), 6)
+        assert (response.error_code, response.producer_epoch) == (code, -1 if code else 0)
+        assert (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch) == (-1, -1)
+
+
+def test_a_transaction_that_is_part_of_another_one_never_ends_by_itself(tmp_path: Path) -> None:
+    config = {_TWO_PHASE: "true", "unstable.api.versions.enable": "true"}
+    with closing(Harness(str(tmp_path), config)) as harness:
+        request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000, enable2_pc=True)
+        producer = harness.ask(request, 6)
+        ids = producer.producer_id, producer.producer_epoch
+        assert harness.services.transactions.add_partitions("t", *ids, [("a", 0)]) == 0
+        harness.clock.advance(10**10)
+        harness.run_soon()
+        known = harness.services.transactions.store.get("t")
+        assert known is not None
+        assert known.state is TransactionState.ONGOING

@@ -1,3 +1,5 @@
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,12 @@ def test_a_member_joins_is_assigned_and_leaves(harness: Harness) -> None:
     answer = client.beat(epoch=-1)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", -1, 0)
     assert client.beat(epoch=3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_before_4_3_a_group_begins_in_epoch_0_and_always_assigns(tmp_path: Path) -> None:
+    with closing(Harness(str(tmp_path), {"minibroker.emulate": "4.2"})) as harness:
+        client = ShareGroupClient(harness)
+        assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [1, 2]
 
 
 @pytest.mark.parametrize(

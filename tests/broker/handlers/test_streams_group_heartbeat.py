@@ -1,3 +1,5 @@
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +53,13 @@ def test_a_member_joins_waits_is_given_tasks_and_leaves(harness: Harness, client
     answer = client.beat(epoch=-1)
     assert (answer.error_code, answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms) == (0, "a", -1, 0)
     assert client.beat(epoch=2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_before_4_3_a_group_assigns_again_without_delay(tmp_path: Path) -> None:
+    config = {"minibroker.emulate": "4.2", "group.streams.initial.rebalance.delay.ms": "0"}
+    with closing(Harness(str(tmp_path), config)) as harness:
+        client = StreamsGroupClient(harness)
+        assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [2, 3]
 
 
 def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(

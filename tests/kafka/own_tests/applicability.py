@@ -9,9 +9,11 @@ tests that cannot apply to another broker; their reasons begin with one of these
 
 The list known-failures.txt has the other tests that fail, and what is different: in minibroker, or in the environment
 of these tests. A class that cannot be set up stands there without a method. Of a listed method some invocations may
-pass. A release and a blank in front of the name restrict a line to the tests of that release.
+pass. A release and a blank in front of the name restrict a line to the tests of that release. Packages do not count,
+since some releases have moved classes to others.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -21,11 +23,12 @@ from tests.kafka.own_tests.runs import INSIDE_KAFKA, Result
 _HERE: Final = Path(__file__).parent
 NOT_APPLICABLE: Final = "not-applicable.txt"
 KNOWN_FAILURES: Final = "known-failures.txt"
+_PACKAGE: Final = re.compile(r"^([a-z0-9]+\.)+")
 REASONS: Final = (INSIDE_KAFKA, "IN-PROCESS", "CONTROLLER")
 
 
 def read_lists(emulated: str) -> dict[str, str]:
-    """Return the reasons of both lists by the names of methods, for a release as `--emulate` has it.
+    """Return the reasons of both lists by class and method, for a release as `--emulate` has it.
 
     Raises:
         ValueError: A line is invalid, or names a method again.
@@ -34,7 +37,8 @@ def read_lists(emulated: str) -> dict[str, str]:
     for file in (NOT_APPLICABLE, KNOWN_FAILURES):
         for line in (_HERE / file).read_text().splitlines():
             names, colon, reason = line.partition(": ")
-            release, _, name = names.rpartition(" ")
+            release, _, full_name = names.rpartition(" ")
+            name = _PACKAGE.sub("", full_name)
             if not line or line.startswith("#") or release not in {"", emulated}:
                 continue
             if not colon or name in listed or is_not_applicable(reason) is not (file == NOT_APPLICABLE):
@@ -49,7 +53,10 @@ def is_not_applicable(reason: str) -> bool:
 
 
 def methods_to_confirm(listed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the methods, by class, that are not applicable for a reason that only a run on Kafka can confirm."""
+    """Return the methods that are not applicable for a reason that only a run on Kafka can confirm.
+
+    Their classes have no package.
+    """
     methods: dict[str, list[str]] = {}
     for name, reason in listed.items():
         if is_not_applicable(reason) and not reason.startswith(INSIDE_KAFKA):

@@ -37,9 +37,10 @@ class Campaign:
 
     def keep_methods_to_confirm(self) -> None:
         """Leave out all but the methods whose reason in not-applicable.txt a run on Kafka has to confirm."""
-        self._methods = applicability.methods_to_confirm(self._listed)
+        methods = applicability.methods_to_confirm(self._listed)
         self._listed = {}
-        self.keep(list(self._methods))
+        self.keep(list(methods))
+        self._methods = {name: methods[name.rpartition(".")[2]] for name in self._all()}
 
     def forget_failures(self) -> None:
         """Delete the results of the classes in which tests failed that are not listed."""

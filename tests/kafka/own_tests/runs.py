@@ -50,8 +50,9 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The class and the method, as the list of tests that cannot apply has them."""
-        return f"{self.class_name}.{self.method}" if self.method else self.class_name
+        """The class without its package, and the method, as `applicability.read_lists` has them."""
+        class_name = self.class_name.rpartition(".")[2]
+        return f"{class_name}.{self.method}" if self.method else class_name
 
     @property
     def is_inside_kafka(self) -> bool:

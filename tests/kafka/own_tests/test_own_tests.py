@@ -58,16 +58,16 @@ def result(outcome: str, message: str = "") -> Result:
 @pytest.mark.parametrize(
     ("given", "listed", "fault"),
     [
-        (result("failed", "wrong"), {}, "FAILED kafka.ATest.testIt"),
-        (result("failed", "INSIDE-KAFKA: x"), {}, "FAILED kafka.ATest.testIt"),
-        (result("failed", "INSIDE-KAFKA: x"), {"kafka.ATest.testIt": "INSIDE-KAFKA"}, None),
-        (result("failed", "wrong"), {"kafka.ATest.testIt": "INSIDE-KAFKA"}, "FAILED, though not INSIDE-KAFKA"),
-        (result("failed", "wrong"), {"kafka.ATest.testIt": "CONTROLLER"}, None),
-        (result("failed", "wrong"), {"kafka.ATest.testIt": "it is different"}, None),
-        (result("passed"), {"kafka.ATest.testIt": "CONTROLLER"}, "LISTED, but passes: kafka.ATest.testIt"),
-        (result("passed"), {"kafka.ATest.testIt": "it is different"}, "LISTED, but passes: kafka.ATest.testIt"),
-        (result("skipped"), {"kafka.ATest.testIt": "CONTROLLER"}, None),
-        (result("passed"), {"kafka.ATest.testOther": "CONTROLLER"}, None),
+        (result("failed", "wrong"), {}, "FAILED ATest.testIt"),
+        (result("failed", "INSIDE-KAFKA: x"), {}, "FAILED ATest.testIt"),
+        (result("failed", "INSIDE-KAFKA: x"), {"ATest.testIt": "INSIDE-KAFKA"}, None),
+        (result("failed", "wrong"), {"ATest.testIt": "INSIDE-KAFKA"}, "FAILED, though not INSIDE-KAFKA"),
+        (result("failed", "wrong"), {"ATest.testIt": "CONTROLLER"}, None),
+        (result("failed", "wrong"), {"ATest.testIt": "it is different"}, None),
+        (result("passed"), {"ATest.testIt": "CONTROLLER"}, "LISTED, but passes: ATest.testIt"),
+        (result("passed"), {"ATest.testIt": "it is different"}, "LISTED, but passes: ATest.testIt"),
+        (result("skipped"), {"ATest.testIt": "CONTROLLER"}, None),
+        (result("passed"), {"ATest.testOther": "CONTROLLER"}, None),
     ],
 )
 def test_a_run_fails_for_tests_that_disagree_with_the_list(
@@ -78,7 +78,7 @@ def test_a_run_fails_for_tests_that_disagree_with_the_list(
 
 
 def test_a_listed_test_may_pass_on_an_older_release() -> None:
-    assert not applicability.faults([result("passed")], {"kafka.ATest.testIt": "CONTROLLER"}, is_newest=False)
+    assert not applicability.faults([result("passed")], {"ATest.testIt": "CONTROLLER"}, is_newest=False)
 
 
 @pytest.mark.parametrize("emulated", RELEASES)
@@ -88,16 +88,16 @@ def test_only_methods_are_not_applicable(emulated: str) -> None:
 
 
 def test_kafka_confirms_what_does_not_ask_for_its_objects() -> None:
-    listed = {"kafka.A.a": "INSIDE-KAFKA", "kafka.A.b": "CONTROLLER", "kafka.A.c": "IN-PROCESS x", "kafka.A.d": "else"}
-    assert applicability.methods_to_confirm(listed) == {"kafka.A": ["b", "c"]}
+    listed = {"A.a": "INSIDE-KAFKA", "A.b": "CONTROLLER", "A.c": "IN-PROCESS x", "A.d": "else"}
+    assert applicability.methods_to_confirm(listed) == {"A": ["b", "c"]}
 
 
 def test_a_line_may_be_for_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(applicability, "_HERE", tmp_path)
     (tmp_path / applicability.NOT_APPLICABLE).write_text("# Why:\nkafka.A.a: CONTROLLER\n")
     (tmp_path / applicability.KNOWN_FAILURES).write_text("4.1 kafka.A.b: it is different\n")
-    assert applicability.read_lists("4.1") == {"kafka.A.a": "CONTROLLER", "kafka.A.b": "it is different"}
-    assert applicability.read_lists("4.3") == {"kafka.A.a": "CONTROLLER"}
+    assert applicability.read_lists("4.1") == {"A.a": "CONTROLLER", "A.b": "it is different"}
+    assert applicability.read_lists("4.3") == {"A.a": "CONTROLLER"}
     (tmp_path / applicability.KNOWN_FAILURES).write_text("kafka.A.b: INSIDE-KAFKA\n")
     with pytest.raises(ValueError, match=applicability.KNOWN_FAILURES):
         applicability.read_lists("4.3")
@@ -107,8 +107,8 @@ def test_a_line_may_be_for_one_release(monkeypatch: pytest.MonkeyPatch, tmp_path
     ("listed", "tally"),
     [
         ({}, (1, 0, 1, 0)),
-        ({"kafka.ATest.testIt": "CONTROLLER"}, (1, 0, 0, 1)),
-        ({"kafka.ATest.testIt": "it is different"}, (1, 1, 0, 0)),
+        ({"ATest.testIt": "CONTROLLER"}, (1, 0, 0, 1)),
+        ({"ATest.testIt": "it is different"}, (1, 1, 0, 0)),
     ],
 )
 def test_failures_are_counted_by_the_lists(listed: dict[str, str], tally: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import SHARE_VERSION
+from minibroker.config.release_names import is_before
 from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced, no_such_group
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
@@ -86,6 +87,7 @@ class ShareGroups:
         self.store = store
         self.states = states
         self._forgotten = forgotten
+        self._has_intervals = not is_before(core.config.release, "4.3")
         self._targets = ShareTargets(core.slices, store)
         self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
 
@@ -186,7 +188,7 @@ class ShareGroups:
         if bumps or found is not group.topics:
             bumps |= metadata_hash != group.metadata_hash
             if bumps:
-                epoch = max(epoch, _BEFORE_MEMBERS) + 1
+                epoch = max(epoch, _BEFORE_MEMBERS if self._has_intervals else 0) + 1
                 changes.append(records.group_epoch(group.group_id, epoch, metadata_hash))
         work, target_epoch, target, epoch = self._target(group, updated, found, metadata_hash, epoch, changes)
         moved = reconcile(updated, target_epoch, target, found, has_new_topics=bumps)
@@ -235,7 +237,9 @@ class ShareGroups:
         return None, epoch, made.get(updated.member_id, NOTHING), epoch
 
     def _may_assign(self, group: ShareGroup) -> bool:
-        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
+        """Return whether the last assignment is old enough, as it always is before Kafka 4.3."""
+        if not self._has_intervals:
+            return True
         interval_ms = self.core.configs.group(group.group_id).share_assignment_interval_ms
         return not interval_ms or not group.assigned_ms or self.store.now_ms() >= group.assigned_ms + interval_ms
 

@@ -116,6 +116,7 @@ class StreamsGroups:
         self.core = core
         self.store = store
         self._forgotten = forgotten
+        self._has_intervals = not is_before(core.config.release, "4.3")
         self._may_switch = not is_before(core.config.release, "4.4")
         self._targets = StreamsTargets(core.slices, store)
         self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
@@ -283,7 +284,9 @@ class StreamsGroups:
         return update.epoch, made.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
-        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
+        """Return whether the last assignment is old enough, as it always is before Kafka 4.3."""
+        if not self._has_intervals:
+            return True
         interval_ms = self._setting(group.group_id, "assignment.interval.ms")
         return not interval_ms or not group.assigned_ms or self.store.now_ms() >= group.assigned_ms + interval_ms
 
