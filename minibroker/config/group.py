@@ -67,7 +67,7 @@ _LIMITED: Final = (
     _STREAMS_WARMUPS,
 )
 """The keys that the broker limits, in the order in which Kafka looks at them."""
-_FIRST_WITH_SYNONYMS: Final = "4.1"
+_FIRST_WITH_SYNONYMS: Final = "4.3"
 _ONLY_LEAST: Final = {_STREAMS_OFFSETS}
 _ONLY_MOST: Final = {
     _STREAMS_STANDBYS: "group.streams.max.standby.replicas",
@@ -318,9 +318,12 @@ class GroupConfig(ConfigValues):
         ]
 
     def value_synonyms(self, name: str) -> list[ConfigEntry]:
-        """List the override, if there is one, and the settings of the broker."""
+        """List the override, if there is one, and the settings of the broker; before Kafka 4.3 the value alone."""
         synonyms = self.keys[name].synonyms
-        if synonyms and not is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
+        if is_before(self.broker.release, _FIRST_WITH_SYNONYMS):
+            source = ConfigSource.GROUP_CONFIG if name in self.overrides else ConfigSource.DEFAULT_CONFIG
+            return [ConfigEntry(name, self.value_text(name), source)]
+        if synonyms:
             listed = self.broker.value_synonyms(synonyms[0][0])
         else:
             listed = [ConfigEntry(name, self.keys[name].text(self.keys[name].default), ConfigSource.DEFAULT_CONFIG)]

@@ -1,6 +1,8 @@
 """DescribeConfigs: what is configured, and where it comes from."""
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +112,15 @@ def test_a_group_has_the_brokers_settings_and_its_own(harness: Harness) -> None:
     ]
     (row,) = rows(harness, GROUP, "other", "consumer.session.timeout.ms").values()
     assert (row.value, row.config_source) == ("45000", DEFAULT)
+
+
+def test_before_4_3_a_group_has_no_settings_of_the_broker_as_synonyms(tmp_path: Path) -> None:
+    config = {"minibroker.emulate": "4.2", "group.consumer.session.timeout.ms": "46000"}
+    with closing(Harness(str(tmp_path), config)) as harness:
+        name = "consumer.session.timeout.ms"
+        assert synonyms(harness, GROUP, "g", name) == [(name, "46000", DEFAULT)]
+        assert put(harness, GROUP, "g", name, "50000") == (0, None)
+        assert synonyms(harness, GROUP, "g", name) == [(name, "50000", GROUP_SOURCE)]
 
 
 def test_a_subscription_to_client_metrics_is_described_also_before_it_is_made(harness: Harness) -> None:
