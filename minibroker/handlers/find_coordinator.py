@@ -12,6 +12,7 @@ from typing import Final
 
 from minibroker.cluster.node import NO_NODE, Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog
+from minibroker.coordinators.groups.classic.client_quirks import joins_after_lookup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.requests.requirements import asked_by_handler, on_each
@@ -55,6 +56,9 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     joiner = call.session.early_joiner
     if joiner is not None and request.key_type == _GROUP:
         call.services.groups.rebalances.note_lookup(joiner, keys)
+    is_expected = call.services.works_around_clients and joins_after_lookup(call.session.software, call.client_id)
+    if is_expected and request.key_type == _GROUP:
+        call.services.groups.rebalances.expect_join(request.key)
     if call.api_version >= _FIRST_WITH_MANY:
         if len(keys) > _FEW:
             return _find_in_steps(keys, request.key_type, call)

@@ -183,6 +183,7 @@ class _Join:
             self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(group, member_id)
+        self._coordinator.rebalances.end_expected_join(group.group_id)
 
     def _add(self, group: Group, member_id: str) -> None:
         request = self._request

@@ -8,6 +8,9 @@ SyncGroup once, since that error makes the client see its join through.
 
 sarama waits for 2 s if its SyncGroup is refused because another member has joined. It sends a heartbeat as soon as it
 has its assignment. So it learns of the other member just as soon if the JoinGroup of that one is served a little later.
+
+aiokafka opens another connection between its lookup of a group and its JoinGroup. So when members start together, the
+first one often joins before the others are pending. Each lookup lets the group expect a member.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,6 +47,11 @@ def joins_early(software: tuple[str, str], client_id: str | None) -> bool:
 def backs_off(software: tuple[str, str], client_id: str | None) -> bool:
     """Return whether a client is sarama."""
     return _name(software, client_id).startswith("sarama")
+
+
+def joins_after_lookup(software: tuple[str, str], client_id: str | None) -> bool:
+    """Return whether a client is aiokafka."""
+    return _name(software, client_id).startswith("aiokafka")
 
 
 def _name(software: tuple[str, str], client_id: str | None) -> str:

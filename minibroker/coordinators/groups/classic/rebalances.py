@@ -8,6 +8,7 @@ members have as long again to ask for their assignment (`DelayedSync`). Members 
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Final
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ _NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 _SHORTEST_WAIT_MS: Final = 10
 """A member may name no time at all; a group that waits for it again and again still leaves the broker alone."""
 _FIRST_HOLD_MS: Final = 200
+_EXPECTED_JOIN_MS: Final = 100
 _METADATA_HEAD_START_MS: Final = 3
 _DEFERRED_JOIN_MS: Final = 200
 _logger = logging.getLogger(__name__)
@@ -62,6 +64,7 @@ class Rebalances:
         self._max_size = core.config.integer("group.max.size")
         self._join_waits: dict[Group, _JoinWait] = {}
         self._early_joiners: WeakSet[EarlyJoiner] = WeakSet()
+        self._expected_joins: dict[str, list[Timer]] = {}
         self._deferred_joins: dict[Group, list[Callable[[], None]]] = {}
         self._sync_waits: dict[Group, Timer] = {}
 
@@ -144,7 +147,7 @@ class Rebalances:
         """Nothing happens any more, whatever time it is."""
         for wait in self._join_waits.values():
             wait.timer.cancel()
-        for timer in self._sync_waits.values():
+        for timer in chain(self._sync_waits.values(), *self._expected_joins.values()):
             timer.cancel()
         self._join_waits.clear()
         self._sync_waits.clear()
@@ -207,6 +210,23 @@ class Rebalances:
         joiner.group_ids.update(group_ids)
         self._early_joiners.add(joiner)
 
+    def expect_join(self, group_id: str) -> None:
+        """Expect a client that has looked a group up to join it, for a short while."""
+        timer = self._clock.call_later(_EXPECTED_JOIN_MS, partial(self.end_expected_join, group_id))
+        self._expected_joins.setdefault(group_id, []).append(timer)
+
+    def end_expected_join(self, group_id: str) -> None:
+        """End the oldest expectation of a group: a member has joined, or none has in time."""
+        timers = self._expected_joins.get(group_id)
+        if not timers:
+            return
+        timers.pop(0).cancel()
+        if not timers:
+            del self._expected_joins[group_id]
+        group = self._store.find(group_id)
+        if isinstance(group, Group):
+            self.maybe_complete_join(group)
+
     def _hold_or_complete(self, group: Group) -> None:
         """Begin the first generation, or hold it shortly for what other requests are about to bring (`_may_begin`)."""
         self._end_join_wait(group)
@@ -226,14 +246,14 @@ class Rebalances:
         for joiner in joiners:
             joiner.on_metadata = partial(self._on_metadata, group, wait)
 
-    @staticmethod
-    def _may_begin(group: Group, leader: Member, joiners: Iterable[EarlyJoiner], topics: frozenset[str]) -> bool:
-        """Return whether no member is pending, and kafka-python 3 has asked for its topics.
+    def _may_begin(self, group: Group, leader: Member, joiners: Iterable[EarlyJoiner], topics: frozenset[str]) -> bool:
+        """Return whether no member is pending or expected, and kafka-python 3 has asked for its topics.
 
         Static members are never pending, so they do not wait for others. Which of the connections that have looked the
         group up is the leader's cannot be known, so all of them count.
         """
-        return (leader.is_static or not group.pending) and all(topics <= joiner.topics for joiner in joiners)
+        is_expecting = group.pending or group.group_id in self._expected_joins
+        return (leader.is_static or not is_expecting) and all(topics <= joiner.topics for joiner in joiners)
 
     def _on_metadata(self, group: Group, wait: _JoinWait) -> None:
         # The two responses leave by different connections; the client has to see that of Metadata first.

@@ -11,6 +11,7 @@ from minibroker import Broker
 from minibroker.clock import ManualClock
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.coordinators.groups.member_requests import CHANGED, heartbeat_request, join_request, sync_request
 from tests.broker.socket_client import SocketClient
@@ -39,7 +40,7 @@ class Consumer:
     def is_held(self) -> bool:
         """Whether the coordinator has not answered, although the broker has."""
         for _ in range(20):
-            self.broker.ask(FindCoordinatorRequest(key="g", key_type=0), 2)
+            self.broker.ask(ListGroupsRequest(), 1)
         self.coordinator.socket.setblocking(False)
         try:
             self.coordinator.socket.recv(1, socket.MSG_PEEK)
@@ -179,6 +180,39 @@ def test_a_first_join_does_not_wait_for_a_pending_member_that_has_gone(broker: B
         assert first.is_held()
         broker.clock.advance(0.01)
         assert first.coordinator.receive()[1].generation_id == 1
+
+
+def test_a_first_join_waits_for_an_aiokafka_that_has_looked_the_group_up(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "aiokafka", "0.14.0"), Consumer(broker.address, "aiokafka", "0.14.0")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 5).member_id
+        first.coordinator.send(join_request("g", member), 5)
+        assert first.is_held()
+        other = second.coordinator.ask(join_request("g"), 5).member_id
+        assert first.is_held()
+        assert second.coordinator.ask(join_request("g", other), 5).generation_id == 1
+        assert first.coordinator.receive()[1].generation_id == 1
+
+
+def test_a_first_join_waits_for_an_aiokafka_that_never_joins_for_100_ms(broker: Broker) -> None:
+    first, second = Consumer(broker.address, "aiokafka", "0.14.0"), Consumer(broker.address, "aiokafka", "0.14.0")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 5).member_id
+        first.coordinator.send(join_request("g", member), 5)
+        broker.clock.advance(0.09)
+        assert first.is_held()
+        broker.clock.advance(0.01)
+        assert first.coordinator.receive()[1].generation_id == 1
+
+
+@pytest.mark.parametrize(("software", "version"), [("aiokafka", "0.14.0"), ("librdkafka", "2.16")])
+def test_a_first_join_does_not_wait_for_a_lookup_of_its_own_or_of_another_client(
+    broker: Broker, software: str, version: str
+) -> None:
+    first, second = Consumer(broker.address, software, version), Consumer(broker.address, "librdkafka", "2.16")
+    with first.ends, second.ends:
+        member = first.coordinator.ask(join_request("g"), 5).member_id
+        assert first.coordinator.ask(join_request("g", member), 5).generation_id == 1
 
 
 def test_a_join_is_served_after_the_sync_of_a_sarama(broker: Broker) -> None:
