@@ -16,6 +16,7 @@ from minibroker_protocol.errors import (
     UnsupportedMagicError,
 )
 from minibroker_storage.errors import (
+    CorruptBatchError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OffsetOutOfRangeError,
@@ -40,6 +41,7 @@ _CODES: Final[tuple[tuple[type[Exception], ErrorCode], ...]] = (
     (TransactionCoordinatorFencedError, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     (OffsetOutOfRangeError, ErrorCode.OFFSET_OUT_OF_RANGE),
     (RecordBatchTooLargeError, ErrorCode.RECORD_LIST_TOO_LARGE),
+    (CorruptBatchError, ErrorCode.CORRUPT_MESSAGE),
     (StorageError, ErrorCode.KAFKA_STORAGE_ERROR),
     (OSError, ErrorCode.KAFKA_STORAGE_ERROR),
 )

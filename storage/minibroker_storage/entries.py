@@ -20,7 +20,7 @@ from minibroker_protocol.records import (
     read_entry_header,
 )
 from minibroker_protocol.records.header import LENGTH_AT, MAGIC_AT, MIN_MESSAGE_LENGTH, MIN_MESSAGE_LENGTH_V1
-from minibroker_storage.errors import StorageError
+from minibroker_storage.errors import CorruptBatchError, StorageError
 
 WALK_WINDOW_BYTES: Final = 8192
 """The bytes that a search behind an index entry reads at once: an index interval and some small batches."""
@@ -58,7 +58,12 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
 
     By the last offset, because the header of a wrapper (v0, v1) has no other: its base offset is within.
 
-    `size` is the file's. Usually one read. `OSError`, `StorageError` for bytes that are no entries.
+    `size` is the file's. Usually one read. As in Kafka's `FileLogInputStream`, only lengths are checked, and an entry
+    that does not end within the file is none.
+
+    Raises:
+        OSError: the file cannot be read.
+        CorruptBatchError: an entry is shorter than its head.
     """
     unpack = _WALK.unpack_from
     while position < size:
@@ -67,17 +72,15 @@ def find_entry(fd: int, position: int, size: int, offset: int, path: str) -> Ent
         last = len(window) - _WALK.size
         while at <= last:
             base_offset, length, delta = unpack(window, at)
+            if length < MIN_MESSAGE_LENGTH:
+                raise CorruptBatchError(f"{path}: a batch of {length} bytes at byte {position + at}")
             if base_offset + delta >= offset or delta < 0:
                 # In a v0 or v1 entry the delta is whatever its key or value has there.
-                magic = window[at + MAGIC_AT]
-                if magic == MAGIC_V2:
-                    return EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, base_offset + delta)
-                if magic < MAGIC_V2 and base_offset >= offset:
-                    return EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, base_offset)
-                if magic > MAGIC_V2:
-                    break
-            if length < 0:
-                break
+                last_offset = base_offset + delta if window[at + MAGIC_AT] >= MAGIC_V2 else base_offset
+                if last_offset >= offset:
+                    is_whole = length + LOG_OVERHEAD <= size - position - at
+                    found = EntryPosition(base_offset, position + at, length + LOG_OVERHEAD, last_offset)
+                    return found if is_whole else None
             at += length + LOG_OVERHEAD
         if not at:
             if len(window) != MIN_ENTRY_BYTES or window[MAGIC_AT] >= MAGIC_V2:
@@ -96,7 +99,7 @@ def batch_that_holds(fd: int, position: int, offset: int) -> EntryPosition | Non
     if len(head) < _WALK.size or head[MAGIC_AT] != MAGIC_V2:
         return None
     base_offset, length, delta = _WALK.unpack(head)
-    if not base_offset <= offset <= base_offset + delta:
+    if not base_offset <= offset <= base_offset + delta or length < MIN_MESSAGE_LENGTH:
         return None
     return EntryPosition(base_offset, position, length + LOG_OVERHEAD, base_offset + delta)
 

@@ -38,6 +38,10 @@ class RecordBatchTooLargeError(StorageError):
     """A batch larger than `segment.bytes`, which no segment can hold (`RecordBatchTooLargeException`)."""
 
 
+class CorruptBatchError(StorageError):
+    """A batch in a log file whose length cannot be right (Kafka's `CorruptRecordException`)."""
+
+
 class CorruptIndexError(StorageError):
     """An index file fails its sanity check and has to be rebuilt (`CorruptIndexException`)."""
 

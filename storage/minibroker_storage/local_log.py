@@ -102,8 +102,10 @@ class LocalLog:
         if size > max_bytes:
             if min_one_batch:
                 if not first_size:
-                    header = segment.header_at(position)
-                    first_size, last_offset = header.size_in_bytes, header.last_offset
+                    found = segment.translate(offset)
+                    if found is None:
+                        return self._empty
+                    _, _, first_size, last_offset = found
                 size = min(size, max(max_bytes, first_size))
             else:
                 size = max_bytes

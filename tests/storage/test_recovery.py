@@ -11,6 +11,7 @@ import pytest
 from minibroker_protocol.records import compute_crc
 from minibroker_storage import FilePool, LastStop, LogConfig, StorageError
 from minibroker_storage.entries import SCAN_CHUNK_BYTES
+from minibroker_storage.errors import CorruptBatchError
 from tests.storage.helpers import (
     INDEX,
     LOG,
@@ -211,7 +212,7 @@ def test_bytes_that_were_spoilt_behind_our_back_are_told_to_the_reader(tmp_path:
     with pytest.raises(StorageError, match="no batch at byte"):
         list(log.segments[0].headers_from(0))
     if position < 12:
-        with pytest.raises(StorageError, match="no batch at byte 0"):
+        with pytest.raises(CorruptBatchError, match="a batch of -1 bytes at byte 0"):
             log.segments[0].translate(0)
 
 

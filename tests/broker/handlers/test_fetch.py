@@ -394,3 +394,35 @@ def test_a_fetch_goes_on_in_the_next_segment(harness: Harness) -> None:
     while len(found) < 10:
         found += values_in(harness.fetch_one(len(found), "small").records)
     assert found == [(index, b"%d" % index * 50) for index in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("at", "damage", "first", "second"),
+    [
+        (8, "00000000", 2, 2),  # the length
+        (8, "0000000d", 2, 2),
+        (8, "fffffffb", 2, 2),
+        (0, "ff" * 70, 2, 2),
+        (8, "10000000", 0, 0),
+        (16, "09", 140, 70),  # the magic
+        (17, "00000000", 140, 70),  # the checksum
+        (63, "ffff", 140, 70),  # the records
+    ],
+)
+def test_only_a_batch_whose_length_is_damaged_on_disk_is_corrupt(
+    harness: Harness, at: int, damage: str, first: int, second: int
+) -> None:
+    """Fetches of offsets 1 and 2 after damage to the second of three batches, as Kafka 4.4.0 answers them."""
+    for value in (b"v0", b"v1", b"v2"):
+        harness.produce(batch(value))
+    harness.restart()  # where the batches are is not remembered
+    log = log_of(harness)
+    with Path(log.directory, "00000000000000000000.log").open("r+b") as file:
+        file.seek(log.size // 3 + at)
+        file.write(bytes.fromhex(damage))
+    assert log.size == 210
+    for offset, outcome in ((1, first), (2, second)):
+        for max_bytes in (1 << 20, 1):
+            data = harness.fetch_one(offset, partition_max_bytes=max_bytes)
+            size = len(bytes_in(data))
+            assert (data.error_code or size) == (min(outcome, 70) if max_bytes == 1 else outcome), (offset, max_bytes)
