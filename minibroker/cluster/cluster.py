@@ -220,6 +220,14 @@ class Cluster:
         self._tell()
         return True
 
+    def elect_missing_leaders(self, partitions: Iterable[Partition]) -> None:
+        """Elect leaders for those of these partitions that have none, where the configuration now allows that."""
+        for partition in partitions:
+            if partition.leader is None:
+                self._lead(partition, self._next_leader(partition))
+        self.note()
+        self._tell()
+
     def reassign(self, partition: Partition, replicas: Replicas) -> None:
         """Give a partition other replicas, of which at least one is up; those that are up are in sync at once.
 

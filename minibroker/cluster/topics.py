@@ -396,6 +396,7 @@ class Topics:
                 topic.configure(config)
                 yield
             self.save()
+            self.cluster.elect_missing_leaders(partition for topic, _ in changes for partition in topic.partitions)
         except (OSError, GeneratorExit):
             for (topic, config), older in zip(changes, before, strict=False):
                 if topic.config is config:
@@ -406,6 +407,7 @@ class Topics:
         """Have all topics act on the broker's configuration, which has changed."""
         for topic in self:
             topic.configure(TopicConfig(self._config, topic.config.overrides, are_old=True))
+            self.cluster.elect_missing_leaders(topic.partitions)
 
     def write_into(self, directory: str, kept: Iterable[Topic] = ()) -> None:
         """Write the topics file into another directory, with these topics only. OSError."""

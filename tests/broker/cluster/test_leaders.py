@@ -6,6 +6,7 @@ import pytest
 
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
+from minibroker.config.resources import ConfigResourceType
 from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
@@ -16,6 +17,11 @@ from minibroker_protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from minibroker_protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from minibroker_protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from minibroker_protocol.messages.write_txn_markers import (
@@ -292,6 +298,21 @@ def test_with_unclean_elections_any_replica_may_lead(make_cluster: MakeCluster) 
     for node_id in (1, 2, 3):
         cluster.core.cluster.stop_node(node_id)
     cluster.core.cluster.start_node(1)
+    assert (leader(cluster), partition(cluster).isr) == (1, (1,))
+
+
+@pytest.mark.parametrize(("kind", "name"), [(ConfigResourceType.TOPIC, "t"), (ConfigResourceType.BROKER, "")])
+def test_a_partition_without_a_leader_gets_one_when_unclean_elections_are_allowed(
+    cluster: Harness, kind: ConfigResourceType, name: str
+) -> None:
+    for node_id in (1, 2, 3):
+        cluster.core.cluster.stop_node(node_id)
+    cluster.core.cluster.start_node(1)
+    assert leader(cluster) == -1
+    value = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[value])
+    response = at(cluster, 1).ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    assert response.responses[0].error_code == 0
     assert (leader(cluster), partition(cluster).isr) == (1, (1,))
 
 
