@@ -33,6 +33,8 @@ def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> Steps[DeleteS
         code = coordinator.status(request.group_id, call.node)
     if code:
         return _refused(code)
+    if not request.topics and call.services.is_before("4.2"):
+        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=[])
     names = list(dict.fromkeys(each.topic_name for each in request.topics))
     try:
         outcomes = yield from coordinator.share_offsets.delete(request.group_id, names)

@@ -1,3 +1,5 @@
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +89,11 @@ def test_a_group_is_deleted_with_its_states(harness: Harness, monkeypatch: pytes
     assert delete_group() == ErrorCode.GROUP_ID_NOT_FOUND
     key = SharePartitionKey("g", topic_of(harness, "t").id, 0)
     assert harness.services.share_states.summary(key).start_offset == UNKNOWN
+
+
+def test_before_4_2_no_topics_are_deleted_from_any_group(tmp_path: Path) -> None:
+    for release, code in (("4.1", ErrorCode.NONE), ("4.2", ErrorCode.GROUP_ID_NOT_FOUND)):
+        with closing(Harness(str(tmp_path / release), {"minibroker.emulate": release})) as harness:
+            harness.services.groups.store.log.ensure()
+            harness.core.features.finalize({"share.version": 1})
+            assert delete(harness, group_id="nowhere").error_code == code

@@ -62,6 +62,16 @@ def test_before_4_3_a_group_assigns_again_without_delay(tmp_path: Path) -> None:
         assert [client.beat(member=member).member_epoch for member in ("a", "b")] == [2, 3]
 
 
+def test_before_4_2_a_group_assigns_when_its_first_member_joins(tmp_path: Path) -> None:
+    config = {"minibroker.emulate": "4.1", "unstable.api.versions.enable": "true"}
+    config["unstable.feature.versions.enable"] = "true"
+    with closing(Harness(str(tmp_path), config)) as harness:
+        harness.create("t", 1)
+        harness.core.features.finalize({"streams.version": 1})
+        answer = StreamsGroupClient(harness).beat()
+        assert (answer.member_epoch, named(answer.active_tasks), statuses(answer)) == (2, {"0": [0]}, [])
+
+
 def test_internal_topics_are_made_with_the_partitions_of_what_they_follow(
     harness: Harness, client: StreamsGroupClient
 ) -> None:

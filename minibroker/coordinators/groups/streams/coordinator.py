@@ -116,6 +116,7 @@ class StreamsGroups:
         self.core = core
         self.store = store
         self._forgotten = forgotten
+        self._has_delay = not is_before(core.config.release, "4.2")
         self._has_intervals = not is_before(core.config.release, "4.3")
         self._may_switch = not is_before(core.config.release, "4.4")
         self._targets = StreamsTargets(core.slices, store)
@@ -235,7 +236,7 @@ class StreamsGroups:
             group.reported[updated.member_id] = reported
         update.take_configs(self._assignor_settings(group.group_id))
         update.advance_epoch()
-        delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms")
+        delay_ms = self._setting(group.group_id, "initial.rebalance.delay.ms") if self._has_delay else 0
         if group.is_empty and delay_ms > 0 and not group.is_delayed:
             group.delay = group.delay or Deadline(self.core.clock, partial(self._assign_late, group))
             group.delay.restart(delay_ms)
