@@ -10,7 +10,7 @@ from minibroker import Broker
 from tests.broker.socket_client import Address
 from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import with_coordinators
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def our_config(config: Mapping[str, str]) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def our_address(our_config: Mapping[str, str]) -> Iterator[Address]:
     """Where a broker of ours is."""
-    with Broker(config=our_config) as running:
+    with Broker(config={**KEEPS_RECORDS, **our_config}) as running:
         yield with_coordinators(running.bootstrap_servers)
 
 

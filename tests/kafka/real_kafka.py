@@ -19,6 +19,8 @@ _ATTEMPTS = 3
 _STARTED = "Kafka Server started"
 _CLUSTER_ID = "bWluaWJyb2tlci10ZXN0cw"
 
+KEEPS_RECORDS = {"log.retention.ms": "-1"}
+"""For both sides: tests write timestamps of long ago, and a broker looks at retention every few minutes."""
 _PROPERTIES = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -38,7 +40,7 @@ _PROPERTIES = {
     "log.retention.check.interval.ms": "500",
     "log.cleaner.backoff.ms": "200",
     "log.segment.delete.delay.ms": "1000",
-    "log.retention.ms": "-1",  # tests write timestamps of long ago
+    **KEEPS_RECORDS,
     "broker.heartbeat.interval.ms": "250",
 }
 """Settings that make it small and quick; times of background work are short, so that a test sees it happen."""

@@ -41,7 +41,7 @@ from minibroker_protocol.messages.remove_raft_voter import RemoveRaftVoterReques
 from minibroker_protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 
 VARIABLE: Final = {
     "topic_id": bytes(16),
@@ -237,7 +237,7 @@ class Asked:
 @pytest.fixture(scope="module")
 def both(real_kafka: RealKafka) -> Iterator[tuple[Asked, Asked]]:
     """Our broker, and Kafka."""
-    with Broker(config={"minibroker.emulate": "3.9", "node.id": "1"}) as broker:
+    with Broker(config={"minibroker.emulate": "3.9", "node.id": "1", **KEEPS_RECORDS}) as broker:
         brokers = Asked(broker.bootstrap_servers), Asked(real_kafka.bootstrap)
         for each in brokers:
             each.make_topics()

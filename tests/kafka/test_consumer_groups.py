@@ -17,7 +17,7 @@ from tests.kafka.consumer_group_world import ConsumerWorld, NewestWorld
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.newest_consumer_group_scripts import CHANGED_IN_4_3, CHANGED_IN_4_4
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 
 AT_ONCE: Final = {"group.consumer.assignment.interval.ms": "0"}
 
@@ -54,7 +54,7 @@ def newest_kafka(tmp_path_factory: pytest.TempPathFactory, config: Mapping[str, 
 
 @pytest.fixture(scope="module")
 def our_newest(config: Mapping[str, str]) -> Iterator[Address]:
-    with Broker(config={**config, **AT_ONCE}) as running:
+    with Broker(config={**config, **AT_ONCE, **KEEPS_RECORDS}) as running:
         yield with_coordinators(running.bootstrap_servers)
 
 

@@ -26,7 +26,7 @@ from minibroker_protocol.records import (
 )
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 
 NOW: Final = 1_700_000_000_000
 PARTITIONS: Final = 4
@@ -123,7 +123,8 @@ class Both(NamedTuple):
 
 @pytest.fixture(scope="module")
 def both(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    with closing(RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)) as kafka, Broker() as broker:
+    running = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
+    with closing(running) as kafka, Broker(config=KEEPS_RECORDS) as broker:
         kafka.start()
         with (
             SocketClient(address_of(broker.bootstrap_servers)) as ours,

@@ -36,7 +36,7 @@ from minibroker_protocol.records import NewRecord, build_batch
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.contract import eventually
 from tests.kafka.coordinators import with_coordinators
-from tests.kafka.real_kafka import RealKafka
+from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
 
 A: Final = "odd-requests-a"
 B: Final = "odd-requests-b"
@@ -208,7 +208,7 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     is_newest = request.param == "newest"
     kafka: RealKafka = request.getfixturevalue("newest_kafka" if is_newest else "real_kafka")
     config = {} if is_newest else {"minibroker.emulate": "3.9"}
-    with Broker(config={"auto.create.topics.enable": "true", **config}) as broker:
+    with Broker(config={"auto.create.topics.enable": "true", **KEEPS_RECORDS, **config}) as broker:
         theirs, ours = with_coordinators(kafka.bootstrap), address_of(broker.bootstrap_servers)
         with SocketClient(ours) as one, SocketClient(theirs) as other:
             for client in (one, other):

@@ -15,6 +15,7 @@ from tests.kafka.cluster_rack_scripts import RACK_CONFIG, RACKS
 from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import Brokers, ClusterWorld
 from tests.kafka.real_cluster import RealCluster
+from tests.kafka.real_kafka import KEEPS_RECORDS
 from tests.samples import in_torture
 
 _CONFIG: Final = {
@@ -71,7 +72,8 @@ def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Brokers]:
-    with Broker(racks=RACKS, config={"minibroker.emulate": "3.9", "node.id": "1", **_CONFIG}) as broker:
+    config = {"minibroker.emulate": "3.9", "node.id": "1", **KEEPS_RECORDS, **_CONFIG}
+    with Broker(racks=RACKS, config=config) as broker:
         yield OurCluster(broker)
 
 
