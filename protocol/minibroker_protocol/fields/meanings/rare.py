@@ -71,6 +71,10 @@ RARE: Final[dict[str, Meaning]] = table(
         "transaction_status": "The number of the transaction's state: 0 empty, 1 open, 4 committed, 5 aborted.",
         "transaction_timeout_ms": "The ms after which the coordinator aborts the transaction.",
         "transaction_version": ("The rules that the markers follow: with 2 each transaction has its own epoch.", 1228),
+        "enable2_pc": ("Whether the producer takes part in two-phase commits of another system.", 939),
+        "keep_prepared_txn": ("Whether the open transaction stays, so that it can still be committed.", 939),
+        "ongoing_txn_producer_id": ("The producer id of the transaction that stays open; -1 for none.", 939),
+        "ongoing_txn_producer_epoch": ("The epoch of the transaction that stays open; -1 for none.", 939),
         "transactional_id_pattern": ("List transactional ids that this regular expression fits.", 1152),
         "unknown_state_filters": "The names in the filter that are no states.",
         # Topics, partitions, brokers
