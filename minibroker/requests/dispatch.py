@@ -28,7 +28,7 @@ from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.letting_go import let_go, long_lists
 from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
+from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode_in_slices, encode_response
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.frame import (
@@ -478,17 +478,19 @@ def encode_answers(answers: Sequence[Answer | Filled]) -> tuple[bytearray, Splic
             splices += [(len(out) + position, splice) for position, splice in holes]
             out += data
             continue
-        start = begin_response(out, answer.correlation_id, flexible_header=answer.flexible_header)
-        before = len(splices)
+        start, before = len(out), len(splices)
         try:
-            encode(answer.response, answer.version, out, splices)
+            encode_response(
+                answer.response,
+                answer.version,
+                answer.correlation_id,
+                out,
+                splices,
+                flexible_header=answer.flexible_header,
+            )
         except EncodeError as error:
             del out[start:], splices[before:]
             raise UnencodableAnswerError(str(error), out, splices) from error
-        spliced = 0
-        for _, splice in splices[before:] if before else splices:
-            spliced += splice.size
-        end_response(out, start, spliced)
         if answer.entry is not None:
             frame = bytes(memoryview(out)[start:] if start else out)
             holes = [(position - start, splice) for position, splice in splices[before:]] if start else splices[before:]

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Generator
 from typing import Any, Final, TypeVar
 
-from minibroker_protocol.compiler import compile_decoder, compile_encoder, generated_source
+from minibroker_protocol.compiler import compile_decoder, compile_encoder, compile_response_encoder, generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
 from minibroker_protocol.schema import Splice, schema_of
 
@@ -23,6 +23,7 @@ Splices = list[tuple[int, Splice]]
 
 Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
 Encoder = Callable[[Any, bytearray, Splices], None]
+ResponseEncoder = Callable[[Any, int, bytearray, Splices], None]
 _SlicedDecoder = Callable[[memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
 _SlicedEncoder = Callable[[Any, bytearray, Splices], Generator[None, None, None]]
 _Version = tuple[type[Any], int]
@@ -35,6 +36,7 @@ NO_LIMIT: Final = 1 << 62
 # waits for two of four functions.
 _DECODERS: dict[_Version, Decoder] = {}
 _ENCODERS: dict[_Version, Encoder] = {}
+_RESPONSE_ENCODERS: dict[_Version, ResponseEncoder] = {}
 _SLICED_DECODERS: dict[_Version, _SlicedDecoder] = {}
 _SLICED_ENCODERS: dict[_Version, _SlicedEncoder] = {}
 
@@ -53,6 +55,34 @@ def encoder_for(cls: type[Any], version: int) -> Encoder:
     if encoder is None:
         encoder = _ENCODERS[cls, version] = compile_encoder(_checked(cls, version), version)
     return encoder
+
+
+def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool) -> ResponseEncoder:
+    """Return the encoder of whole response frames, compiled on first use.
+
+    Raises:
+        ValueError: The response has no such version.
+    """
+    encoder = _RESPONSE_ENCODERS.get((cls, version))
+    if encoder is None:
+        encoder = compile_response_encoder(_checked(cls, version), version, flexible_header=flexible_header)
+        _RESPONSE_ENCODERS[cls, version] = encoder
+    return encoder
+
+
+def encode_response(
+    response: object, version: int, correlation_id: int, out: bytearray, splices: Splices, *, flexible_header: bool
+) -> None:
+    """Append the frame of a response to `out`.
+
+    Raises:
+        EncodeError: The response has no form in this version; the message names it, its version and the fault.
+    """
+    cls = type(response)
+    try:
+        response_encoder_for(cls, version, flexible_header=flexible_header)(response, correlation_id, out, splices)
+    except _UNENCODABLE as error:
+        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
 
 def decode(

@@ -13,6 +13,7 @@ Rules of the generated code:
   elements (`decode_in_slices`, `encode_in_slices`), so that an event loop can serve others in between.
 - An encoder is called as `encode(value, out, splices)`. It appends to `out`; records that are not in memory
   (`schema.Splice`) get their length written and an entry (position in `out`, splice) in `splices`.
+- The encoder of a response is called as `encode(value, correlation_id, out, splices)`, and appends a whole frame.
 """
 
 import struct
@@ -22,18 +23,16 @@ from typing import Any, Final
 from minibroker_protocol import primitives as p
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.records.varint import decode_varint, decode_varlong, encode_varint, encode_varlong
-from minibroker_protocol.schema import Field, fields_of, schema_of
+from minibroker_protocol.schema import NEVER, Field, fields_of, schema_of
 
 _CUT_TO_FIT: Final = frozenset(("error_message", "batch_index_error_message"))
 """Fields whose text is for people, and may repeat what a client sent: too long, it is cut instead of refused."""
+_LITERALS: Final = (int, float, str, bytes)
+"""Types of defaults that stand in the generated code as they are."""
 _NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 _ELEMENTS_OF_A_STEP: Final = 256
 """A sliced function yields after so many elements, which take well under a millisecond."""
-
-
-def _utf8(buffer: memoryview, start: int, stop: int) -> str:
-    return str(buffer[start:stop], "utf-8")
 
 
 def compile_decoder(cls: type[Any], version: int, *, sliced: bool = False) -> Callable[..., Any]:
@@ -44,6 +43,11 @@ def compile_decoder(cls: type[Any], version: int, *, sliced: bool = False) -> Ca
 def compile_encoder(cls: type[Any], version: int, *, sliced: bool = False) -> Callable[..., Any]:
     """The encoder of a message class in one version, or its sliced form."""
     return _Encoder(cls, version, sliced=sliced).function("encode")
+
+
+def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
+    """The encoder of a whole response frame: its length, its header and the message."""
+    return _Encoder(cls, version, flexible_header=flexible_header).function("encode")
 
 
 def generated_source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
@@ -126,27 +130,33 @@ class _Generator:
 
 
 class _Decoder(_Generator):
+    """Emits reads of values straight into the slots of their messages: a target is a variable or an attribute."""
+
     def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
         super().__init__(cls, version, sliced=sliced)
         self.names.update(
             DecodeError=DecodeError,
             TooManyElementsError=TooManyElementsError,
+            new=object.__new__,
             read_uvarint=p.read_uvarint,
             skip_tagged_fields=p.skip_tagged_fields,
             too_many_tagged_fields=p.too_many_tagged_fields,
             decode_varint=decode_varint,
             decode_varlong=decode_varlong,
-            utf8=_utf8,
         )
         self.lines.append("def decode(buf, p, end, left):")
         self.begin_steps()
-        result = self.structure(cls)
+        self.structure(cls, "m")
         self.flush()
         self.end_steps()
-        self.line(f"return {result}, p")
+        self.line("return m, p")
 
     def flush(self) -> None:
         if not self.run:
+            return
+        if self.run[0][0] == "B" and len(self.run) == 1:
+            self.line(f"{self.run[0][1]} = buf[p]; p += 1")
+            self.run.clear()
             return
         formats = "".join(fmt for fmt, _ in self.run)
         targets = ", ".join(target for _, target in self.run)
@@ -155,81 +165,82 @@ class _Decoder(_Generator):
         self.line(f"p += {struct.calcsize('>' + formats)}")
         self.run.clear()
 
-    def structure(self, cls: type[Any]) -> str:
-        """Emit the fields of a structure; returns the expression that builds it."""
-        values: dict[str, str] = {}
-        for field in fields_of(cls):
+    def structure(self, cls: type[Any], target: str) -> None:
+        """Emit the read of a structure into a variable."""
+        bound, fields = self.bind("C", cls), fields_of(cls)
+        if cls.__dataclass_params__.frozen:
+            values = {field.name: self.fresh("v") for field in fields}
+        else:
+            values = {field.name: f"{target}.{field.name}" for field in fields}
+            self.line(f"{target} = new({bound})")
+        for field in fields:
             if self.here(field):
-                values[field.name] = self.field(field)
-            elif self.is_tagged(field) or field.required:
-                values[field.name] = self.default(field)
+                self.field(field, values[field.name])
+            else:
+                self.line(f"{values[field.name]} = {self.default(field)}")
         if self.flexible:
-            self.flush()
             self.tagged_section(cls, values)
-        arguments = ", ".join(f"{name}={value}" for name, value in values.items())
-        return f"{self.bind('C', cls)}({arguments})"
+        if cls.__dataclass_params__.frozen:
+            self.flush()
+            arguments = ", ".join(f"{name}={value}" for name, value in values.items())
+            self.line(f"{target} = {bound}({arguments})")
 
     def default(self, field: Field) -> str:
-        target = self.fresh("d")
-        self.line(f"{target} = {self.bind('default', field.default)}()")
-        return target
+        """Return the expression of a field's default: lists and structures are new ones each time."""
+        value = field.default()
+        if value is None or isinstance(value, _LITERALS):
+            return repr(value)
+        return f"{self.bind('default', field.default)}()"
 
-    def field(self, field: Field) -> str:
+    def field(self, field: Field, target: str) -> None:
         kind = field.kind
         null = self.version in field.nullable
         if field.is_array:
-            return self.array(field, null=null)
-        if not isinstance(kind, p.WireType):
-            return self.nullable_structure(field) if null else self.built(kind)
-        target = self.fresh("v")
-        if kind.fmt:
+            self.array(field, target, null=null)
+        elif not isinstance(kind, p.WireType):
+            self.nested(field, kind, target, null=null)
+        elif kind.fmt:
             self.fixed(kind.fmt, target)
         elif kind.prefix:
             self.sized(field.name, kind, target, null=null)
         else:
             self.flush()
             self.line(f"{target}, p = decode_{kind.name.lower()}(buf, p)")
-        return target
 
-    def built(self, cls: type[Any]) -> str:
-        """A nested structure in a variable of its own (its expression may need values from the pending run)."""
-        expression = self.structure(cls)
-        self.flush()
-        target = self.fresh("s")
-        self.line(f"{target} = {expression}")
-        return target
+    def nested(self, field: Field, cls: type[Any], target: str, *, null: bool) -> None:
+        """Emit the read of a structure within another one.
 
-    def nullable_structure(self, field: Field) -> str:
-        """A structure that may be null starts with an int8: -1 is null, 1 is present; 0 is null in a tagged field."""
-        flag, target = self.fresh("n"), self.fresh("s")
-        self.fixed("b", flag)
-        self.flush()
-        self.line(f"{target} = None")
-        self.line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
-        self.depth += 1
-        assert isinstance(field.kind, type)
-        expression = self.structure(field.kind)
-        self.flush()
-        self.line(f"{target} = {expression}")
-        self.depth -= 1
-        return target
+        One that may be null starts with an int8: -1 is null, 1 is present; 0 is null in a tagged field.
+        """
+        name = target if target.isidentifier() else self.fresh("s")
+        if null:
+            flag = self.fresh("n")
+            self.fixed("b", flag)
+            self.flush()
+            self.line(f"{target} = None")
+            self.line(f"if {flag} {'>' if self.is_tagged(field) else '>='} 0:")
+            self.depth += 1
+        self.structure(cls, name)
+        if name != target:
+            self.line(f"{target} = {name}")
+        if null:
+            self.flush()
+            self.depth -= 1
 
     def length(self, prefix: str) -> str:
-        """Emit the read of a length or count; in both forms -1 is null afterwards."""
+        """Emit the read of a length or count, which is -1 for null; in flexible versions it is one more."""
         length = self.fresh("n")
+        self.fixed("B" if self.flexible else prefix, length)
+        self.flush()
         if self.flexible:
-            self.flush()
-            self.line(f"{length} = buf[p]")
-            self.line(f"if {length} < 128: p += 1")
-            self.line(f"else: {length}, p = read_uvarint(buf, p)")
-            self.line(f"{length} -= 1")
-        else:
-            self.fixed(prefix, length)
-            self.flush()
+            two = f"({length} - 128 + (buf[p] << 7), p + 1) if buf[p] < 128"
+            self.line(f"if {length} > 127: {length}, p = {two} else read_uvarint(buf, p - 1)")
         return length
 
     def sized(self, name: str, kind: p.WireType, target: str, *, null: bool) -> None:
         length = self.length(kind.prefix)
+        if self.flexible:
+            self.line(f"{length} -= 1")
         self.line(f"q = p + {length}")
         # The compact form has room for more, but Kafka keeps to what the older form can hold.
         fits = (
@@ -237,15 +248,18 @@ class _Decoder(_Generator):
             if kind is p.STRING and self.flexible
             else "p <= q <= end"
         )
-        self.line(f"if {fits}: {target} = {'utf8(buf, p, q)' if kind is p.STRING else 'buf[p:q]'}; p = q")
+        value = "str(buf[p:q], 'utf-8')" if kind is p.STRING else "buf[p:q]"
+        self.line(f"if {fits}: {target} = {value}; p = q")
         if null:
             self.line(f"elif {length} == -1: {target} = None")
         self.line(f"else: raise DecodeError(f'{name}: length {{{length}}} with {{end - p}} bytes left')")
 
-    def array(self, field: Field, *, null: bool) -> str:
-        count, target, element = self.length("i"), self.fresh("a"), self.fresh("e")
+    def array(self, field: Field, target: str, *, null: bool) -> None:
+        count, values, element = self.length("i"), self.fresh("a"), self.fresh("e")
+        if self.flexible:
+            self.line(f"{count} -= 1")
         # Every element takes at least a byte, so a count over the bytes that are left is a lie.
-        self.line(f"if 0 <= {count} <= end - p: {target} = []")
+        self.line(f"if 0 <= {count} <= end - p: {target} = {values} = []")
         if null:
             self.line(f"elif {count} == -1: {target} = None; {count} = 0")
         self.line(f"else: raise DecodeError(f'{field.name}: count {{{count}}} with {{end - p}} bytes left')")
@@ -262,41 +276,40 @@ class _Decoder(_Generator):
                 f"    {target} = list({self.bind('unpack', struct.unpack_from)}(f'>{{{count}}}{kind.fmt}', buf, p))"
             )
             self.line(f"    p += {count} * {width}")
-            return target
-        self.line(f"for {element} in range({count}):")
+            return
+        self.line(f"for {self.fresh('i')} in range({count}):")
         self.depth += 1
         self.step()
-        value = self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)))
+        self.field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
-        self.line(f"{target}.append({value})")
+        self.line(f"{values}.append({element})")
         self.depth -= 1
-        return target
 
     def tagged_section(self, cls: type[Any], values: dict[str, str]) -> None:
-        known = [field for field in fields_of(cls) if self.is_tagged(field)]
+        declared = [field for field in fields_of(cls) if self.is_tagged(field)]
+        count = self.fresh("t")
+        self.fixed("B", count)
+        self.flush()
         if self.sliced:
-            self.line("steps -= buf[p]")
-        if not known:
-            self.line("p = skip_tagged_fields(buf, p) if buf[p] else p + 1")
+            self.line(f"steps -= {count}")
+        if not declared:
+            self.line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
             return
-        count, tag, size, after = (self.fresh("t") for _ in range(4))
-        self.line(f"{count} = buf[p]")
-        self.line("p += 1")
+        tag, size, after = (self.fresh("t") for _ in range(3))
         self.line(f"if {count}:")
         self.depth += 1
         self.line(f"if {count} > {p.MOST_TAGGED_FIELDS}: raise DecodeError(too_many_tagged_fields(buf, p - 1))")
-        self.line(f"for {self.fresh('e')} in range({count}):")
+        self.line(f"for {self.fresh('i')} in range({count}):")
         self.depth += 1
         self.line(f"{tag}, p = read_uvarint(buf, p)")
         self.line(f"{size}, p = read_uvarint(buf, p)")
         self.line(f"{after} = p + {size}")
         self.line(f"if {after} > end: raise DecodeError(f'tag {{{tag}}}: size {{{size}}} with {{end - p}} bytes left')")
-        for field in known:
+        for field in declared:
             self.line(f"if {tag} == {field.tag}:")
             self.depth += 1
-            value = self.field(field)
+            self.field(field, values[field.name])
             self.flush()
-            self.line(f"{values[field.name]} = {value}")
             self.line(f"if p != {after}: raise DecodeError('tag {field.name}: its size is not what its content takes')")
             self.depth -= 1
         self.line(f"p = {after}")
@@ -304,28 +317,45 @@ class _Decoder(_Generator):
 
 
 class _Encoder(_Generator):
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
+    def __init__(
+        self, cls: type[Any], version: int, *, sliced: bool = False, flexible_header: bool | None = None
+    ) -> None:
         super().__init__(cls, version, sliced=sliced)
+        self.is_framed = flexible_header is not None
         self.names.update(
             EncodeError=EncodeError,
             write_uvarint=p.write_uvarint,
             encode_varint=encode_varint,
             encode_varlong=encode_varlong,
         )
-        self.lines.append("def encode(m, out, splices):")
+        self.lines.append(f"def encode(m, {'correlation_id, ' if self.is_framed else ''}out, splices):")
         self.begin_steps()
+        if self.is_framed:
+            self.line("start = len(out); spliced = 0")
+            self.fixed("i", "0")
+            self.fixed("i", "correlation_id")
+        if flexible_header:
+            self.fixed("x", "")
         self.structure(cls, "m")
         self.flush()
+        if self.is_framed:
+            self.line(f"{self.bind_struct('i', 'pack_into')}(out, start, len(out) - start - 4 + spliced)")
         self.end_steps()
         self.line("return")
 
     def flush(self) -> None:
         if not self.run:
             return
-        formats = "".join(fmt for fmt, _ in self.run)
-        expressions = ", ".join(expression for _, expression in self.run)
-        self.line(f"out += {self.bind_struct(formats, 'pack')}({expressions})")
+        self.line(self.packed())
         self.run.clear()
+
+    def packed(self, *more: tuple[str, str]) -> str:
+        """Return the statement that appends the run, and more values."""
+        run = (*self.run, *more)
+        if {fmt for fmt, _ in run} == {"x"}:
+            return f"out += {bytes(len(run))!r}"
+        formats = "".join(fmt for fmt, _ in run)
+        return f"out += {self.bind_struct(formats, 'pack')}({', '.join(value for fmt, value in run if fmt != 'x')})"
 
     def structure(self, cls: type[Any], owner: str) -> None:
         for field in fields_of(cls):
@@ -350,8 +380,10 @@ class _Encoder(_Generator):
             self.line(f"out += encode_{kind.name.lower()}({expression})")
 
     def nested(self, cls: type[Any], expression: str, *, null: int | None) -> None:
-        owner = self.fresh("s")
-        self.line(f"{owner} = {expression}")
+        owner = expression
+        if not owner.isidentifier():
+            owner = self.fresh("s")
+            self.line(f"{owner} = {expression}")
         if null is None:
             self.structure(cls, owner)
             return
@@ -367,9 +399,10 @@ class _Encoder(_Generator):
     def length(self, prefix: str, expression: str) -> None:
         """Write a length or count that is not null."""
         if self.flexible:
-            self.flush()
-            self.line(f"if {expression} < 127: out.append({expression} + 1)")
-            self.line(f"else: write_uvarint(out, {expression} + 1)")
+            short = self.packed(("B", f"{expression} + 1")) if self.run else f"out.append({expression} + 1)"
+            self.line(f"if {expression} < 127: {short}")
+            self.line(f"else: {self.packed() + '; ' if self.run else ''}write_uvarint(out, {expression} + 1)")
+            self.run.clear()
         else:
             self.fixed(prefix, expression)
 
@@ -421,7 +454,8 @@ class _Encoder(_Generator):
         self.length(kind.prefix, length)
         self.flush()
         self.line(f"if isinstance({value}, {in_memory}): out += {value}")
-        self.line(f"elif {length}: splices.append((len(out), {value}))")
+        counted = f"; spliced += {length}" if self.is_framed else ""
+        self.line(f"elif {length}: splices.append((len(out), {value})){counted}")
 
     def array(self, field: Field, expression: str, *, null: bool) -> None:
         values, count, element = self.fresh("a"), self.fresh("n"), self.fresh("e")
@@ -434,25 +468,28 @@ class _Encoder(_Generator):
         self.line(f"for {element} in {values}:")
         self.depth += 1
         self.step()
-        self.field(field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0)), element)
+        self.field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
         self.depth -= 1
         if null:
             self.depth -= 1
 
     def tagged_section(self, cls: type[Any], owner: str) -> None:
-        self.flush()
         known = sorted((field for field in fields_of(cls) if self.is_tagged(field)), key=lambda field: field.tag)
         if not known:
-            self.line("out.append(0)")
+            self.fixed("x", "")
             return
-        # Each field is encoded aside, because its size comes before it.
+        self.flush()
+        # Each field is encoded aside, because its size comes before it. In most messages none of them is needed.
+        values = [(field, f"{owner}.{field.name}", self.bind("default", field.default())) for field in known]
+        absent = " and ".join(f"({value} is {default} or {value} == {default})" for _, value, default in values)
+        self.line(f"if {absent}: out.append(0)")
+        self.line("else:")
+        self.depth += 1
         parts, outer = self.fresh("t"), self.fresh("o")
         self.line(f"{parts} = []")
         self.line(f"{outer} = out")
-        for field in known:
-            value = f"{owner}.{field.name}"
-            default = self.bind("default", field.default())
+        for field, value, default in values:
             self.line(f"if {value} is not {default} and {value} != {default}:")
             self.depth += 1
             self.line("out = bytearray()")
@@ -465,3 +502,4 @@ class _Encoder(_Generator):
         tag, content = self.fresh("k"), self.fresh("c")
         self.line(f"for {tag}, {content} in {parts}:")
         self.line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
+        self.depth -= 1
