@@ -53,7 +53,7 @@ class Services:
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         copying: held while a snapshot is taken or restored, both of which take a while.
         started_ms: when that was, on the clock's monotonic time.
-        validated_records, fetch_max_bytes: settings that the hot paths ask for, looked up once.
+        validated_records, fetch_max_bytes, max_elements: settings that the hot paths ask for, looked up once.
     """
 
     def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
@@ -74,6 +74,7 @@ class Services:
         self.prefers_racks = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
         self.works_around_clients = config.boolean("minibroker.client.workarounds.enable")
         self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.max_elements = config.integer("minibroker.request.elements.max")
         self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
         self._closed = False
         self._has_moved_misplaced = False

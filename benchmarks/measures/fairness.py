@@ -2,7 +2,7 @@
 
 A probe asks ApiVersions on a connection of its own, each time that it was answered and 2 ms have passed. Meanwhile
 another client sends what the case says. `hold` is the longest turn of minibroker's event loop in CPU time, which does
-not depend on what else the machine does; it must stay below 20 ms. Each case has a new broker.
+not depend on what else the machine does; it must stay below 200 ms. Each case has a new broker.
 """
 
 from benchmarks.hostile import CASES
@@ -12,7 +12,7 @@ from benchmarks.peers import KafkaPeer, KfakePeer, MockPeer
 
 _NOT_MOCKED = "the mock cluster serves too few APIs"
 _NO_SETTINGS = "kfake runs without logins, control plane and several brokers"
-_MOST_HOLD_MS = 20.0
+_MOST_HOLD_MS = 200.0
 
 
 def _figures(name: str) -> tuple[Figure, ...]:

@@ -12,17 +12,14 @@ or -1 that names it, with its last partition, and when another session takes its
 from __future__ import annotations
 
 import os
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from minibroker.cluster.quiet_partitions import QuietPartitions, Terms
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     # Names for the type checkers: a start loads a message only when a client sends it.
-    from minibroker.support.slices import Steps
     from minibroker_protocol.messages.fetch import (
         FetchPartition,
         FetchRequest,
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
         ForgottenTopic,
         PartitionData,
     )
-    from minibroker_storage.log import Log
 
 FetchKey = tuple[str | bytes, int]
 """A partition by its topic, named or, from version 13 on, by its id, and its number."""
@@ -40,10 +36,6 @@ FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
-_OF_A_STEP: Final = 64
-"""Partitions between two steps."""
-_ALWAYS_READ: Final = 1
-"""In a session of so few partitions all are read: to listen for what makes a read needless would cost as much."""
 
 
 class NamedTopic(Protocol):
@@ -66,16 +58,17 @@ class TopicIds(Protocol):
 class CachedPartition:
     """A partition in a session: the request for it, and the last response to the consumer.
 
-    `place` rises in the order of the session.
+    Attributes:
+        partition: the `Partition` that the last fetch has read without an error; None before that.
     """
 
-    __slots__ = ("high_watermark", "log_start_offset", "place", "request")
+    __slots__ = ("high_watermark", "log_start_offset", "partition", "request")
 
-    def __init__(self, request: FetchPartition, place: int) -> None:
+    def __init__(self, request: FetchPartition) -> None:
         self.request = request
-        self.place = place
         self.high_watermark: int = _UNKNOWN
         self.log_start_offset: int = _UNKNOWN
+        self.partition: Any = None
 
     def note(self, data: PartitionData) -> bool:
         """Remember the numbers in `data`.
@@ -100,13 +93,13 @@ def has_records(data: PartitionData) -> bool:
 class FetchSession:
     """One session. The order of `partitions` is the order in which they are served; those served last come last.
 
-    `names` has the topics that ids have stood for, of a session that goes by ids; it is None for one that does not.
-    `quiet` has the partitions that need not be read; it is None until the session has had several partitions.
-    `targets` is the handler's: the partitions as faults and the journal name them, with the names of all topics for
-    which that holds. It is None after each change of the partitions or of their order.
+    Attributes:
+        names: the topics that ids have stood for, of a session that goes by ids; None for one that does not.
+        targets: the partitions as faults and the journal name them, with the names of all topics for which that holds.
+            It is the handler's, and None after each change of the partitions or of their order.
     """
 
-    __slots__ = ("_places", "created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "quiet", "targets")
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "names", "partitions", "targets")
 
     def __init__(self, session_id: int, now_ms: int, *, uses_ids: bool = False) -> None:
         self.id = session_id
@@ -116,11 +109,7 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.partitions: dict[FetchKey, CachedPartition] = {}
-        self.quiet: QuietPartitions | None = None
         self.targets: tuple[frozenset[str], tuple[Any, ...]] | None = None
-        # Numbers, not list indexes: quiet partitions are sorted back into the order of the session without moving
-        # others.
-        self._places = count()
 
     def add(self, topic: FetchTopic, partitions: Iterable[FetchPartition], ids: TopicIds | None) -> None:
         """Add or change partitions of a topic of a request; `ids` as for `FetchSessionCache.context`."""
@@ -137,14 +126,11 @@ class FetchSession:
             key = (named, each.partition)
             entry = known.get(key)
             if entry is None:
-                known[key] = CachedPartition(each, next(self._places))
+                known[key] = CachedPartition(each)
                 self.targets = None
             else:
                 # The numbers of the last response stay: the consumer knows them, whatever it asks for now.
                 entry.request = each
-            # It may ask for an offset where there are records: read it at least once.
-            if self.quiet is not None:
-                self.quiet.activate(key)
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
         """Drop what a request forgets."""
@@ -152,8 +138,6 @@ class FetchSession:
             for index in topic.partitions:
                 key = (topic.topic if ids is None else topic.topic_id, index)
                 if key in self.partitions:
-                    if self.quiet is not None:
-                        self.quiet.drop(key)
                     del self.partitions[key]
                     self.targets = None
 
@@ -163,59 +147,24 @@ class FetchSession:
         if entry is not None:
             # So the next response has it, though nothing may have changed since.
             entry.high_watermark = _UNKNOWN
-            if self.quiet is not None:
-                self.quiet.activate(key)
 
     def move_to_end(self, key: FetchKey) -> None:
         """Serve a partition behind all others from now on."""
-        entry = self.partitions[key] = self.partitions.pop(key)
-        entry.place = next(self._places)
+        self.partitions[key] = self.partitions.pop(key)
         self.targets = None
-
-    def use(self, always_read: int) -> None:
-        """A request of the session comes. An earlier one that waits goes on with the partitions as they are."""
-        quiet = self.quiet
-        if quiet is None:
-            if len(self.partitions) > always_read:
-                self.quiet = QuietPartitions(self.partitions)
-        elif quiet.context is not None:
-            # A consumer that gave up waiting sends its next request on another connection, while the old one still
-            # waits here.
-            quiet.context.detach()
-
-    def end(self) -> None:
-        """The session is closed."""
-        quiet = self.quiet
-        if quiet is not None:
-            if quiet.context is not None:
-                quiet.context.detach()
-            # Their listeners hang on logs: without this a closed session would live as long as they do.
-            quiet.activate_all()
-
-
-class Waiter(Protocol):
-    """A fetch that waits for its partitions."""
-
-    def listen(self, logs: Iterable[Log]) -> None:
-        """Listen to the logs of partitions that were quiet."""
-        ...
-
-    def look_soon(self) -> None:
-        """Read again."""
-        ...
 
 
 class FetchContext:
     """The partitions of one fetch request, and the selection of those that its response holds.
 
     Attributes:
+        partitions: the requests for partitions, in order. Empty for an incremental fetch, which is about those of its
+            session.
         session: None for a request without one.
         incremental: the answer leaves out partitions without news.
-        quiet: the session's partitions that are not read; None where all are.
-        waiter: the request while it waits, if it has to hear of quiet partitions.
     """
 
-    __slots__ = ("_partitions", "incremental", "quiet", "session", "session_id", "waiter")
+    __slots__ = ("incremental", "partitions", "session", "session_id")
 
     def __init__(
         self,
@@ -223,70 +172,36 @@ class FetchContext:
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
-        quiet: QuietPartitions | None = None,
     ) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
         self.session = session
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
-        self.waiter: Waiter | None = None
-        self.quiet = quiet
-        if quiet is not None:
-            if quiet.context is not None:
-                quiet.context.detach()
-            quiet.context = self
 
-    def count(self, terms: Terms) -> int:
-        """The number of partitions to be read on these terms."""
-        return len(self._partitions) if self.quiet is None else self.quiet.count(terms)
+    @property
+    def keys(self) -> Iterable[FetchKey]:
+        """The partitions that the request is about, in order."""
+        return self.session.partitions if self.incremental and self.session is not None else self.partitions
 
-    def to_read(self) -> dict[FetchKey, FetchPartition]:
-        """The partitions to be read, in order, with the requests for them."""
-        if self.quiet is None:
-            return self._partitions
-        return {key: entry.request for key, entry in self.quiet.in_order()}
-
-    def detach(self) -> None:
-        """The session changes, or ends: what the request asked for, and that it has to be read, stays as it was."""
-        if self.quiet is not None and self.session is not None:
-            self._partitions = {key: entry.request for key, entry in self.session.partitions.items()}
-            if self.waiter is not None:
-                self.waiter.listen(self.quiet.logs)
-            self.end()
-
-    def end(self) -> None:
-        """The request reads no more."""
-        if self.quiet is not None:
-            self.quiet.context = None
-            self.quiet = self.waiter = None
-
-    def note_records(self, key: FetchKey, high_watermark: int, log_start_offset: int) -> None:
-        """The response to an incremental fetch has records of this partition: note what `select` would."""
-        session = self.session
-        if session is not None:
-            entry = session.partitions[key]
-            entry.high_watermark = high_watermark
-            entry.log_start_offset = log_start_offset
-            session.move_to_end(key)
+    def request_for(self, key: FetchKey) -> FetchPartition | None:
+        """Return the request for a partition, or None if the session has dropped it meanwhile."""
+        if self.incremental and self.session is not None:
+            entry = self.session.partitions.get(key)
+            return None if entry is None else entry.request
+        return self.partitions[key]
 
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
         """The results that the response holds, in order; the session notes what its consumer now knows."""
         session = self.session
         if session is None:
             return results
-        cached, quiet = session.partitions, session.quiet
-        if quiet is not None and quiet.context is not None and quiet.context is not self:
-            quiet.context.detach()  # its partitions have the order that they had when it came
         selected: dict[FetchKey, PartitionData] = {}
         for key, data in results.items():
-            entry = cached.get(key)
+            entry = session.partitions.get(key)
             # The partition was forgotten while the request waited.
             if entry is None:
                 continue
-            has_news = entry.note(data)
-            if has_news and quiet is not None:
-                quiet.activate(key)
-            if has_news or not self.incremental:
+            if entry.note(data) or not self.incremental:
                 selected[key] = data
                 if self.incremental and has_records(data):
                     # Partitions that were served go to the end, so that max_bytes starves none.
@@ -303,15 +218,10 @@ class FetchSessionError(Exception):
 
 
 class FetchSessionCache:
-    """All sessions of a node, at most `slots` (`max.incremental.fetch.session.cache.slots`).
-
-    Attributes:
-        always_read: sessions of more partitions have quiet ones.
-    """
+    """All sessions of a node, at most `slots` (`max.incremental.fetch.session.cache.slots`)."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self.always_read: int = _ALWAYS_READ
         self._sessions: dict[int, FetchSession] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -327,24 +237,10 @@ class FetchSessionCache:
 
     def clear(self) -> None:
         """End all sessions."""
-        for session_id in tuple(self._sessions):
-            self._end(session_id)
+        self._sessions.clear()
 
     def _end(self, session_id: int) -> None:
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            session.end()
-
-    def has_alone(self, key: FetchKey, request: FetchRequest) -> bool:
-        """Whether the request's session is in its epoch, has this partition alone, and reads it each time."""
-        session = self._sessions.get(request.session_id)
-        return (
-            session is not None
-            and session.epoch == request.session_epoch
-            and session.quiet is None
-            and len(session.partitions) == 1 <= self.always_read
-            and key in session.partitions
-        )
+        self._sessions.pop(session_id, None)
 
     def context(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> FetchContext:
         """The context of a request; `ids` has the topics of one that names them by their ids.
@@ -365,25 +261,15 @@ class FetchSessionCache:
                 return FetchContext(asked)
         for topic in request.topics:
             session.add(topic, topic.partitions, ids)
-        return self._settled(session, request, asked, ids)
-
-    def context_in_steps(self, request: FetchRequest, now_ms: int, ids: TopicIds | None = None) -> Steps[FetchContext]:
-        """`context` in steps."""
-        session = self._known(request, now_ms, ids)
-        asked: dict[FetchKey, FetchPartition] | None = None
-        if session is None:
-            asked = {}
-            for topic, partitions in _pieces(request):
-                named = topic.topic if ids is None else topic.topic_id
-                asked.update(((named, each.partition), each) for each in partitions)
-                yield
-            session = self._new(request, len(asked), now_ms, ids)
-            if session is None:
-                return FetchContext(asked)
-        for topic, partitions in _pieces(request):
-            session.add(topic, partitions, ids)
-            yield
-        return self._settled(session, request, asked, ids)
+        session.drop(request.forgotten_topics_data, ids)
+        if asked is not None:
+            self._sessions[session.id] = session
+            return FetchContext(asked, session)
+        # A session that has forgotten all its partitions has nothing left to wait for, as in Kafka.
+        if not session.partitions:
+            self._end(session.id)
+            return FetchContext({})
+        return FetchContext({}, session, incremental=True)
 
     def _known(self, request: FetchRequest, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
         """The session that a request goes on with, in its next epoch; None for a request that asks for all."""
@@ -405,7 +291,6 @@ class FetchSessionCache:
         session.last_used_ms = now_ms
         # The dict is the LRU list: the one used last stands last.
         self._sessions[session.id] = self._sessions.pop(session.id)
-        session.use(self.always_read)
         return session
 
     def _new(self, request: FetchRequest, size: int, now_ms: int, ids: TopicIds | None) -> FetchSession | None:
@@ -413,28 +298,6 @@ class FetchSessionCache:
         if request.session_epoch == FINAL_EPOCH or not self._make_room(size, now_ms):
             return None
         return FetchSession(self._new_id(), now_ms, uses_ids=ids is not None)
-
-    def _settled(
-        self,
-        session: FetchSession,
-        request: FetchRequest,
-        asked: dict[FetchKey, FetchPartition] | None,
-        ids: TopicIds | None,
-    ) -> FetchContext:
-        """The context of a request whose partitions the session has; `asked` are those of a request without session."""
-        session.drop(request.forgotten_topics_data, ids)
-        if asked is not None:
-            # Only now, with all its partitions: steps before may be interrupted by a closed connection.
-            self._sessions[session.id] = session
-            return FetchContext(asked, session)
-        # A session that has forgotten all its partitions has nothing left to wait for, as in Kafka.
-        if not session.partitions:
-            self._end(session.id)
-            return FetchContext({})
-        if session.quiet is not None and self._sessions.get(session.id) is session:  # it may have ended between steps
-            return FetchContext({}, session, incremental=True, quiet=session.quiet)
-        partitions = {key: entry.request for key, entry in session.partitions.items()}
-        return FetchContext(partitions, session, incremental=True)
 
     def _make_room(self, size: int, now_ms: int) -> bool:
         """Is there a slot for a session of `size` partitions, perhaps after closing another one?
@@ -467,10 +330,3 @@ class FetchSessionCache:
 def _random_id() -> int:
     """An id that cannot be guessed. `secrets` has the like, and loads ten modules at each start."""
     return int.from_bytes(os.urandom(8), "big") % _MAX_EPOCH + 1
-
-
-def _pieces(request: FetchRequest) -> Iterable[tuple[FetchTopic, list[FetchPartition]]]:
-    """The partitions of a request, as many at a time as a step takes."""
-    for topic in request.topics:
-        for start in range(0, len(topic.partitions), _OF_A_STEP):
-            yield topic, topic.partitions[start : start + _OF_A_STEP]

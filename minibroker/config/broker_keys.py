@@ -336,7 +336,7 @@ ACTED_ON = by_name((
               "A release of Kafka, such as 2.0 or 3.9: exactly its APIs and versions are served and listed. "
               "Without one "
               "every version of every API is served. Kafka has no such key."),
-    ConfigKey("minibroker.request.elements.max", INT, 250_000, Range(1000), LOW, HONORED,
+    ConfigKey("minibroker.request.elements.max", INT, 100_000, Range(1000), LOW, HONORED,
               "How many elements the arrays of one request may hold in all, such as topics, partitions and offsets. "
               "A larger request closes its connection. Kafka has no such key: it bounds a request's bytes alone."),
     ConfigKey("minibroker.replication.factor.strict", BOOLEAN, False, None, LOW, HONORED,

@@ -17,33 +17,24 @@ from minibroker.faults.refusals import refuse
 from minibroker.faults.registry import FaultRegistry, MatchedFault
 from minibroker.faults.stale_metadata import MetadataHistory
 from minibroker.inspection.journal import DEFAULT_CAPACITY, LENGTH_SIZE, Entry, Journal, Origin
-from minibroker.inspection.kept import (
-    early_targets,
-    names_itself,
-    repeated_request_of,
-    request_of,
-    response_of,
-    size_of,
-)
-from minibroker.requests.dispatch import Decoded, serve
+from minibroker.inspection.kept import early_targets, plain_request_of, request_of
+from minibroker.requests.dispatch import outcome_of, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import Answer, Outcome, Waiting, outcome_of
+from minibroker.routing.outcomes import Answer, Outcome, Waiting
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from minibroker.inspection.journal import Moment
+    from minibroker.requests.call import Call
     from minibroker.requests.declarations import Target
-    from minibroker.requests.repeats import ShortWay
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Channel
     from minibroker.services import Services
-    from minibroker_storage.log_slice import LogSlice
 
 
 def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
@@ -93,31 +84,32 @@ def _observer_of(services: Services) -> RequestObserver:
 class _Request:
     """One request on its way past the observer.
 
-    `targets` is None where the request names them all itself, and no fault asks for them.
+    Attributes:
+        version: as the client has asked.
+        targets: None where the request names them all itself, and no fault asks for them.
     """
 
-    __slots__ = ("api", "call", "endpoint", "entry", "header", "request", "targets")
+    __slots__ = ("api", "call", "correlation_id", "endpoint", "entry", "request", "targets", "version")
 
-    def __init__(self, decoded: Decoded, *, has_faults: bool) -> None:
-        endpoint, header, request, call = decoded
-        self.endpoint = endpoint
-        self.header = header
+    def __init__(self, decoded: tuple[Any, Call, int], frame: memoryview, *, has_faults: bool) -> None:
+        request, call, correlation_id = decoded
+        self.version = int.from_bytes(frame[2:4], "big", signed=True)
+        self.endpoint = call.endpoint
+        self.correlation_id = correlation_id
         self.request = request
         self.call = call
-        self.api = endpoint.api
-        find_targets = partial(targets_of, endpoint.names) if has_faults else partial(early_targets, endpoint)
+        self.api = call.endpoint.api
+        find_targets = partial(targets_of, self.endpoint.names) if has_faults else partial(early_targets, self.endpoint)
         self.targets: tuple[Target, ...] | None = find_targets(request, call)
         self.entry: Entry | None = None
 
     def serve(self, request: Any) -> Any:
         """Have the request, or what a fault leaves of it, handled."""
-        return serve(self.endpoint, request, self.call)
+        return serve(request, self.call)
 
     def outcome_of(self, response: Any) -> Outcome:
         """The outcome for the connection, made of the return value of a handler."""
-        version = self.call.api_version
-        flexible = self.endpoint.has_flexible_response_header(version)
-        return outcome_of(response, version, self.header.correlation_id, flexible_header=flexible, entry=self.entry)
+        return outcome_of(response, self.call, self.correlation_id, self.entry)
 
     def waits_for_answer(self) -> bool:
         """False for acks=0."""
@@ -146,14 +138,15 @@ class RequestObserver:
         idle = self.journal is None and self.faults is None and self.watcher is None
         self._services.observe(None if idle else self)
 
-    def serve(self, channel: Channel, decoded: Decoded, frame: memoryview) -> Steps[Outcome]:
+    def serve(self, channel: Channel, decoded: tuple[Any, Call, int], frame: memoryview) -> Steps[Outcome]:
         """See `Observer`."""
-        request = _Request(decoded, has_faults=self.faults is not None)
+        request = _Request(decoded, frame, has_faults=self.faults is not None)
         if self.history is not None:
             self.history.note()
         matched = None if self.faults is None else self._match(self.faults, request)
         if self.journal is not None or self.watcher is not None or matched is not None:
-            request.entry = self._begun(channel, decoded, frame, request.targets)
+            request.entry = self.begin(channel, decoded, frame)
+            request.entry.drop_records(copy=True)
         try:
             if matched is None:
                 outcome = request.outcome_of((yield from result_of(request.serve(request.request))))
@@ -169,69 +162,45 @@ class RequestObserver:
 
     # The journal
 
-    def begin(self, channel: Channel, decoded: Decoded, frame: memoryview) -> Entry:
+    def begin(self, channel: Channel, decoded: tuple[Any, Call, int], frame: memoryview) -> Entry:
         """See `Observer`."""
-        return self._begun(channel, decoded, frame, early_targets(decoded[0], decoded[2], decoded[3]))
-
-    def _begun(
-        self, channel: Channel, decoded: Decoded, frame: memoryview, targets: tuple[Target, ...] | None
-    ) -> Entry:
-        endpoint, header, request, call = decoded
-        entry = self._entry(channel, call.session, len(frame), self._now())
-        entry.client_id = header.client_id
-        entry.version = header.api_version
-        entry.correlation_id = header.correlation_id
-        entry.keep(endpoint, call.api_version, request_of(endpoint, frame, request), targets)
+        request, call, correlation_id = decoded
+        version = int.from_bytes(frame[2:4], "big", signed=True)
+        entry = self._entry(channel, call.session, len(frame))
+        kept = request_of(call.endpoint, frame, request)
+        entry.keep(call, version, correlation_id, kept, early_targets(call.endpoint, request, call))
         return entry
 
-    def _entry(self, channel: Channel, session: Session, size: int, came: Moment) -> Entry:
-        origin: Origin = session.origin or self.meet(channel, session)
-        entry = Entry(0, came, origin, size + LENGTH_SIZE)
+    def begin_plain(
+        self, channel: Channel, call: Call, correlation_id: int, size: int, values: tuple[Any, ...]
+    ) -> Entry:
+        """See `Observer`."""
+        entry = self._entry(channel, call.session, size)
+        kept, targets = plain_request_of(call, values)
+        entry.keep(call, call.api_version, correlation_id, kept, targets)
+        return entry
+
+    def _entry(self, channel: Channel, session: Session, size: int) -> Entry:
+        clock = self._services.core.clock
+        origin: Origin = session.origin or self._meet(channel, session)
+        entry = Entry(0, (clock.now_ms(), clock.monotonic_ms()), origin, size + LENGTH_SIZE)
         entry.watcher = self.watcher
         if self.journal is not None:
             self.journal.add(entry)
         return entry
 
-    def meet(self, channel: Channel, session: Session) -> Origin:
-        """See `Observer`."""
+    def _meet(self, channel: Channel, session: Session) -> Origin:
         connection = "-".join(map(_address, channel.ends))
         count = 0 if self.journal is None else self.journal.count
         origin = Origin(connection, session.node.id, session.client_host, self._services.core, count)
         session.origin = origin
         return origin
 
-    def keep_response(
-        self, way: ShortWay, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]]
-    ) -> tuple[Any, int]:
-        """See `Observer`."""
-        return response_of(way.endpoint, response, frame, splices), size_of(frame, splices)
-
-    def is_plain(self, request: Any, way: ShortWay) -> bool:
-        """See `Observer`."""
-        return names_itself(way.endpoint, request, way.call)
-
-    def _now(self) -> Moment:
-        clock = self._services.core.clock
-        return clock.now_ms(), clock.monotonic_ms()
-
-    def note_repeated(
-        self, channel: Channel, frame: memoryview, session: Session, came: Moment, correlation_id: int, way: ShortWay
-    ) -> Entry:
-        """See `Observer`."""
-        endpoint, call = way.endpoint, way.call
-        entry = self._entry(channel, session, len(frame), came)
-        entry.client_id = call.client_id
-        version = entry.version = call.api_version
-        entry.correlation_id = correlation_id
-        kept, targets = repeated_request_of(way, frame)
-        entry.keep(endpoint, version, kept, targets)
-        return entry
-
     def note_refused(self, channel: Channel, frame: memoryview, session: Session, error: Exception) -> None:
         """See `Observer`."""
         if self.journal is None and self.watcher is None:
             return
-        entry = self._entry(channel, session, len(frame), self._now())
+        entry = self._entry(channel, session, len(frame))
         entry.failure = str(error)
         try:
             header = read_request_header(frame)
@@ -245,9 +214,8 @@ class RequestObserver:
     # The faults
 
     def _match(self, faults: FaultRegistry, request: _Request) -> MatchedFault | None:
-        header, node = request.header, request.call.session.node
-        targets = request.targets or ()
-        return faults.match(RequestContext(request.api, header.api_version, header.client_id, node.id, targets))
+        call, targets = request.call, request.targets or ()
+        return faults.match(RequestContext(request.api, request.version, call.client_id, call.session.node.id, targets))
 
     def _act_on(self, matched: MatchedFault, request: _Request, channel: Channel) -> Steps[Outcome]:
         entry = request.entry
@@ -255,7 +223,7 @@ class RequestObserver:
         entry.fault = matched.fault or matched.all[0]
         for each in matched.all:
             each.fire(entry)
-        client_id, correlation_id = request.header.client_id, request.header.correlation_id
+        client_id, correlation_id = request.call.client_id, request.correlation_id
         client, fields = _address(channel.ends[1]), entry.fault.to_json
         self._services.core.hooks.fault_hit(FaultHit(request.api, client_id, client, correlation_id, fields))
         fault = matched.fault
@@ -268,9 +236,7 @@ class RequestObserver:
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
             fault.take_back(entry)
         inner = response if isinstance(response, DelayedResponse) else None
-        version = request.call.api_version
-        flexible = request.endpoint.has_flexible_response_header(version)
-        answer = Answer(None, version, request.header.correlation_id, flexible, entry)
+        answer = Answer(None, request.call, request.correlation_id, entry)
         held = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
         if inner is None:
             self._services.core.call_soon(partial(held.go_on, response))  # once what it appends is written

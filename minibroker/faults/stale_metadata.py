@@ -65,7 +65,8 @@ class MetadataHistory:
 def _ask(topics: list[Any] | None, call: Call) -> Any:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     # Version 0 would take no topics for all of them.
-    handled = endpoint(ApiKey.METADATA).handle(request, call._replace(api_version=_VERSION))
+    newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
+    handled = endpoint(ApiKey.METADATA).handle(request, newest)
     response: MetadataResponse = drain(result_of(handled))
     return response
 

@@ -19,7 +19,6 @@ from minibroker.config.resources import ConfigResourceType
 from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner, joins_early
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
-from minibroker.requests.same_request import SameRequest
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
@@ -43,8 +42,6 @@ _NO_NODE: Final = -1
 _FIRST_RELEASE_WITH_OWN_RANGE: Final = "2.4"
 
 NEEDS: Final = NOTHING
-
-REPEAT: Final = SameRequest
 
 
 def handle(request: ApiVersionsRequest | None, call: Call) -> ApiVersionsResponse:

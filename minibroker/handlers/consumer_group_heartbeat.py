@@ -17,7 +17,6 @@ from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedEr
 from minibroker.coordinators.groups.modern.partitions import partitions_of
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
-from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import (
@@ -37,8 +36,6 @@ def _right_error(request: ConsumerGroupHeartbeatRequest, call: Call) -> ErrorCod
 
 
 NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")
-
-REPEAT: Final = SameRequest
 
 
 def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:

@@ -12,7 +12,6 @@ from minibroker.cluster.node import NO_NODE
 from minibroker.requests.authorized_operations import authorized_cluster_operations
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.requests.same_request import SameRequest
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -25,8 +24,6 @@ _CONTROLLERS: Final = 2
 _NOT_ASKED: Final = -(2**31)
 
 NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, to get the authorized operations")
-
-REPEAT: Final = SameRequest
 
 
 def handle(request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:

@@ -35,42 +35,40 @@ Ignored: the state of replicas.
 """
 
 from collections.abc import Iterable
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from minibroker.cluster.fetch_sessions import (
     FINAL_EPOCH,
-    INITIAL_EPOCH,
     NO_SESSION,
     FetchKey,
     FetchSessionError,
 )
 from minibroker.requests.call import Call
-from minibroker.requests.declarations import Refusal, Target, topics_at
+from minibroker.requests.declarations import PlainShape, Refusal, Target, topics_at
 from minibroker.requests.fetch.delayed import DelayedFetch
 from minibroker.requests.fetch.reader import (
     FIRST_WITH_IDS,
     FIRST_WITH_V2,
+    FIRST_WITH_ZSTD,
     ISOLATION_LEVELS,
-    READ_AT_ONCE,
     Reader,
     refused_partition,
-    terms_of,
 )
-from minibroker.requests.fetch.repeated import RepeatedFetch
-from minibroker.requests.numbered_request import Number
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps
+from minibroker.support.error_mapping import MAPPED
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
 )
+from minibroker_protocol.schema import first_version
 
-_FEW: Final = 256
-"""A fetch of more partitions is served in slices."""
+_FIRST_PLAIN: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
+_MAX_PARTITIONS_AT_ONCE: Final = 500
+"""The logs of a fetch of more partitions are opened in slices."""
 
 
 def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
@@ -105,43 +103,91 @@ NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the clust
 REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
 
 
-def _numbers(request: FetchRequest) -> list[Number]:
-    """The offsets, and the epoch of a session, which keeps the partitions of its requests."""
-    if request.session_epoch == INITIAL_EPOCH:
-        return []
-    in_session = request.session_epoch != FINAL_EPOCH
-    numbers = [Number(request, "session_epoch", "i")] if in_session else []
-    for topic in request.topics:
-        partitions = topic.partitions
-        if in_session:
-            numbers += [Number(partitions, "fetch_offset", "q", at) for at in range(len(partitions))]
-        else:
-            numbers += [Number(each, "fetch_offset", "q") for each in partitions]
-    return numbers
-
-
-REPEAT: Final = partial(RepeatedFetch, _numbers)
-
-
 def handle(
     request: FetchRequest, call: Call
 ) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
     """Answer at once if there are enough bytes, else park until there are."""
     if request.isolation_level not in ISOLATION_LEVELS:
         return refuse(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
-    if call.api_version < FIRST_WITH_V2 or _has_many_partitions(request, call):
-        return _serve_in_slices(request, call)
+    is_long = sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE
+    steps = _serve(request, call, is_long=is_long)
+    return steps if is_long or call.api_version < FIRST_WITH_V2 else drain(steps)
+
+
+def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchResponse | DelayedResponse]:
     core = call.core
     ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
     try:
         context = call.node.fetch_sessions.context(request, core.clock.now_ms(), ids)
     except FetchSessionError as error:
-        return _no_session(error)
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     reader = Reader(request, call, context)
+    if is_long:
+        yield from reader.open_logs()
     results = reader.read()
-    if request.max_wait_ms <= 0 or not reader.readable or reader.has_enough():
-        return reader.answer(results)
-    return DelayedFetch(request, call, reader, context)
+    if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
+        return DelayedFetch(request, call, reader, context)
+    if call.api_version < FIRST_WITH_V2:
+        yield from reader.convert(results)
+    return reader.answer(results)
+
+
+def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
+    """Serve a fetch of one partition that finds enough, by a consumer without session, rack and transactions."""
+    if call.api_version < _FIRST_PLAIN:
+        return None
+    (
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        name,
+        topic_id,
+        index,
+        leader_epoch,
+        offset,
+        last_fetched_epoch,
+        _,
+        partition_max_bytes,
+        rack_id,
+    ) = values
+    services, core = call.services, call.core
+    if isolation_level or session_epoch != FINAL_EPOCH or session_id or replica_id >= 0 or last_fetched_epoch >= 0:
+        return None
+    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if (
+        partition is None
+        or partition.leader is not call.session.node
+        or 0 <= leader_epoch != partition.leader_epoch
+        or (rack_id and services.prefers_racks)
+    ):
+        return None
+    core.writes.commit()
+    log = partition.opened_log
+    limit = min(partition_max_bytes, max_bytes, services.fetch_max_bytes)
+    if log is None or limit < 0 or not log.log_start_offset <= offset <= log.high_watermark:
+        return None
+    try:
+        found = log.read(offset, limit, min_one_batch=True)
+    except MAPPED:
+        return None
+    if max_wait_ms > 0 and found.size < min(min_bytes, max_bytes):
+        return None
+    if found.size and services.works_around_clients:
+        call.session.waited_fetches = 0
+    end, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    return 0, 0, NO_SESSION, name, topic_id, index, 0, end, stable, start, -1, found if found.size else b""
+
+
+def _as_they_are(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return values
+
+
+PLAIN: Final = PlainShape(_handle_plain, _as_they_are)
 
 
 def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
@@ -157,39 +203,3 @@ def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchRespons
             for topic in topics
         ],
     )
-
-
-def _serve_in_slices(request: FetchRequest, call: Call) -> Steps[FetchResponse | DelayedResponse]:
-    core = call.core
-    ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
-    try:
-        context = yield from call.node.fetch_sessions.context_in_steps(request, core.clock.now_ms(), ids)
-    except FetchSessionError as error:
-        return _no_session(error)
-    reader = Reader(request, call, context)
-    results = yield from reader.read_in_steps()
-    if request.max_wait_ms <= 0 or not reader.readable or reader.has_enough():
-        return (yield from reader.answer_in_steps(results))
-    delayed = DelayedFetch(request, call, reader, context)
-    if len(reader.asked) > READ_AT_ONCE:
-        delayed.look_soon()  # others may have appended between the steps, to what was read before
-    return delayed
-
-
-def _no_session(error: FetchSessionError) -> FetchResponse:
-    return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
-
-
-def _has_many_partitions(request: FetchRequest, call: Call) -> bool:
-    """Whether the request names many partitions, or its session has them to be read."""
-    topics = request.topics
-    if len(topics) == 1:  # as in most requests
-        many = len(topics[0].partitions) > _FEW
-    else:
-        many = len(topics) > _FEW or sum(len(topic.partitions) for topic in topics) > _FEW
-    if many:
-        return True
-    session = call.node.fetch_sessions.get(request.session_id) if request.session_id else None
-    if session is None or len(session.partitions) <= _FEW:
-        return False
-    return session.quiet is None or session.quiet.count(terms_of(request, call)) > _FEW

@@ -16,7 +16,6 @@ from minibroker.coordinators.groups.classic.client_quirks import joins_after_loo
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.requests.requirements import asked_by_handler, on_each
-from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError
@@ -46,8 +45,6 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY) & asked_by_handler(
     "CLUSTER_ACTION on the cluster for share-partitions"
 )
 REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
-
-REPEAT: Final = SameRequest
 
 
 def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:

@@ -10,14 +10,11 @@ from minibroker.coordinators.groups.consumer.classic_members import ClassicMembe
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_group
-from minibroker.requests.same_request import SameRequest
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 NEEDS: Final = on_group(Operation.READ)
-
-REPEAT: Final = SameRequest
 
 
 def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:

@@ -8,7 +8,6 @@ connection.
 from typing import Any, Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.refusals import refused
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
@@ -27,7 +26,7 @@ NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 def handle(request: LeaderAndIsrRequest, call: Call) -> Any:
     """Refuse it."""
-    return refused(request, lambda piece: refuse(piece, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH))
+    return refuse(request, call.api_version, ErrorCode.STALE_CONTROLLER_EPOCH)
 
 
 def refuse(request: LeaderAndIsrRequest, version: int, code: ErrorCode) -> LeaderAndIsrResponse:

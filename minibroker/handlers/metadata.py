@@ -18,7 +18,6 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.requests.same_request import SameRequest
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.advice import MISSING_TOPICS, about_missing, tell_creation
@@ -64,8 +63,6 @@ NAMES: Final = topics_at("topics.name", implied=_all_topics, answers_partitions=
 NEEDS: Final = asked_by_handler(
     "DESCRIBE on each topic, or it is hidden; CREATE on the cluster or the topic, to have it created"
 )
-
-REPEAT: Final = SameRequest
 
 
 def handle(

@@ -19,7 +19,6 @@ from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, a
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
-from minibroker.requests.numbered_request import Number, NumberedRequest
 from minibroker.requests.requirements import on_each, on_group
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
@@ -39,13 +38,6 @@ _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetCommitRequestTopic, "topic_id
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
-
-
-def _numbers(request: OffsetCommitRequest) -> list[Number]:
-    return [Number(each, "committed_offset", "q") for topic in request.topics for each in topic.partitions]
-
-
-REPEAT: Final = partial(NumberedRequest, _numbers)
 
 
 def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitResponse]:

@@ -27,24 +27,27 @@ disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The 
 """
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
-from minibroker.requests.declarations import Refusal, topics_at
+from minibroker.requests.declarations import PlainShape, Refusal, topics_at
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.produce.delayed import DelayedProduce
-from minibroker.requests.produce.long_requests import has_many_records, kept
-from minibroker.requests.produce.many_batches import has_many_batches
-from minibroker.requests.produce.partition_append import RefusedError, append, append_in_steps
-from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_transactional
-from minibroker.requests.produce.repeated import ACKS, RepeatedProduce
+from minibroker.requests.produce.partition_append import RefusedError, append, append_validated
+from minibroker.requests.produce.record_sets import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_ONE_BATCH,
+    is_transactional,
+    takes_as_it_comes,
+    takes_long_to_validate,
+)
 from minibroker.requests.requirements import checked, on_each
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
+from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.produce import (
@@ -59,6 +62,9 @@ from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import first_version
 
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
+_ACKS: Final = frozenset({-1, 0, 1})
+_ANSWERED_ACKS: Final = frozenset({-1, 1})
+_MAX_PARTITIONS_AT_ONCE: Final = 500
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
@@ -79,29 +85,95 @@ NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for t
 REFUSAL: Final = Refusal({"base_offset": -1})
 
 
-def handle(request: ProduceRequest, call: Call) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
+def handle(
+    request: ProduceRequest, call: Call
+) -> ProduceResponse | DelayedResponse | Steps[ProduceResponse | DelayedResponse | None] | None:
     """Append what the request carries; the write group writes it before the answer leaves."""
-    acks_error = None
-    if request.acks not in ACKS:
-        acks_error = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
-    asked_topics = request.topic_data
-    if len(asked_topics) == 1 and len(asked_topics[0].partition_data) == 1:
-        return _append_one(asked_topics[0], request, call, acks_error)
-    request.topic_data = asked_topics = _without_repetitions(asked_topics, by_id=call.api_version >= FIRST_WITH_IDS)
-    is_kept = has_many_batches(request)  # dispatch has copied those
-    if is_kept or has_many_records(request, call):
-        return _append_many(request if is_kept else kept(request), call, acks_error)
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
+    is_long = _is_long(request, call)
+    if is_long:
+        return _append(_kept(request), call, is_long=True)
+    return drain(_append(request, call, is_long=False))
+
+
+def _append(request: ProduceRequest, call: Call, *, is_long: bool) -> Steps[ProduceResponse | DelayedResponse | None]:
+    """Append the records of all partitions. A long request takes steps; topics may come and go between them."""
+    refusal = None
+    if request.acks not in _ACKS:
+        refusal = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     responses: list[TopicProduceResponse] = []
     flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
-    for asked in asked_topics:
-        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-        name = asked.name if topic is None else topic.name
-        outcomes = [append(topic, data, call, acks_error, request) for data in asked.partition_data]
+    for asked in request.topic_data:
+        name = asked.name
+        outcomes: list[PartitionProduceResponse] = []
+        for data in asked.partition_data:
+            topic = topics.with_id(asked.topic_id) if by_id else topics.get(name)
+            outcome = append(topic, data.index, data.records, call, refusal, request.acks, request.transactional_id)
+            if outcome is None:
+                steps = append_validated(cast("Topic", topic), data, call, request)
+                outcome = (yield from call.core.slices.large(steps)) if is_long else drain(steps)
+            outcomes.append(outcome)
+            if topic is not None:
+                name = topic.name
+                if topic.flushes_on_append:
+                    flushed.append((topic, outcome))
+            if is_long:
+                yield
         responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
-        if topic is not None and topic.flushes_on_append:
-            flushed += [(topic, outcome) for outcome in outcomes]
     return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, PartitionProduceResponse] | None:
+    transactional_id, acks, _, name, topic_id, index, records = values
+    core = call.core
+    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
+    if topic is None or topic.flushes_on_append or acks not in _ANSWERED_ACKS or not core.cluster.is_single:
+        return None
+    outcome = append(topic, index, records, call, None, acks, transactional_id)
+    return None if outcome is None else (topic.name, topic_id, outcome)
+
+
+def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
+    name, topic_id, outcome = plain
+    if outcome.error_code:  # the write may have failed after the append
+        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
+        return ProduceResponse(responses=[topic])
+    offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+    return name, topic_id, outcome.index, 0, offset, time_ms, start, 0
+
+
+PLAIN: Final = PlainShape(_handle_plain, _plain_values)
+
+
+def _is_long(request: ProduceRequest, call: Call) -> bool:
+    """Return whether many logs may have to be opened, or many records to be validated."""
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
+    count = 0
+    for asked in request.topic_data:
+        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+        count += len(asked.partition_data)
+        if topic is None or (topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH):
+            continue
+        for data in asked.partition_data:
+            records = data.records
+            if (
+                isinstance(records, memoryview)
+                and not takes_as_it_comes(topic, records, call)
+                and takes_long_to_validate(records, topic.max_message_bytes)
+            ):
+                return True
+    return count > _MAX_PARTITIONS_AT_ONCE
+
+
+def _kept(request: ProduceRequest) -> ProduceRequest:
+    """Return the request with records that stay as they are when the receive buffer is used again."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                data.records = memoryview(bytearray(data.records))
+    return request
 
 
 def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
@@ -119,42 +191,6 @@ def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list
         )
         for key, partitions in merged.items()
     ]
-
-
-def _append_one(
-    asked: TopicProduceData, request: ProduceRequest, call: Call, refusal: RefusedError | None
-) -> ProduceResponse | DelayedResponse | Steps[Any] | None:
-    """`handle` for a single partition, as most requests have it."""
-    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
-    topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-    is_plain = topic is not None and topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH
-    if not is_plain and has_many_records(request, call):
-        return _append_many(kept(request), call, refusal)
-    outcome = append(topic, asked.partition_data[0], call, refusal, request)
-    name = asked.name if topic is None else topic.name
-    response = TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=[outcome])
-    flushed = [(topic, outcome)] if topic is not None and topic.flushes_on_append else []
-    return _outcome_of(request, ProduceResponse(responses=[response]), flushed, call)
-
-
-def _append_many(request: ProduceRequest, call: Call, refusal: RefusedError | None) -> Steps[Any]:
-    """`handle` in slices; topics may come and go in between."""
-    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
-    responses: list[TopicProduceResponse] = []
-    flushed: list[tuple[Topic, PartitionProduceResponse]] = []
-    for asked in request.topic_data:
-        response = TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=[])
-        responses.append(response)
-        for data in asked.partition_data:
-            topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
-            outcome = yield from call.core.slices.large(append_in_steps(topic, data, call, refusal, request))
-            response.partition_responses.append(outcome)
-            if topic is not None:
-                response.name = topic.name
-                if topic.flushes_on_append:
-                    flushed.append((topic, outcome))
-            yield
-    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
 
 
 def _outcome_of(
@@ -212,6 +248,3 @@ def _hint(response: ProduceResponse, call: Call) -> None:
                 continue
             outcome.current_leader = hint_of(partition, call, nodes)
     response.node_endpoints = list(nodes.values())
-
-
-REPEAT: Final = partial(RepeatedProduce, _outcome_of)

@@ -13,7 +13,6 @@ from minibroker.coordinators.groups.share.coordinator import JOINING, LEAVING, S
 from minibroker.coordinators.groups.share.preparation import Preparation
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
-from minibroker.requests.same_request import SameRequest
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.share_group_heartbeat import (
@@ -32,8 +31,6 @@ def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
 
 
 NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")
-
-REPEAT: Final = SameRequest
 
 
 def handle(

@@ -2,8 +2,8 @@
 
 A ring of entries, the newest `capacity` of them, and at most `MAX_BYTES` of their messages. It is kept only on request
 (`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when they are read
-(`kept`). Requests of the short way are noted first (`requests.noting`): their entries are made at a look at the
-journal. Record bytes are not kept, only how many there were (`message_json.RecordsSummary`).
+(`kept`). Of records it shows how many there were
+(`message_json.RecordsSummary`); their bytes are kept only within small requests.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import decoded_request, decoded_response, request_of_note, response_of, size_of
+from minibroker.inspection.kept import decoded_request, decoded_response, response_of, size_of, without_records
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from minibroker.core import Core
+    from minibroker.requests.call import Call
     from minibroker.requests.declarations import Target
     from minibroker.requests.endpoints import Endpoint
-    from minibroker.routing.outcomes import Noted
     from minibroker.support.slices import Steps
     from minibroker_storage.log_slice import LogSlice
 
@@ -99,7 +99,6 @@ class Entry:
         "_bytes_out",
         "_duration_ms",
         "_endpoint",
-        "_note",
         "_origin",
         "_request",
         "_response",
@@ -135,7 +134,6 @@ class Entry:
         self.watcher: Callable[[Entry], None] | None = None
         self.journal: Journal | None = None
         self.memory = 0
-        self._note: Noted | None = None
         self._endpoint: Endpoint | None = None
         self._answer_version = 0
         self._request: Any = None
@@ -151,49 +149,39 @@ class Entry:
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    @classmethod
-    def noted(cls, note: Noted) -> Entry:
-        """The entry of a request that was noted; the same one each time."""
-        if note.made is not None:
-            made: Entry = note.made
-            return made
-        way, turn = note.way, note.entry
-        call = way.call
-        entry = cls(note.number, (turn.time_ms, turn.began_ms), call.session.origin, note.size + LENGTH_SIZE)
-        entry.client_id = call.client_id
-        entry.version = call.api_version
-        entry.correlation_id = note.correlation_id
-        entry.keep(way.endpoint, call.api_version, request_of_note(note), None)
-        entry._note = note
-        note.made = entry
-        return entry
+    def keep(
+        self, call: Call, version: int, correlation_id: int, request: Any, targets: tuple[Target, ...] | None
+    ) -> None:
+        """Keep what has come.
 
-    def _settle(self) -> None:
-        """Take over the answer of a noted request, once there is one."""
-        note = self._note
-        if note is None or note.entry.ended_ms is None:
-            return
-        sent = note.sent()
-        if sent is None:
-            return
-        self._response, self._bytes_out = sent
-        self._duration_ms = note.entry.ended_ms - self.began_ms
-        self._note = None
-
-    def keep(self, endpoint: Endpoint, version: int, request: Any, targets: tuple[Target, ...] | None) -> None:
-        """Keep what has come: a request in a form of `kept`. `version` is that of the answer.
-
-        `targets` is None for a request that names them all itself.
+        Args:
+            call: the request's.
+            version: the version in the request. It is not that of the call if it is not served.
+            correlation_id: the request's.
+            request: in a form of `kept`.
+            targets: None for a request that names them all itself.
         """
+        self.client_id = call.client_id
+        self.version = version
+        self.correlation_id = correlation_id
+        endpoint = self._endpoint = call.endpoint
         self.api = endpoint.api
-        self._endpoint = endpoint
-        self._answer_version = version
+        self._answer_version = call.api_version
         self._request = request
         self._targets = targets
         if isinstance(request, bytes):
             self._grow(len(request))
         elif not isinstance(request, tuple):  # tuples have summaries of records
             self._grow(self.bytes_in * _MEMORY_PER_BYTE)
+
+    def drop_records(self, *, copy: bool = False) -> None:
+        """Keep a summary of the records, which are in memory that is used again.
+
+        Args:
+            copy: leaves the request as it is, for its handler.
+        """
+        if self._endpoint is not None:
+            self._request = without_records(self._endpoint, self._request, copy=copy)
 
     def _grow(self, memory: int) -> None:
         if self.journal is not None:
@@ -226,7 +214,6 @@ class Entry:
     @property
     def duration_ms(self) -> float | None:
         """From the request to the answer, on the broker's clock; None until it was answered."""
-        self._settle()
         return self._duration_ms
 
     @duration_ms.setter
@@ -236,7 +223,6 @@ class Entry:
     @property
     def bytes_out(self) -> int:
         """The size of the answer with its length field; 0 when nothing was sent."""
-        self._settle()
         return self._bytes_out
 
     @bytes_out.setter
@@ -273,7 +259,6 @@ class Entry:
     @property
     def response(self) -> Any:
         """The response without record bytes; None while there is none, and when there will be none."""
-        self._settle()
         if self._endpoint is not None:
             self._response = decoded_response(self._endpoint, self._answer_version, self._response)
         return self._response
@@ -334,11 +319,6 @@ class Entry:
         }
 
 
-def _entry(kept: Entry | Noted) -> Entry:
-    """A request as an entry; one that was noted becomes it."""
-    return kept if isinstance(kept, Entry) else Entry.noted(kept)
-
-
 def error_codes_of(message: Any) -> Iterator[int]:
     """Every error code in a message, also those within the elements of its arrays."""
     if message is None:
@@ -370,7 +350,7 @@ class Journal:
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
         if capacity < 1:
             raise ValueError(f"capacity: {capacity} is not at least 1")
-        self._entries: deque[Entry | Noted] = deque()
+        self._entries: deque[Entry] = deque()
         self._capacity = capacity
         self._memory = 0
         self._count = 0
@@ -380,22 +360,21 @@ class Journal:
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        return map(_entry, tuple(self._entries))
+        return iter(tuple(self._entries))
 
     @property
     def count(self) -> int:
         """The number of requests so far, with those that are no longer kept."""
         return self._count
 
-    def add(self, entry: Entry | Noted) -> None:
-        """Keep an entry, or a noted request, which becomes one when it is read; and give it a number.
+    def add(self, entry: Entry) -> None:
+        """Keep an entry, and give it a number.
 
         The oldest one goes when there is no room.
         """
         self._count = entry.number = self._count + 1
         self._entries.append(entry)
-        if isinstance(entry, Entry):
-            entry.journal = self
+        entry.journal = self
         if len(self._entries) > self._capacity:
             self._drop_oldest()
 
@@ -407,9 +386,8 @@ class Journal:
 
     def _drop_oldest(self) -> None:
         entry = self._entries.popleft()
-        if isinstance(entry, Entry):
-            self._memory -= entry.memory
-            entry.journal = None
+        self._memory -= entry.memory
+        entry.journal = None
 
     @property
     def cleared_after(self) -> int:
@@ -455,17 +433,16 @@ class Journal:
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)
         found: list[Entry] = []
-        for count, kept in enumerate(tuple(self._entries), 1):
-            if kept.number > after:
-                each = _entry(kept)
-                if (
-                    (is_api is None or is_api(each.api))
-                    and (is_client is None or is_client(each.client_id or ""))
-                    and (is_topic is None or any(map(is_topic, each.topics)))
-                    and (is_group is None or any(map(is_group, each.groups)))
-                    and (code is None or code in each.error_codes)
-                ):
-                    found.append(each)
+        for count, each in enumerate(tuple(self._entries), 1):
+            if (
+                each.number > after
+                and (is_api is None or is_api(each.api))
+                and (is_client is None or is_client(each.client_id or ""))
+                and (is_topic is None or any(map(is_topic, each.topics)))
+                and (is_group is None or any(map(is_group, each.groups)))
+                and (code is None or code in each.error_codes)
+            ):
+                found.append(each)
             if not count % _STEP:
                 yield
         return found

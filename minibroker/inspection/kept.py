@@ -3,8 +3,7 @@
 To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with secrets are
 copied at once, without these (`message_json.detached`), and so are long requests, whose bytes may hold more than the
 message. Messages with records are kept with a summary of each field of records; in place of one that takes long the
-range of the file is kept, whose heads are read on request. Of a repeated Produce the journal keeps what the
-short way remembers, and a summary of the records.
+range of the file is kept, whose heads are read on request.
 """
 
 from __future__ import annotations
@@ -16,13 +15,12 @@ from minibroker.inspection.message_json import (
     SETTING,
     RecordsSummary,
     detached,
-    records_in,
     summary,
     summary_or_range,
 )
 from minibroker.requests.targets import implied_targets, targets_of
 from minibroker_protocol import primitives as p
-from minibroker_protocol.codec import decode
+from minibroker_protocol.codec import decode, message_of
 from minibroker_protocol.copying import shallow_copy
 from minibroker_protocol.frame import read_request_header
 from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
@@ -34,9 +32,6 @@ if TYPE_CHECKING:
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Names, Target
     from minibroker.requests.endpoints import Endpoint
-    from minibroker.requests.produce.repeated import Appended
-    from minibroker.requests.repeats import ShortWay
-    from minibroker.routing.outcomes import Noted
     from minibroker_protocol.schema import Field
     from minibroker_storage.log_slice import LogSlice
 
@@ -60,14 +55,42 @@ class _Undetached(NamedTuple):
 
 
 def request_of(endpoint: Endpoint, frame: memoryview, request: Any) -> Any:
-    """The form in which the journal keeps a request; `request` is decoded from `frame`."""
+    """The form in which the journal keeps a request; `request` is decoded from `frame`.
+
+    Records of a long request are still in it: see `without_records`.
+    """
     if request is None:
         return None
     cls = endpoint.request
-    if may_keep_bytes(cls):
-        return bytes(frame) if len(frame) <= MOST_BYTES else detached(request)
-    path = _path_to_records(cls)  # the short way may go on with this request, and its records are in the buffer
-    return detached(request) if path is None else _Undetached(_summarized(request, path))
+    if _path_to_records(cls) is None:
+        return bytes(frame) if len(frame) <= MOST_BYTES and may_keep_bytes(cls) else detached(request)
+    return bytes(frame) if len(frame) <= MOST_BYTES else _Undetached(request)
+
+
+class _Plain(NamedTuple):
+    """The values of a request in the plain shape, with a summary of its records."""
+
+    values: tuple[Any, ...]
+
+
+def plain_request_of(call: Call, values: tuple[Any, ...]) -> tuple[_Plain, tuple[Target, ...] | None]:
+    """Return the form in which the journal keeps a request in the plain shape, and its targets if it names ids."""
+    if isinstance(values[-1], memoryview):  # records are always the last field
+        values = (*values[:-1], summary(values[-1]))
+    cls = call.endpoint.request
+    if not _has_topic_ids(cls, call.api_version):
+        return _Plain(values), None
+    return _Plain(values), early_targets(call.endpoint, message_of(cls, values), call)
+
+
+def without_records(endpoint: Endpoint, kept: Any, *, copy: bool) -> Any:
+    """Put summaries into the place of the records of a request, in a copy or in the message itself."""
+    if isinstance(kept, _Undetached):
+        path = cast("tuple[str, ...]", _path_to_records(endpoint.request))
+        if copy:
+            return _Undetached(_summarized(kept.message, path))
+        _drop_records(kept.message, path)
+    return kept
 
 
 class _Spliced(NamedTuple):
@@ -96,7 +119,7 @@ def response_of(endpoint: Endpoint, response: Any, frame: bytes, splices: Sequen
     path = _path_to_records(cls)
     if path is None:
         return detached(response)
-    if len(frame) <= MOST_BYTES and size_of(frame, splices) <= _MOST_FILLED:
+    if isinstance(response, tuple) or (len(frame) <= MOST_BYTES and size_of(frame, splices) <= _MOST_FILLED):
         return _Spliced(frame, [(position, summary_or_range(part)) for position, part in splices])
     _drop_records(response, path)
     return _Undetached(response)
@@ -149,38 +172,6 @@ def _found_path(cls: type[Any]) -> tuple[str, ...] | None:
     return None
 
 
-def repeated_request_of(way: ShortWay, frame: memoryview) -> tuple[Any, tuple[Target, ...] | None]:
-    """The form in which the journal keeps a request that has taken the short way, and its targets.
-
-    No targets for a request that names them all itself.
-    """
-    endpoint = way.endpoint
-    if not may_keep_bytes(endpoint.request):
-        request, records = way.remembered(frame)
-        return (request, summary(records)), early_targets(endpoint, request, way.call)
-    if endpoint.names.implied is None and not _has_topic_ids(endpoint.request, way.call.api_version):
-        return bytes(frame), None
-    return bytes(frame), early_targets(endpoint, way.remembered(frame)[0], way.call)
-
-
-def request_of_note(note: Noted) -> Any:
-    """The form in which the journal keeps a request that was noted (`requests.noting`)."""
-    if may_keep_bytes(note.way.endpoint.request):
-        return note.head
-    appended = cast("Appended", note)
-    return note.known.request, RecordsSummary(appended.records_size, 1, records_in(note.head))
-
-
-def names_itself(endpoint: Endpoint, request: Any, call: Call) -> bool:
-    """Whether a request names all its targets itself, by their names, whatever else the broker knows."""
-    names = endpoint.names
-    if names.implied is not None:
-        names_some = any(getattr(request, each.topics) for each in names.topics)
-        if not names_some or names.implied(request, call):  # a fetch session has more than its request names
-            return False
-    return not (_has_topic_ids(endpoint.request, call.api_version) and _uses_topic_ids(names, request))
-
-
 def _uses_topic_ids(names: Names, request: Any) -> bool:
     return any(
         getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID
@@ -214,11 +205,8 @@ def decoded_request(endpoint: Endpoint, kept: Any) -> Any:
         return detached(decode(endpoint.request, view, header.api_version, position)[0])
     if isinstance(kept, _Undetached):
         return detached(kept.message)
-    if isinstance(kept, tuple):
-        known, records = cast("tuple[Any, RecordsSummary]", kept)
-        request = detached(known)
-        request.topic_data[0].partition_data[0].records = records
-        return request
+    if isinstance(kept, _Plain):
+        return message_of(endpoint.request, kept.values)
     return kept
 
 

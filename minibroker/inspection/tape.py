@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from minibroker.clock import Clock
     from minibroker.routing.interceptors import Take
-    from minibroker.routing.outcomes import AnyOutcome
+    from minibroker.routing.outcomes import Outcome
     from minibroker_protocol.codec import Splices
     from minibroker_storage.log_slice import LogSlice
 
@@ -191,7 +191,7 @@ class Tap:
         now_ms, monotonic_ms = self._clock.now_ms, self._clock.monotonic_ms
         pack, join, room = _LENGTH.pack, b"".join, self._room
 
-        def tapped(frame: memoryview, session: Any) -> AnyOutcome:
+        def tapped(frame: memoryview, session: Any) -> Outcome:
             requests = self._requests
             if not requests:
                 self._time_ms, self._at_ms = now_ms(), monotonic_ms()

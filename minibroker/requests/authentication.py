@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Timer
     from minibroker.requests.session import Session
     from minibroker.routing.interceptors import Channel, Take
-    from minibroker.routing.outcomes import AnyOutcome
+    from minibroker.routing.outcomes import Outcome
     from minibroker.security.listener_security import ListenerSecurity
 
 
@@ -107,7 +107,7 @@ class Authentication:
         """See `Interceptor`."""
         return partial(self._accept, take)
 
-    def _accept(self, take: Take, frame: memoryview, session: Session) -> AnyOutcome:
+    def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:
         """The result of `take(frame, session)`, if such a request may come now.
 
         IllegalSaslStateError and SessionExpiredError, for which the connection is to close, and the errors of `take`.
@@ -239,7 +239,7 @@ class Authentication:
             delayed = _BareAnswer(self._channel, answer)
             # A raw token must not overtake answers of the same wake-up that are still to be encoded.
             self._session.services.core.call_soon(delayed.go)
-        return Waiting(delayed, Answer(None, 0, 0, flexible_header=False))
+        return Waiting(delayed, NO_ANSWER)
 
     def _fail(self, reason: str, response: Any) -> DelayedResponse:
         """Answer late, and close."""
@@ -313,7 +313,7 @@ def _refusal(message: str) -> SaslAuthenticateResponse:
     )
 
 
-def _has_responded(outcome: AnyOutcome) -> bool:
+def _has_responded(outcome: Outcome) -> bool:
     """Has the client got the table, or will it? One that asked in an unknown version may ask again."""
     return not isinstance(outcome, Answer) or outcome.response.error_code == ErrorCode.NONE
 

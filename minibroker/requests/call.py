@@ -1,6 +1,6 @@
-"""The context of a request that a handler gets (`Call`): core, services, session, version and client id."""
+"""`Call`: an API as one connection uses it, in one version. Handlers get it with every request."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.node import Node
 from minibroker.core import Core
@@ -10,22 +10,61 @@ from minibroker.services import Services
 
 if TYPE_CHECKING:
     from minibroker.security.authorization.acls import Operation, ResourceType
+    from minibroker_protocol.codec import Decoder, PlainDecoder, ResponseEncoder
 
 
-class Call(NamedTuple):
-    """One request's surroundings, as handlers see them.
+class Call:
+    """The surroundings of a request. A connection keeps them for each API, version and client id that it uses.
 
     Attributes:
         core: topics, logs, the cluster and its configuration.
         services: coordinators, rights, quotas.
-        session: the connection that the request has come by.
+        api_version: the version of the response. It is 0 for ApiVersions in a version that is not served.
+        session: the connection of the client.
+        endpoint: the API's messages and its handler (`requests.endpoints.Endpoint`).
+        header: the bytes of a request between the correlation id and the message, which begins at `body`.
+        decode: decodes requests; None for ApiVersions in a version that is not served.
+        encode: encodes whole response frames.
+        plain: the way of requests in the plain shape (`requests.declarations.PlainShape`), or None; `decode_plain` and
+            `encode_plain` are its codec.
+        may_wait: whether requests may have to wait for changes of metadata, or for groups to be loaded.
     """
 
-    core: Core
-    services: Services
-    api_version: int
-    client_id: str | None
-    session: Session
+    __slots__ = (
+        "api_version",
+        "body",
+        "client_id",
+        "core",
+        "decode",
+        "decode_plain",
+        "encode",
+        "encode_plain",
+        "endpoint",
+        "header",
+        "may_wait",
+        "plain",
+        "services",
+        "session",
+    )
+
+    endpoint: Any
+    header: bytes
+    body: int
+    decode: "Decoder | None"
+    encode: "ResponseEncoder"
+    plain: Any
+    decode_plain: "PlainDecoder"
+    encode_plain: "ResponseEncoder"
+    may_wait: bool
+
+    def __init__(
+        self, core: Core, services: Services, api_version: int, client_id: str | None, session: Session
+    ) -> None:
+        self.core = core
+        self.services = services
+        self.api_version = api_version
+        self.client_id = client_id
+        self.session = session
 
     @property
     def node(self) -> Node:

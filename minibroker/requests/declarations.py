@@ -4,11 +4,13 @@
     REFUSAL = Refusal({"base_offset": -1})
     IN_ORDER = True
     DEADLINE = "topics"
+    PLAIN = PlainShape(_handle_plain, _plain_values)
 
 All are optional. A field `group_id` or `transactional_id` is found without a declaration. `IN_ORDER` is for requests
 that change the cluster's metadata: as in a controller of Kafka, each waits until all such requests before it, of any
 connection, are done. `DEADLINE` is for requests that the controller refuses with REQUEST_TIMED_OUT when their
-`timeout_ms` is not above 0, unless the field that it names is empty.
+`timeout_ms` is not above 0, unless the field that it names is empty. `PLAIN` is for requests that are nearly always
+about one partition, and come so often that a few microseconds count.
 
 `requests.endpoints` collects the declarations; `requests.targets`, `requests.refusals` and `requests.dispatch` act on
 them. The rights that an API needs are its `NEEDS`: see `requests.requirements`.
@@ -147,6 +149,22 @@ class Refusal(NamedTuple):
     explained: bool = False
     whole: Refuse | None = None
     parts: Refuse | None = None
+
+
+class PlainShape(NamedTuple):
+    """The way of requests in the plain shape: one element in each array (`minibroker_protocol.compiler`).
+
+    It is open where no authorizer, quota or fault looks at messages.
+
+    Attributes:
+        handle: takes the values of a request; returns what is to be answered. None leads to the handler's `handle`,
+            so it must decide before it does anything.
+        values: called when the answer is encoded, after all appends are written, with what `handle` has returned.
+            Returns the values of the response, or a whole response.
+    """
+
+    handle: Callable[[tuple[Any, ...], Call], Any]
+    values: Callable[[Any], Any]
 
 
 NO_NAMES: Final = Names()

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from minibroker.requests.call import Call
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
-from minibroker_protocol.schema import schema_of
+from minibroker_protocol.schema import fields_of, schema_of
 
 if TYPE_CHECKING:
-    from minibroker.requests.declarations import Names, Refusal
-    from minibroker.requests.repeats import MakeShortWay
+    from minibroker.requests.declarations import Names, PlainShape, Refusal
     from minibroker.requests.requirements import Requirement
 
 # An enum's members are looked up each time that they are named.
@@ -37,13 +36,14 @@ class Endpoint(NamedTuple):
     Attributes:
         api: the name of its messages, such as "ListOffsets".
         flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
-        flexible_answers: the versions whose responses have a flexible header.
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
         in_order: its requests change the cluster's metadata, so each waits for such requests before it.
         deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
-        repeat: makes the short way of requests that a connection repeats; None for an API that has none.
+        plain: the way of requests in the plain shape; None for an API without one.
+        is_about_groups: its requests need what is known about the groups that they name: not for their
+            configuration, nor to learn where their coordinator is.
     """
 
     route: Route
@@ -51,18 +51,18 @@ class Endpoint(NamedTuple):
     request: type[Any]
     response: type[Any]
     flexible: frozenset[int]
-    flexible_answers: frozenset[int]
     handle: Handler
     names: "Names"
     needs: "Requirement"
     refusal: "Refusal"
     in_order: bool
     deadline: str | None
-    repeat: "MakeShortWay | None"
+    plain: "PlainShape | None"
+    is_about_groups: bool
 
     def has_flexible_response_header(self, version: int) -> bool:
         """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
-        return version in self.flexible_answers
+        return version in self.flexible and self.route.key is not _API_VERSIONS
 
 
 _ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
@@ -95,6 +95,7 @@ def _loaded(route: Route) -> Endpoint:
     schema = schema_of(request)
     versions = range(schema.versions.first, schema.versions.last + 1)
     flexible = frozenset(version for version in versions if version in schema.flexible)
+    names: Names = getattr(handler, "NAMES", NO_NAMES)
     refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
     return Endpoint(
         route,
@@ -102,12 +103,19 @@ def _loaded(route: Route) -> Endpoint:
         request,
         getattr(messages, f"{route.message}Response"),
         flexible,
-        frozenset() if route.key is _API_VERSIONS else flexible,
         handler.handle,
-        getattr(handler, "NAMES", NO_NAMES),
+        names,
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
         getattr(handler, "IN_ORDER", False),
         getattr(handler, "DEADLINE", None),
-        getattr(handler, "REPEAT", None),
+        getattr(handler, "PLAIN", None),
+        _needs_groups(request, names),
     )
+
+
+def _needs_groups(request: type[Any], names: "Names") -> bool:
+    keys = names.keys
+    if names.resources or (keys is not None and not keys.kind):
+        return False
+    return (keys is not None and keys.kind == "group") or any(field.name == "group_id" for field in fields_of(request))

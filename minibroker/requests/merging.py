@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from minibroker.requests.pieces import identity
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps, drain
+from minibroker_protocol.primitives import ZERO_UUID
+
+_IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")
 
 
 class MergedAnswer(DelayedResponse):
@@ -26,30 +27,26 @@ class MergedAnswer(DelayedResponse):
 
 
 def merged(served: Any, refused: Any) -> Any:
-    """`served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
-    return drain(merged_in_slices(served, refused))
-
-
-def merged_in_slices(served: Any, refused: Any) -> Steps[Any]:
-    """`merged`, with steps."""
+    """Return `served` with the topics, partitions and so on of `refused` in its lists; both answer the same API."""
     for field in dataclasses.fields(served):
         here, there = getattr(served, field.name), getattr(refused, field.name)
         if isinstance(there, list) and there:
-            lists = yield from _merged_lists(here or [], cast("Sequence[Any]", there))
-            setattr(served, field.name, lists)
+            setattr(served, field.name, _merged_lists(here or [], cast("Sequence[Any]", there)))
     return served
 
 
-def _merged_lists(here: list[Any], there: Sequence[Any]) -> Steps[list[Any]]:
-    known: dict[Any, Any] = {}
-    for each in here:
-        known[identity(each)] = each
-        yield
-    for each in there:
-        same = known.get(identity(each))
-        if same is None or identity(each) is None:
-            here.append(each)
+def _merged_lists(here: list[Any], there: Sequence[Any]) -> list[Any]:
+    served = {_identity(element): element for element in here}
+    for element in there:
+        name = _identity(element)
+        same = None if name is None else served.get(name)
+        if same is None:
+            here.append(element)
         else:
-            yield from merged_in_slices(same, each)
-        yield
+            merged(same, element)
     return here
+
+
+def _identity(element: Any) -> Any:
+    """Return the name or id of an element such as a topic, or None where it has none."""
+    return next((named for name in _IDENTITIES if (named := getattr(element, name, ZERO_UUID)) != ZERO_UUID), None)

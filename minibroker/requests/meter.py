@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.requests.dispatch import SlicedRequest
 from minibroker.routing.delayed import DelayedResponse
@@ -47,7 +47,7 @@ class Meter:
         """Have a request served by `take`, and count what it has cost."""
         header = read_request_header(frame)
         begin = perf_counter_ns()
-        outcome = cast("Outcome", take(frame, session))  # the short way stands behind no meter
+        outcome = take(frame, session)
         # Requests of brokers, and logins: to hold them back would hold back all others.
         if header.api_key in _NEVER_THROTTLED:
             return outcome

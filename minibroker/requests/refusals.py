@@ -13,17 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker.requests.pieces import is_large, join, pieces_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import WireType
 from minibroker_protocol.schema import Field, fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from minibroker.requests.declarations import Refusal
     from minibroker.requests.endpoints import Endpoint
-    from minibroker.support.slices import Steps
 
 _CODES: Final = frozenset({"error_code", "partition_error_code"})
 _IDENTITIES: Final = (
@@ -100,23 +96,6 @@ def part_answer(endpoint: Endpoint, request: Any, version: int, code: ErrorCode)
     if by_hand is not None:
         return by_hand(request, version, code)
     return _plan(endpoint, version, parts=True).build(request, code)
-
-
-def refused(request: Any, make: Callable[[Any], Any]) -> Any:
-    """The result of `make` for a request, or the steps that lead to it if the request is large."""
-    return _refused_in_slices(request, make) if is_large(request) else make(request)
-
-
-def _refused_in_slices(request: Any, make: Callable[[Any], Any]) -> Steps[Any]:
-    whole: Any = None
-    for piece in pieces_of(request):
-        part = make(piece)
-        if whole is None:
-            whole = part
-        else:
-            join(whole, part)
-        yield
-    return whole
 
 
 def _plan(endpoint: Endpoint, version: int, *, parts: bool) -> _Level:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from minibroker.cluster.listeners import PLAINTEXT
 from minibroker.security.principals import ANONYMOUS, Principal
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from minibroker.cluster.node import Node
     from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
+    from minibroker.requests.call import Call
     from minibroker.routing.delayed import DelayedResponse
-    from minibroker.routing.outcomes import AnyOutcome
     from minibroker.services import Services
     from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
     from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -45,22 +45,6 @@ class Authentication(Protocol):
         ...
 
 
-class RepeatedRequests(Protocol):
-    """The requests that a connection repeats (`minibroker.requests.repeats`)."""
-
-    def take(self, frame: memoryview) -> AnyOutcome | Literal[False]:
-        """The outcome of a request that is known, else False."""
-        ...
-
-    def way(self, frame: memoryview) -> tuple[Any, int]:
-        """The `repeats.ShortWay` of a frame that was taken, and the frame's correlation id."""
-        ...
-
-    def learn(self, frame: memoryview, endpoint: Any, request: Any, response: Any, call: Any) -> None:
-        """Remember a request that has been answered, if its API takes part."""
-        ...
-
-
 class Session:
     """The state of one connection that outlives a request.
 
@@ -69,7 +53,7 @@ class Session:
         node: the one whose listener has taken the connection.
         advertised: (host, port) at which this client should find `node`.
         client_host: where the client is, as Kafka writes addresses, and `client_port` its port there.
-        repeats: the requests that the connection repeats; None where they are not kept.
+        calls: the `Call` of each API that the connection uses, by the first four bytes of its requests.
         principal: whom the client has proved to be.
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.
@@ -86,6 +70,7 @@ class Session:
     __slots__ = (
         "advertised",
         "authentication",
+        "calls",
         "client_host",
         "client_port",
         "early_joiner",
@@ -97,7 +82,6 @@ class Session:
         "origin",
         "principal",
         "protocol",
-        "repeats",
         "services",
         "software",
         "waited_fetches",
@@ -110,7 +94,6 @@ class Session:
         *,
         advertised: tuple[str, int],
         client_host: str = "/127.0.0.1",
-        repeats: RepeatedRequests | None = None,
         principal: Principal = ANONYMOUS,
         listener: str = PLAINTEXT,
         protocol: str = PLAINTEXT,
@@ -120,7 +103,7 @@ class Session:
         self.advertised = advertised
         self.client_host = client_host
         self.client_port = 0
-        self.repeats = repeats
+        self.calls: dict[int, Call] = {}
         self.principal = principal
         self.listener = listener
         self.protocol = protocol

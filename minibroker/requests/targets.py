@@ -96,15 +96,6 @@ def names_of(names: Names, request: Any, core: Core, version: int) -> list[str |
     return found
 
 
-def is_about_groups(endpoint: Endpoint) -> bool:
-    """Do requests of an API need what is known about the groups that they name?
-
-    Not for their configuration, nor to learn where their coordinator is.
-    """
-    names = endpoint.names
-    return "group" in named_by(endpoint) and not names.resources and (names.keys is None or bool(names.keys.kind))
-
-
 def groups_of(names: Names, request: Any) -> list[str]:
     """The groups that a request names, if its API `is_about_groups`."""
     if names.keys is not None:

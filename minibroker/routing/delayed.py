@@ -11,12 +11,11 @@ from typing import Any
 class DelayedResponse:
     """A response that waits for something; the connection serves no further request until then, as Kafka's does.
 
-    A handler returns one and calls `deliver` with the response later, once; or, where it is not None, `deliver_filled`
-    with the answer (`routing.outcomes.Filled`). `cancel` is called when the client has gone.
+    A handler returns one and calls `deliver` with the response later, once. `cancel` is called when the client has
+    gone.
     """
 
     deliver: Callable[[Any], None]
-    deliver_filled: Callable[[Any], None] | None = None
 
     def cancel(self) -> None:
         """Forget the request."""

@@ -1,24 +1,23 @@
 """Interceptors: code that each request passes before its handler.
 
-A request passes, in this order: authentication (SASL), the meter of quotas, the decoder (but for the short way,
-`requests.repeats`), the observer (journal and faults), then `dispatch.serve`: commit, authorize, handle. A connection
+A request passes, in this order: authentication (SASL), the meter of quotas, the decoder, the observer (journal and
+faults), then `dispatch.serve`: commit, authorize, handle. A connection
 composes the interceptors that there are into one function (`request_path.compose`), again only when
 `Services.chain_version` has changed: those that are not there cost nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from minibroker.routing.outcomes import AnyOutcome, Outcome
+from minibroker.routing.outcomes import Outcome
 
 if TYPE_CHECKING:
     from minibroker.support.slices import Steps
     from minibroker_protocol.codec import Splices
-    from minibroker_protocol.frame import RequestHeader
 
-Take = Callable[..., AnyOutcome]
+Take = Callable[..., Outcome]
 """Serves a frame of a session: `take(frame, session)`."""
 
 
@@ -75,34 +74,16 @@ class Observer(Protocol):
     faults: Any
     watcher: Any
 
-    def serve(
-        self, channel: Channel, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview
-    ) -> Steps[Outcome]:
-        """Write down and serve a request, `dispatch.Decoded`, that has come in `frame`."""
+    def serve(self, channel: Channel, decoded: tuple[Any, Any, int], frame: memoryview) -> Steps[Outcome]:
+        """Write down and serve a request that has come in `frame`: the message, its call and the correlation id."""
         ...
 
-    def begin(self, channel: Channel, decoded: tuple[Any, RequestHeader, Any, Any], frame: memoryview) -> Any:
-        """Write down a request, `dispatch.Decoded`, that has come in `frame`; returns its entry in the journal."""
+    def begin(self, channel: Channel, decoded: tuple[Any, Any, int], frame: memoryview) -> Any:
+        """Write down a request; returns its entry in the journal."""
         ...
 
-    def meet(self, channel: Channel, session: Any) -> Any:
-        """Give a session its `origin`, and return it."""
-        ...
-
-    def keep_response(
-        self, way: Any, response: Any, frame: bytes, splices: Sequence[tuple[int, Any]]
-    ) -> tuple[Any, int]:
-        """The form in which the journal keeps a response to a request of a `repeats.ShortWay`, and its size."""
-        ...
-
-    def is_plain(self, request: Any, way: Any) -> bool:
-        """Whether a request of a short way names all its targets itself, each time that it comes."""
-        ...
-
-    def note_repeated(
-        self, channel: Channel, frame: memoryview, session: Any, came: tuple[int, float], correlation_id: int, way: Any
-    ) -> Any:
-        """Write down a request that has taken the short way; returns its entry in the journal."""
+    def begin_plain(self, channel: Channel, call: Any, correlation_id: int, size: int, values: Any) -> Any:
+        """Write down a request that was served in the plain shape; returns its entry in the journal."""
         ...
 
     def note_refused(self, channel: Channel, frame: memoryview, session: Any, error: Exception) -> None:

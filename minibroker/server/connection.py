@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
-from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.routing.interceptors import Interceptor, Take, Tap
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Filled, Outcome, Waiting
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
@@ -150,7 +149,6 @@ class Connection(asyncio.BufferedProtocol):
             self.node,
             advertised=self.node.endpoints[self._listener].advertised or dialed,
             client_host=_kafka_address(peer),
-            repeats=Repeats(),
             listener=self._listener,
         )
         self._session.keep = self._reader.keep
@@ -226,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.delayed.cancel()
             self._waiting = None
-        self._session.repeats = None  # which know the session
+        self._session.calls.clear()  # which know the session
         if self._chain_version != _NOT_COMPOSED:
             del self._take  # which knows this connection
             self._chain_version = _NOT_COMPOSED
@@ -281,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self) -> None:
         """Handle all whole requests that are here, write what they append, send their answers."""
-        answers: list[Answer | Filled] = []
+        answers: list[Answer] = []
         fault: Exception | None = None
         reader, services, session = self._reader, self._services, self._session
         # A fault, a quota or a journal was added or removed. The test costs one comparison a wake-up; a chain that
@@ -322,7 +320,7 @@ class Connection(asyncio.BufferedProtocol):
         take = compose(self._services, self._authentication, self)
         self._take = take if self._tap is None else self._tap.before(take)
 
-    def _end_turn(self, answers: Sequence[Answer | Filled], fault: Exception | None) -> None:
+    def _end_turn(self, answers: Sequence[Answer], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
         if self._tap is not None:
             self._tap.flush()
@@ -335,7 +333,7 @@ class Connection(asyncio.BufferedProtocol):
         reader, waiting = self._reader, self._waiting
         reader.settle(paused=waiting is not None and waiting is not _LATER and not reader.is_cut)
         if waiting is not None and reader.pending:
-            hasten(waiting, reader, self._services)
+            hasten(waiting, reader, self._session)
         self._regulate()
 
     def _serve_later(self) -> None:
@@ -354,7 +352,6 @@ class Connection(asyncio.BufferedProtocol):
             delayed.finish = self._finish
         else:
             delayed.deliver = self._deliver
-            delayed.deliver_filled = self._conclude
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """A request that was served in slices has come to its end."""
@@ -367,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
         # A slice may end in a wait, such as a large Fetch that finds too little.
         if isinstance(outcome, Waiting):
             self._park(outcome)
-            hasten(outcome, self._reader, self._services)
+            hasten(outcome, self._reader, self._session)
             return
         self._touch()
         if outcome is None or self._answer([outcome]):
@@ -411,7 +408,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self.close()
 
-    def _send(self, answers: Sequence[Answer | Filled]) -> bool:
+    def _send(self, answers: Sequence[Answer]) -> bool:
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
         writes = self._services.core.writes
         # Appends of this wake-up may complete fetches of others. They look at once if nothing here is delayed.
@@ -421,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
             writes.commit()
         return not answers or self._answer(answers)
 
-    def _answer(self, answers: Sequence[Answer | Filled]) -> bool:
+    def _answer(self, answers: Sequence[Answer]) -> bool:
         """Send answers. False when one of them cannot be encoded: those before it leave, then the connection closes."""
         try:
             data, splices = encode_answers(answers)
@@ -443,7 +440,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._conclude(self._waiting.answer._replace(response=response))
 
-    def _conclude(self, answer: Answer | Filled) -> None:
+    def _conclude(self, answer: Answer) -> None:
         """A delayed request has its answer."""
         if self._waiting is not None:
             self._waiting = None

@@ -8,12 +8,20 @@ The rules of the generated code stand in `compiler`.
 """
 
 import struct
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
-from minibroker_protocol.compiler import compile_decoder, compile_encoder, compile_response_encoder, generated_source
+from minibroker_protocol.compiler import (
+    compile_decoder,
+    compile_encoder,
+    compile_plain_decoder,
+    compile_plain_response_encoder,
+    compile_response_encoder,
+    generated_source,
+)
 from minibroker_protocol.errors import DecodeError, EncodeError, ProtocolError, TooManyElementsError
-from minibroker_protocol.schema import Splice, schema_of
+from minibroker_protocol.primitives import WireType
+from minibroker_protocol.schema import Splice, fields_of, schema_of
 
 T = TypeVar("T")
 
@@ -24,8 +32,7 @@ Splices = list[tuple[int, Splice]]
 Decoder = Callable[[memoryview, int, int, int], tuple[Any, int]]
 Encoder = Callable[[Any, bytearray, Splices], None]
 ResponseEncoder = Callable[[Any, int, bytearray, Splices], None]
-_SlicedDecoder = Callable[[memoryview, int, int, int], Generator[None, None, tuple[Any, int]]]
-_SlicedEncoder = Callable[[Any, bytearray, Splices], Generator[None, None, None]]
+PlainDecoder = Callable[[memoryview, int, int], tuple[Any, ...] | None]
 _Version = tuple[type[Any], int]
 
 NO_LIMIT: Final = 1 << 62
@@ -37,8 +44,7 @@ NO_LIMIT: Final = 1 << 62
 _DECODERS: dict[_Version, Decoder] = {}
 _ENCODERS: dict[_Version, Encoder] = {}
 _RESPONSE_ENCODERS: dict[_Version, ResponseEncoder] = {}
-_SLICED_DECODERS: dict[_Version, _SlicedDecoder] = {}
-_SLICED_ENCODERS: dict[_Version, _SlicedEncoder] = {}
+_PLAIN: dict[_Version, tuple[PlainDecoder, ResponseEncoder]] = {}
 
 
 def decoder_for(cls: type[Any], version: int) -> Decoder:
@@ -70,19 +76,17 @@ def response_encoder_for(cls: type[Any], version: int, *, flexible_header: bool)
     return encoder
 
 
-def encode_response(
-    response: object, version: int, correlation_id: int, out: bytearray, splices: Splices, *, flexible_header: bool
-) -> None:
-    """Append the frame of a response to `out`.
-
-    Raises:
-        EncodeError: The response has no form in this version; the message names it, its version and the fault.
-    """
-    cls = type(response)
-    try:
-        response_encoder_for(cls, version, flexible_header=flexible_header)(response, correlation_id, out, splices)
-    except _UNENCODABLE as error:
-        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
+def plain_codec_for(
+    request: type[Any], response: type[Any], version: int, *, flexible_header: bool
+) -> tuple[PlainDecoder, ResponseEncoder]:
+    """Return the decoder of requests and the encoder of responses in the plain shape: see `compiler`."""
+    codec = _PLAIN.get((request, version))
+    if codec is None:
+        codec = _PLAIN[request, version] = (
+            compile_plain_decoder(_checked(request, version), version),
+            compile_plain_response_encoder(response, version, flexible_header=flexible_header),
+        )
+    return codec
 
 
 def decode(
@@ -95,25 +99,16 @@ def decode(
     """
     try:
         return decoder_for(cls, version)(buffer, position, len(buffer), most_elements)
-    except _UNDECODABLE as error:
-        raise _decode_error(cls, version, error, len(buffer) - position) from None
+    except UNDECODABLE as error:
+        raise decode_error(cls, version, error, len(buffer) - position) from None
 
 
-def decode_in_slices(
-    cls: type[T], buffer: memoryview, version: int, position: int, most_elements: int
-) -> Generator[None, None, tuple[T, int]]:
-    """Decode one message as `decode` does, yielding now and then; `buffer` must outlive the last step."""
-    sliced = _sliced_decoder_for(cls, version)
-    try:
-        return (yield from sliced(buffer, position, len(buffer), most_elements))
-    except _UNDECODABLE as error:
-        raise _decode_error(cls, version, error, len(buffer) - position) from None
+UNDECODABLE: Final = (DecodeError, struct.error, IndexError, UnicodeDecodeError)
+"""Errors that decoders raise; `decode_error` explains them."""
 
 
-_UNDECODABLE: Final = (DecodeError, struct.error, IndexError, UnicodeDecodeError)
-
-
-def _decode_error(cls: type[Any], version: int, error: Exception, size: int) -> DecodeError:
+def decode_error(cls: type[Any], version: int, error: Exception, size: int) -> DecodeError:
+    """Return the error of a message of `size` bytes, with the names of the message and the version."""
     if isinstance(error, UnicodeDecodeError):
         return DecodeError(f"{cls.__name__} v{version}: text that is not UTF-8: {error.reason}")
     if isinstance(error, TooManyElementsError):
@@ -128,42 +123,35 @@ def encode(value: object, version: int, out: bytearray, splices: Splices) -> Non
     cls = type(value)
     try:
         encoder_for(cls, version)(value, out, splices)
-    except _UNENCODABLE as error:
+    except UNENCODABLE as error:
         raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
 
 
-def encode_in_slices(value: object, version: int, out: bytearray, splices: Splices) -> Generator[None, None, None]:
-    """Append one message to `out` as `encode` does, yielding now and then."""
-    cls = type(value)
-    sliced = _sliced_encoder_for(cls, version)
-    try:
-        yield from sliced(value, out, splices)
-    except _UNENCODABLE as error:
-        raise EncodeError(f"{cls.__name__} v{version}: {error}") from error
+UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, UnicodeEncodeError)
+"""Errors that encoders raise."""
 
 
-_UNENCODABLE: Final = (ProtocolError, struct.error, TypeError, AttributeError, UnicodeEncodeError)
+def source(cls: type[Any], version: int) -> str:
+    """Return the generated Python source of both functions, for readers and tests."""
+    return generated_source(cls, version)
 
 
-def source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
-    """The generated Python source of both functions, or of their sliced forms, for readers and tests."""
-    return generated_source(cls, version, sliced=sliced)
+def message_of(cls: type[T], values: Sequence[Any]) -> T:
+    """Return the message that values in the plain shape stand for."""
+    return _message_of(cls, iter(values))
 
 
-def _sliced_decoder_for(cls: type[Any], version: int) -> _SlicedDecoder:
-    decoder = _SLICED_DECODERS.get((cls, version))
-    if decoder is None:
-        decoder = compile_decoder(_checked(cls, version), version, sliced=True)
-        _SLICED_DECODERS[cls, version] = decoder
-    return decoder
-
-
-def _sliced_encoder_for(cls: type[Any], version: int) -> _SlicedEncoder:
-    encoder = _SLICED_ENCODERS.get((cls, version))
-    if encoder is None:
-        encoder = compile_encoder(_checked(cls, version), version, sliced=True)
-        _SLICED_ENCODERS[cls, version] = encoder
-    return encoder
+def _message_of(cls: type[T], values: Iterator[Any]) -> T:
+    given: dict[str, Any] = {}
+    for field in fields_of(cls):
+        if field.tag >= 0 or not (field.is_array or isinstance(field.kind, WireType)):
+            continue
+        if not field.is_array:
+            given[field.name] = next(values)
+        elif field.required:
+            assert not isinstance(field.kind, WireType)
+            given[field.name] = [_message_of(field.kind, values)]
+    return cls(**given)
 
 
 def _checked(cls: type[Any], version: int) -> type[Any]:

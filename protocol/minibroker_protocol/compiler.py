@@ -9,11 +9,14 @@ Rules of the generated code:
 - Tagged fields that the class does not declare are skipped (KIP-482).
 - A decoder counts the elements of all arrays against a limit: an element may take a byte of a frame, and takes a
   hundred of memory.
-- Each function also has a sliced form for large messages: a generator that does the same and yields every few hundred
-  elements (`decode_in_slices`, `encode_in_slices`), so that an event loop can serve others in between.
 - An encoder is called as `encode(value, out, splices)`. It appends to `out`; records that are not in memory
   (`schema.Splice`) get their length written and an entry (position in `out`, splice) in `splices`.
+- The *plain shape* of a message has one element in each array that the message must be given, and no elements, nulls
+  and no tagged fields wherever that is the default: a request for one partition, and its response. It is a flat tuple
+  of all other values of all versions, in the order of their declarations.
 - The encoder of a response is called as `encode(value, correlation_id, out, splices)`, and appends a whole frame.
+
+It is long, since both directions and both shapes follow the same declarations, and are read side by side.
 """
 
 import struct
@@ -31,18 +34,16 @@ _LITERALS: Final = (int, float, str, bytes)
 """Types of defaults that stand in the generated code as they are."""
 _NULL_STRUCTURE: Final = 255
 _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
-_ELEMENTS_OF_A_STEP: Final = 256
-"""A sliced function yields after so many elements, which take well under a millisecond."""
 
 
-def compile_decoder(cls: type[Any], version: int, *, sliced: bool = False) -> Callable[..., Any]:
-    """The decoder of a message class in one version, or its sliced form."""
-    return _Decoder(cls, version, sliced=sliced).function("decode")
+def compile_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
+    """The decoder of a message class in one version."""
+    return _Decoder(cls, version).function("decode")
 
 
-def compile_encoder(cls: type[Any], version: int, *, sliced: bool = False) -> Callable[..., Any]:
-    """The encoder of a message class in one version, or its sliced form."""
-    return _Encoder(cls, version, sliced=sliced).function("encode")
+def compile_encoder(cls: type[Any], version: int) -> Callable[..., Any]:
+    """The encoder of a message class in one version."""
+    return _Encoder(cls, version).function("encode")
 
 
 def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
@@ -50,18 +51,27 @@ def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: b
     return _Encoder(cls, version, flexible_header=flexible_header).function("encode")
 
 
-def generated_source(cls: type[Any], version: int, *, sliced: bool = False) -> str:
+def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
+    """The decoder of messages in the plain shape: see `_PlainDecoder`."""
+    return _PlainDecoder(cls, version).function("decode")
+
+
+def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
+    """The encoder of whole response frames from values in the plain shape: see `_PlainEncoder`."""
+    return _PlainEncoder(cls, version, flexible_header=flexible_header).function("encode")
+
+
+def generated_source(cls: type[Any], version: int) -> str:
     """The Python source of both functions, for readers and tests."""
-    return _Decoder(cls, version, sliced=sliced).text + "\n\n" + _Encoder(cls, version, sliced=sliced).text
+    return _Decoder(cls, version).text + "\n\n" + _Encoder(cls, version).text
 
 
 class _Generator:
     """The base of both directions' generators: lines with indentation, fresh names, and runs of fixed-size values."""
 
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool) -> None:
+    def __init__(self, cls: type[Any], version: int) -> None:
         self.cls = cls
         self.version = version
-        self.sliced = sliced
         self.flexible = version in schema_of(cls).flexible
         self.lines: list[str] = []
         self.depth = 1
@@ -105,22 +115,6 @@ class _Generator:
         self.names.setdefault(name, getattr(struct.Struct(">" + formats), method))
         return name
 
-    def step(self) -> None:
-        """Emit, at the head of a loop over elements, what has a sliced function yield now and then."""
-        if self.sliced:
-            self.line("steps -= 1")
-            self.line(f"if steps <= 0: yield; steps = {_ELEMENTS_OF_A_STEP}")
-
-    def begin_steps(self) -> None:
-        """Emit the first line of a sliced function."""
-        if self.sliced:
-            self.line(f"steps = {_ELEMENTS_OF_A_STEP}")
-
-    def end_steps(self) -> None:
-        """Make a generator also of a function that has no loop."""
-        if self.sliced:
-            self.line("if steps < 0: yield")
-
     def here(self, field: Field) -> bool:
         """Is it an ordinary field of this version?"""
         return self.version in field.present and not self.is_tagged(field)
@@ -132,8 +126,8 @@ class _Generator:
 class _Decoder(_Generator):
     """Emits reads of values straight into the slots of their messages: a target is a variable or an attribute."""
 
-    def __init__(self, cls: type[Any], version: int, *, sliced: bool = False) -> None:
-        super().__init__(cls, version, sliced=sliced)
+    def __init__(self, cls: type[Any], version: int) -> None:
+        super().__init__(cls, version)
         self.names.update(
             DecodeError=DecodeError,
             TooManyElementsError=TooManyElementsError,
@@ -145,10 +139,8 @@ class _Decoder(_Generator):
             decode_varlong=decode_varlong,
         )
         self.lines.append("def decode(buf, p, end, left):")
-        self.begin_steps()
         self.structure(cls, "m")
         self.flush()
-        self.end_steps()
         self.line("return m, p")
 
     def flush(self) -> None:
@@ -279,7 +271,6 @@ class _Decoder(_Generator):
             return
         self.line(f"for {self.fresh('i')} in range({count}):")
         self.depth += 1
-        self.step()
         self.field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
         self.line(f"{values}.append({element})")
@@ -290,8 +281,6 @@ class _Decoder(_Generator):
         count = self.fresh("t")
         self.fixed("B", count)
         self.flush()
-        if self.sliced:
-            self.line(f"steps -= {count}")
         if not declared:
             self.line(f"if {count}: p = skip_tagged_fields(buf, p - 1)")
             return
@@ -317,10 +306,8 @@ class _Decoder(_Generator):
 
 
 class _Encoder(_Generator):
-    def __init__(
-        self, cls: type[Any], version: int, *, sliced: bool = False, flexible_header: bool | None = None
-    ) -> None:
-        super().__init__(cls, version, sliced=sliced)
+    def __init__(self, cls: type[Any], version: int, *, flexible_header: bool | None = None) -> None:
+        super().__init__(cls, version)
         self.is_framed = flexible_header is not None
         self.names.update(
             EncodeError=EncodeError,
@@ -329,19 +316,20 @@ class _Encoder(_Generator):
             encode_varlong=encode_varlong,
         )
         self.lines.append(f"def encode(m, {'correlation_id, ' if self.is_framed else ''}out, splices):")
-        self.begin_steps()
         if self.is_framed:
             self.line("start = len(out); spliced = 0")
             self.fixed("i", "0")
             self.fixed("i", "correlation_id")
         if flexible_header:
             self.fixed("x", "")
-        self.structure(cls, "m")
+        self.message(cls)
         self.flush()
         if self.is_framed:
             self.line(f"{self.bind_struct('i', 'pack_into')}(out, start, len(out) - start - 4 + spliced)")
-        self.end_steps()
         self.line("return")
+
+    def message(self, cls: type[Any]) -> None:
+        self.structure(cls, "m")
 
     def flush(self) -> None:
         if not self.run:
@@ -467,7 +455,6 @@ class _Encoder(_Generator):
         self.flush()
         self.line(f"for {element} in {values}:")
         self.depth += 1
-        self.step()
         self.field(field._replace(is_array=False, nullable=NEVER), element)
         self.flush()
         self.depth -= 1
@@ -503,3 +490,68 @@ class _Encoder(_Generator):
         self.line(f"for {tag}, {content} in {parts}:")
         self.line(f"    write_uvarint(out, {tag}); write_uvarint(out, len({content})); out += {content}")
         self.depth -= 1
+
+
+class _PlainDecoder(_Decoder):
+    """Emits a function that returns the values of a message in the plain shape, or None for any other message."""
+
+    def __init__(self, cls: type[Any], version: int) -> None:
+        super().__init__(cls, version)
+        self.lines = ["def decode(buf, p, end):"]
+        self.values: list[str] = []
+        self.plain(cls)
+        self.line(f"return {', '.join(self.values)}")
+
+    def plain(self, cls: type[Any]) -> None:
+        for field in fields_of(cls):
+            kind = field.kind
+            if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
+                continue  # structures that stand alone are tagged fields, in all messages with a plain shape
+            if field.is_array and self.here(field):
+                count = self.length("i")
+                self.line(f"if {count} != {int(field.required) + int(self.flexible)}: return None")
+            if field.is_array:
+                if field.required:
+                    assert not isinstance(kind, p.WireType)
+                    self.plain(kind)
+            elif self.here(field):
+                self.values.append(self.fresh("v"))
+                self.field(field, self.values[-1])
+            else:
+                self.values.append(self.default(field))
+        if self.flexible:
+            count = self.fresh("t")
+            self.fixed("B", count)
+            self.flush()
+            self.line(f"if {count}: return None")
+        self.flush()
+
+
+class _PlainEncoder(_Encoder):
+    """Emits a function that encodes the values of a response in the plain shape."""
+
+    def message(self, cls: type[Any]) -> None:
+        self.values: list[str] = []
+        unpacked = len(self.lines)
+        self.plain(cls)
+        self.lines.insert(unpacked, f"    {', '.join(self.values)}, = m")
+
+    def plain(self, cls: type[Any]) -> None:
+        for field in fields_of(cls):
+            kind = field.kind
+            if field.tag >= 0 or not (field.is_array or isinstance(kind, p.WireType)):
+                continue
+            if field.is_array or (not field.required and kind is p.STRING and field.default() is None):
+                if self.here(field):
+                    length = int(field.required) if field.required or field.default() is not None else -1
+                    prefix = "i" if field.is_array else "h"
+                    self.fixed("B" if self.flexible else prefix, str(length + int(self.flexible)))
+                if field.required:
+                    assert not isinstance(kind, p.WireType)
+                    self.plain(kind)
+                continue
+            self.values.append(self.fresh("v"))
+            if self.here(field):
+                self.field(field, self.values[-1])
+        if self.flexible:
+            self.fixed("x", "")

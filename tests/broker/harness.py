@@ -11,9 +11,9 @@ from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig
 from minibroker.core import Core
 from minibroker.operations import snapshots
-from minibroker.requests.dispatch import SlicedRequest, accept_whole, encode_answers
+from minibroker.requests.dispatch import SlicedRequest, accept, accept_plain, encode_answers
 from minibroker.requests.session import Session
-from minibroker.routing.outcomes import Answer, Filled, Outcome, Waiting
+from minibroker.routing.outcomes import Answer, Outcome, Waiting
 from minibroker.routing.routes import ROUTES
 from minibroker.security.principals import USER, Principal
 from minibroker.services import Services, open_services
@@ -104,7 +104,6 @@ class Pending:
             self._delayed.finish = self._finish
         else:
             self._delayed.deliver = self._deliver
-            self._delayed.deliver_filled = self._read
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         outcome = outcome_of()
@@ -117,7 +116,7 @@ class Pending:
     def _deliver(self, response: Any) -> None:
         self._read(self._answer._replace(response=response))
 
-    def _read(self, answer: Answer | Filled) -> None:
+    def _read(self, answer: Answer) -> None:
         assert self.response is None, "answered twice"
         data = bytes_of(answer)
         self.response = with_names(response_of(self._request, self._version, data), self._names)
@@ -132,7 +131,7 @@ def with_names(response: Any, names: Mapping[bytes, str]) -> Any:
     return response
 
 
-def bytes_of(*answers: Answer | Filled) -> bytes:
+def bytes_of(*answers: Answer) -> bytes:
     """The bytes that a connection would send for `answers`."""
     out, splices = encode_answers(list(answers))
     for position, splice in reversed(splices):
@@ -250,7 +249,9 @@ class Harness:
 
     def accept(self, request: Any, version: int, session: Session | None = None) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        return accept_whole(memoryview(bytearray(frame_of(request, version))), session or self.session())
+        services = self.services
+        take = accept_plain if services.authorizer is None and services.quotas is None else accept
+        return take(memoryview(bytearray(frame_of(request, version))), session or self.session())
 
     def session(self, **given: Any) -> Session:
         """A connection that has just been made; `given` as `Session` takes it."""

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from minibroker_protocol.codec import Splices, decode, decode_in_slices, encode, encode_in_slices
+from minibroker_protocol.codec import Splices, decode, encode
 from minibroker_protocol.compiler import generated_source
 from minibroker_protocol.errors import DecodeError, EncodeError, TooManyElementsError
 from minibroker_protocol.messages.api_versions import ApiVersionsResponse
@@ -385,20 +385,15 @@ def test_versions_of_one_layout_have_the_same_functions() -> None:
     same = [(cls, version) for cls, version in all_messages() if (cls, version) not in distinct]
     assert len(same) > 100
     for cls, version in same:
-        for sliced in (False, True):
-            before, after = (generated_source(cls, number, sliced=sliced) for number in (version - 1, version))
-            assert after == before, (cls, version)
+        before, after = (generated_source(cls, number) for number in (version - 1, version))
+        assert after == before, (cls, version)
 
 
 def comes_back(value: Any, version: int) -> None:
     cls = type(value)
     out = encoded(value, version)
     assert decode(cls, memoryview(out), version) == (value, len(out))
-    in_slices = bytearray()
-    drained(encode_in_slices(value, version, in_slices, []))
-    assert in_slices == out
     view = memoryview(out)
-    assert drained(decode_in_slices(cls, view, version, 0, 1 << 30))[0] == (value, len(out))
     for cut in range(len(out)):
         with pytest.raises(DecodeError):
             decode(cls, view[:cut], version)
@@ -407,9 +402,7 @@ def comes_back(value: Any, version: int) -> None:
 @pytest.mark.parametrize(("cls", "versions"), few_at_a_time(all_messages() if WHOLE else layouts()))
 @examples(whole=10, sample=2)
 @given(data=st.data())
-def test_a_message_comes_back_by_either_codec_and_is_refused_when_cut(
-    cls: type[Any], versions: list[int], data: st.DataObject
-) -> None:
+def test_a_message_comes_back_and_is_refused_when_cut(cls: type[Any], versions: list[int], data: st.DataObject) -> None:
     for version in versions:
         comes_back(data.draw(messages(cls, version), f"version {version}"), version)
 
@@ -459,31 +452,15 @@ def test_a_value_that_does_not_fit_is_our_fault_and_named(value: Any) -> None:
 # Large messages
 
 
-def test_a_large_message_yields_every_few_hundred_elements() -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name=str(number)) for number in range(5000)])
-    for version in (1, 12):
-        out = bytearray()
-        _, yields = drained(encode_in_slices(request, version, out, []))
-        assert 5000 / 512 < yields < 5000 / 128
-        (decoded, _), yields = drained(decode_in_slices(MetadataRequest, memoryview(out), version, 0, 5000))
-        assert decoded == request
-        assert 5000 / 512 < yields < 5000 / 128
-
-
 def test_a_limit_of_elements_counts_all_arrays_of_a_message() -> None:
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=list(range(10))) for _ in range(5)]
     out = bytearray()
     encode(OffsetFetchRequest(group_id="g", topics=topics), 1, out, [])
     view = memoryview(bytes(out))
     assert decode(OffsetFetchRequest, view, 1, 0, 55)[0].topics == topics
-    for steps in (
-        lambda: decode(OffsetFetchRequest, view, 1, 0, 54),
-        lambda: drained(decode_in_slices(OffsetFetchRequest, view, 1, 0, 54)),
-    ):
-        with pytest.raises(
-            TooManyElementsError, match="OffsetFetchRequest v1: partition_indexes: 10 elements are too many"
-        ):
-            steps()
+    message = "OffsetFetchRequest v1: partition_indexes: 10 elements are too many"
+    with pytest.raises(TooManyElementsError, match=message):
+        decode(OffsetFetchRequest, view, 1, 0, 54)
 
 
 @pytest.mark.parametrize("count", [128, 1_000_000])

@@ -138,15 +138,14 @@ def _delayed(services: Services) -> Steps[tuple[DelayedView, ...]]:
             waiting = connection.waiting
             if waiting is None or len(shown) == MOST:
                 continue
-            answer = waiting.answer
-            entry = answer.entry
+            answer, call = waiting.answer, waiting.answer.call
             shown.append(
                 DelayedView(
                     node=node.id,
                     client=connection.client,
-                    client_id=None if entry is None else entry.client_id,
-                    api=None if entry is None else entry.api,
-                    version=answer.version,
+                    client_id=None if call is None else call.client_id,
+                    api=None if call is None else call.endpoint.api,
+                    version=0 if call is None else call.api_version,
                     correlation_id=answer.correlation_id,
                     waits_for=waiting.delayed.waits_for(),
                 )

@@ -1,22 +1,22 @@
 """A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.logs.wakeups` wakes it."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_read import DelayedRead
-from minibroker.requests.fetch.reader import FIRST_WITH_V2, READ_AT_ONCE, Reader, failed_partition
-from minibroker.support.slices import Work
+from minibroker.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
+from minibroker.support.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from minibroker_storage.log import Log
 
 _MOST_NAMED: Final = 5
 _UNSETTLED_EPOCHS: Final = range(3)
 _UNSETTLED_WAIT_MS: Final = 30
 _SHORTEST_WAIT_MS: Final = 50
+_MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
 
 
 def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
@@ -40,33 +40,19 @@ def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
 
 
 class DelayedFetch(DelayedRead):
-    """A fetch that waits for appends to its partitions, or for its time to be up.
-
-    `found` is what a pass of `reader` would have found: the number of partitions that can be read, and their logs; None
-    where it has made one.
-    """
+    """A fetch that waits for appends to its partitions, or for its time to be up. `reader` has made a pass."""
 
     __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
 
     deliver: Callable[[FetchResponse], None]
 
-    def __init__(
-        self,
-        request: FetchRequest,
-        call: Call,
-        reader: Reader,
-        context: FetchContext,
-        found: tuple[int, Iterable[Log]] | None = None,
-    ) -> None:
-        self._reader = reader
-        self._readable, logs = found or (reader.readable, reader.logs)
+    def __init__(self, request: FetchRequest, call: Call, reader: Reader, context: FetchContext) -> None:
         self._context = context
-        # Quiet partitions are not among the logs of the reader: the session says when one of them becomes active.
-        if context.quiet is not None:
-            context.waiter = self
+        self._reader = reader
+        self._readable = reader.readable
         self._is_gone = False
         reader.remember_names()
-        super().__init__(call, _wait_ms(request, call, context), logs)
+        super().__init__(call, _wait_ms(request, call, context), reader.logs)
 
     def cancel(self) -> None:
         """The client has gone."""
@@ -75,28 +61,22 @@ class DelayedFetch(DelayedRead):
 
     def waits_for(self) -> str:
         """See `DelayedResponse`."""
-        quiet = self._context.quiet
-        logs = [*self._logs, *(() if quiet is None else quiet.logs)]
+        logs = tuple(self._logs)
         names = [os.path.basename(log.directory) for log in logs[:_MOST_NAMED]]
         more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
         return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
 
-    def _on_end(self) -> None:
-        self._context.end()
-
     def _schedule(self) -> None:
         """Look when the appends of this wake-up are written; at many partitions in the event loop's next turn."""
         core = self._call.core
-        # A few partitions are read before the producer has its answer; more would make it wait.
-        if self._reader.count() <= READ_AT_ONCE:
+        # A few logs are read before the producer has its answer; more would make it wait.
+        if len(self._logs) <= _MAX_LOGS_AHEAD_OF_PRODUCER:
             core.writes.wakeups.add(self._look)
         else:
             core.call_soon(self._look)
 
-    def _begin(self) -> dict[FetchKey, PartitionData] | Work[dict[FetchKey, PartitionData]]:
-        if self._reader.count() <= READ_AT_ONCE:
-            return self._reader.read()
-        return self._call.core.slices.begin(self._reader.read_in_steps())
+    def _begin(self) -> dict[FetchKey, PartitionData]:
+        return self._reader.read()
 
     def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
         self._is_reading = False
@@ -108,24 +88,22 @@ class DelayedFetch(DelayedRead):
         if self._is_over or reader.has_enough() or reader.readable != self._readable:
             self._answer(results)
             return
-        if self._woken:  # by an append between the steps
-            self._call.core.call_soon(self._look)
-        unheard = [log for log in reader.logs if log not in self._logs]
-        if unheard:  # they were quiet when the request came, and may have changed again since they were read
-            self.listen(unheard)
-            self.look_soon()
+        self.listen([log for log in reader.logs if log not in self._logs])  # of a topic that was made again
 
     def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
         self._stop_waiting()
-        # Older versions need their records converted to an older format, which takes steps.
-        if len(results) <= READ_AT_ONCE and self._call.api_version >= FIRST_WITH_V2:
+        if self._call.api_version >= FIRST_WITH_V2:
             self.deliver(self._reader.answer(results))
             return
-        answer = self._call.core.slices.begin(self._reader.answer_in_steps(results))
+        answer = self._call.core.slices.begin(self._convert_and_answer(results))
         if isinstance(answer, Work):
             answer.then(self._deliver_unless_gone, self._fail)
         else:
             self.deliver(answer)
+
+    def _convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+        yield from self._reader.convert(results)
+        return self._reader.answer(results)
 
     def _deliver_unless_gone(self, response: FetchResponse) -> None:
         if not self._is_gone:
@@ -133,7 +111,7 @@ class DelayedFetch(DelayedRead):
 
     def _fail(self, error: Exception) -> None:
         """Answer what a client takes for a reason to try again, and have the event loop log the error."""
-        failed = {key: failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.asked}
+        failed = {key: failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
         self._stop_waiting()
         self._deliver_unless_gone(self._reader.answer(failed))
         raise error

@@ -1,12 +1,10 @@
 """The log reads of a Fetch request, and the partitions of its response."""
 
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from contextlib import suppress
 from typing import Final
 
-from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
+from minibroker.cluster.fetch_sessions import FetchContext, FetchKey, FetchSession
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.quiet_partitions import Terms
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.leader_hints import hint_of
@@ -39,10 +37,7 @@ _FIRST_OF_KAFKA_4: Final = 4
 _FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
 FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
 _FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
-READ_AT_ONCE: Final = 8
-"""So many partitions are read in a step: each may have a log to be opened, which takes half a millisecond."""
-_OF_A_STEP: Final = 64
-"""Partitions that are read in one step: some take 10 us."""
+_OPENED_PER_STEP: Final = 16
 _LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 _ZSTD: Final = "zstd"
 READ_COMMITTED: Final = 1
@@ -59,12 +54,11 @@ _NO_FAILURE: Final = frozenset(
 
 
 class Reader:
-    """One pass over the partitions of a fetch; quiet ones count as read (`cluster.quiet_partitions`).
+    """One pass over the partitions of a fetch.
 
     Attributes:
-        asked: the partitions that the pass looks at, with the requests for them.
         readable: the number of partitions that could be read.
-        logs: of these, but for the quiet ones.
+        logs: of these.
     """
 
     __slots__ = (
@@ -79,7 +73,6 @@ class Reader:
         "_replica",
         "_request",
         "_size",
-        "asked",
         "logs",
         "readable",
     )
@@ -95,8 +88,7 @@ class Reader:
         self._left = 0
         self._names: dict[bytes, str] = {}
         self._replica = max(request.replica_id, request.replica_state.replica_id)
-        self._found: list[tuple[LogSlice, FetchPartition]] = []
-        self.asked: Mapping[FetchKey, FetchPartition] = {}
+        self._found: list[tuple[Log, LogSlice, FetchPartition]] = []
         self.logs: list[Log] = []
         self.readable = 0
 
@@ -106,73 +98,82 @@ class Reader:
         least = self._request.min_bytes
         return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
 
-    def read(self) -> dict[FetchKey, PartitionData]:
-        """Read every partition; afterwards the attributes have the result."""
-        results: dict[FetchKey, PartitionData] = {}
-        self._begin()
-        self._read_some(self.asked.items(), results)
-        return results
-
-    def read_in_steps(self) -> Steps[dict[FetchKey, PartitionData]]:
-        """`read` in steps."""
-        results: dict[FetchKey, PartitionData] = {}
-        self._begin()
-        partitions = iter(self.asked.items())
-        while some := tuple(islice(partitions, READ_AT_ONCE)):
-            if results:
+    def open_logs(self) -> Steps[None]:
+        """Open the logs of all partitions, which takes a millisecond for some of them."""
+        for number, (named, index) in enumerate(self._context.keys):
+            topic = self._topic(named)
+            partition = None if topic is None else topic.partition(index)
+            if partition is not None and partition.opened_log is None:
+                with suppress(*MAPPED):  # the read meets the error again, and answers it
+                    _ = partition.log
+            if not number % _OPENED_PER_STEP:
                 yield
-            self._read_some(some, results)
-        return results
 
-    def count(self) -> int:
-        """The number of partitions that a pass would look at now."""
-        return self._context.count(terms_of(self._request, self._call))
-
-    def _begin(self) -> None:
-        quiet = self._context.quiet
-        if quiet is not None:
-            quiet.read_on(terms_of(self._request, self._call))
-        self.readable = 0 if quiet is None else len(quiet)
-        self.asked = self._context.to_read()
+    def read(self) -> dict[FetchKey, PartitionData]:
+        """Read every partition that may have changed; afterwards the attributes have the result."""
+        context, services = self._context, self._call.services
+        self.readable = 0
         self._size = 0
         self._failed = False
         self._found.clear()
         self.logs.clear()
-        left = min(self._request.max_bytes, self._call.services.fetch_max_bytes)
-        quotas = self._call.services.quotas
+        left = min(self._request.max_bytes, services.fetch_max_bytes)
+        quotas = services.quotas
         if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
             left = min(left, allowed)
         self._left = left
         self._least = min(self._request.min_bytes, left)
+        if context.incremental and context.session is not None:
+            return self._read_session(context.session)
+        return {key: self._read(key, requested) for key, requested in context.partitions.items()}
 
-    def _read_some(
-        self, partitions: Iterable[tuple[FetchKey, FetchPartition]], results: dict[FetchKey, PartitionData]
-    ) -> None:
-        """Add what is read of `partitions` to the results."""
-        left = self._left
-        by_name, by_id = self._call.core.topics.get, self._call.core.topics.with_id
-        guarded = self._call.services.authorizer is not None
-        for key, requested in partitions:
-            named = key[0]
-            topic = by_name(named) if isinstance(named, str) else by_id(named)
-            if guarded and not self._may_read(named if topic is None else topic.name):
-                data = failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            else:
-                data = self._unknown(key) if topic is None else self._read_partition(topic, key, requested, left)
-            results[key] = data
-            records = data.records
-            size = records.size if isinstance(records, LogSlice) else 0
-            self._size += size
-            left = max(0, left - size)
-            if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
-                self._failed = True
-        self._left = left
+    def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
+        """Read the partitions of a session, but those of which the consumer has all that there is to know.
+
+        Rights, and the racks of replicas, may change without a change of the partition.
+        """
+        results: dict[FetchKey, PartitionData] = {}
+        node = self._call.node
+        may_skip = self._call.services.authorizer is None and not self._rack and self._replica < 0
+        for key, entry in session.partitions.items():
+            requested, partition = entry.request, entry.partition
+            if partition is not None and may_skip:
+                log = partition.opened_log
+                if (
+                    log is not None
+                    and log.high_watermark == entry.high_watermark == requested.fetch_offset
+                    and log.log_start_offset == entry.log_start_offset
+                    and partition.leader is node
+                    and requested.current_leader_epoch in {-1, partition.leader_epoch}
+                    and not partition.topic.is_gone
+                ):
+                    self.readable += 1
+                    self.logs.append(log)
+                    continue
+            data = results[key] = self._read(key, requested)
+            topic = None if data.error_code else self._topic(key[0])
+            entry.partition = None if topic is None else topic.partition(key[1])
+        return results
+
+    def _read(self, key: FetchKey, requested: FetchPartition) -> PartitionData:
+        """Read one partition, as far as the limits of the request let it."""
+        topic = self._topic(key[0])
+        if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
+            return failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        data = self._unknown(key) if topic is None else self._read_partition(topic, requested)
+        records = data.records
+        size = records.size if isinstance(records, LogSlice) else 0
+        self._size += size
+        self._left = max(0, self._left - size)
+        if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
+            self._failed = True
+        return data
 
     def remember_names(self) -> None:
         """Remember the names of topics that are asked for by id: they may be deleted while the request waits."""
         if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
             return
-        for named, _ in self._context.to_read():
+        for named, _ in self._context.keys:
             topic = self._topic(named)
             if isinstance(named, bytes) and topic is not None:
                 self._names[named] = topic.name
@@ -188,7 +189,7 @@ class Reader:
             return True
         committed = self._request.isolation_level == READ_COMMITTED
         readable = 0
-        for log, (found, requested) in zip(self.logs, self._found, strict=True):
+        for log, found, requested in self._found:
             if found.size:
                 size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
                 if size is None:
@@ -221,50 +222,17 @@ class Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return failed_partition(index, code)
 
+    def convert(self, results: dict[FetchKey, PartitionData]) -> Steps[None]:
+        """Put records into a format that a client before version 4 reads. Such clients have no sessions."""
+        for key, data in results.items():
+            if isinstance(data.records, LogSlice):
+                results[key] = yield from self._converted(key, data, data.records)
+
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
-        """The response, or an empty one for a client that is over its quota; what it reads needs no conversion."""
+        """The response, or an empty one for a client that is over its quota."""
         topics: list[FetchableTopicResponse] = []
         leaders: dict[int, NodeEndpoint] = {}
-        results = _in_order(results)
-        self._tell(results, topics, leaders)
-        return self._response(topics, leaders)
-
-    def answer_in_steps(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
-        """`answer` in steps, with records in a format that the client reads."""
-        call = self._call
-        if call.api_version < FIRST_WITH_V2:  # such clients have no sessions: all that is read is sent
-            for key, data in results.items():
-                if isinstance(data.records, LogSlice):
-                    results[key] = yield from self._converted(key, data, data.records)
-        topics: list[FetchableTopicResponse] = []
-        leaders: dict[int, NodeEndpoint] = {}
-        read = iter(_in_order(results).items())
-        while some := dict(islice(read, _OF_A_STEP)):
-            self._tell(some, topics, leaders)
-            yield
-        return self._response(topics, leaders)
-
-    def _response(self, topics: list[FetchableTopicResponse], leaders: dict[int, NodeEndpoint]) -> FetchResponse:
-        self._context.end()
-        response = FetchResponse(session_id=self._context.session_id, responses=topics)
-        if leaders:
-            response.node_endpoints = list(leaders.values())
-        call = self._call
-        if self._size and call.services.works_around_clients:
-            call.session.waited_fetches = 0
-        quotas = call.services.quotas
-        if quotas is None:
-            return response
-        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
-
-    def _tell(
-        self,
-        results: dict[FetchKey, PartitionData],
-        topics: list[FetchableTopicResponse],
-        leaders: dict[int, NodeEndpoint],
-    ) -> None:
-        """Add to the response what is new for the session's consumer."""
-        for key, data in self._context.select(results).items():
+        for key, data in self._context.select(_in_order(results)).items():
             topic = key[0]
             if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
                 self._hint(topic, data, leaders)
@@ -276,6 +244,16 @@ class Reader:
             else:
                 name = found.name if (found := self._topic(topic)) is not None else ""
                 topics.append(FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data]))
+        response = FetchResponse(session_id=self._context.session_id, responses=topics)
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        call = self._call
+        if self._size and call.services.works_around_clients:
+            call.session.waited_fetches = 0
+        quotas = call.services.quotas
+        if quotas is None:
+            return response
+        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
 
     def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
         """Name the leader to a client that has asked another broker, or has an old leader epoch (KIP-951)."""
@@ -288,7 +266,7 @@ class Reader:
         """The data of one partition for a client that reads no v2."""
         from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
 
-        requested = self.asked[key]
+        requested = self._context.partitions[key]
         topic = self._topic(key[0])
         partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
@@ -350,7 +328,7 @@ class Reader:
         is_stranger = self._replica >= 0 and self._replica not in partition.replicas
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_stranger else ErrorCode.NONE
 
-    def _read_partition(self, topic: Topic, key: FetchKey, requested: FetchPartition, left: int) -> PartitionData:
+    def _read_partition(self, topic: Topic, requested: FetchPartition) -> PartitionData:
         partition = topic.partition(requested.partition)
         refusal = self._refusal(requested, partition)
         if partition is None or refusal:
@@ -363,7 +341,7 @@ class Reader:
             stable = log.last_stable_offset
             version = self._call.api_version
             committed = self._request.isolation_level == READ_COMMITTED
-            limit = min(requested.partition_max_bytes, left)
+            limit = min(requested.partition_max_bytes, self._left)
             whole = version >= _FIRST_WITH_A_WHOLE_BATCH
             found = log.read(
                 requested.fetch_offset,
@@ -387,11 +365,8 @@ class Reader:
         ):
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
         self.readable += 1
-        quiet = self._context.quiet
-        # A consumer with a rack has to hear of a nearer replica that comes back, which no append announces.
-        if quiet is None or self._rack or requested.fetch_offset < end or not quiet.silence(key, log):
-            self.logs.append(log)
-            self._found.append((found, requested))
+        self.logs.append(log)
+        self._found.append((log, found, requested))
         return PartitionData(
             partition_index=requested.partition,
             error_code=0,
@@ -422,23 +397,6 @@ def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, Partitio
     """Return the results with those last whose partitions do not exist or may not be read, as in Kafka."""
     last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NO_FAILURE}
     return {key: data for key, data in results.items() if key not in last} | last if last else results
-
-
-def terms_of(request: FetchRequest, call: Call) -> Terms:
-    """The conditions of a read at the end of a partition, apart from the partition and its topic."""
-    authorizer = call.services.authorizer
-    if authorizer is None:
-        return call.api_version, request.isolation_level
-    session = call.session
-    replica = max(request.replica_id, request.replica_state.replica_id)
-    return (
-        call.api_version,
-        request.isolation_level,
-        session.principal,
-        session.client_host,
-        replica,
-        authorizer.changes,
-    )
 
 
 def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:

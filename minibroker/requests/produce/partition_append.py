@@ -5,7 +5,7 @@ takes batches of format v2 as they come. The log validator prepares all other re
 partition's own response.
 """
 
-from typing import Final
+from typing import Final, cast
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
@@ -16,7 +16,7 @@ from minibroker.requests.produce.delayed import refuse_partition
 from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_v2, takes_as_it_comes
 from minibroker.support.advice import LARGE_BATCHES, about_size
 from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps, drain
+from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,
@@ -79,111 +79,71 @@ _REFUSALS: Final[tuple[type[Exception], ...]] = (RefusedError, *MAPPED)
 
 def append(
     topic: Topic | None,
-    data: PartitionProduceData,
+    index: int,
+    records: Records,
     call: Call,
     refusal: RefusedError | None,
-    request: ProduceRequest,
-) -> PartitionProduceResponse:
-    """Append to one partition; the response has the first offset or an error. `refusal`: of the whole request."""
-    partition = topic.partition(data.index) if topic is not None else None
-    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
+    acks: int,
+    transactional_id: str | None,
+) -> PartitionProduceResponse | None:
+    """Append the batch of one partition as it is; the response has the first offset or an error.
+
+    The path of nearly all the bytes that a broker ever sees. `refusal` is that of the whole request.
+
+    Returns:
+        None if nothing was done, because the records have to be validated: see `append_validated`.
+    """
+    response = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+    partition = topic.partition(index) if topic is not None else None
     if topic is None or partition is None:
         # KIP-516: an id that is unknown may belong to a topic that was made again, which the client has to look up.
         by_id = topic is None and call.api_version >= FIRST_WITH_IDS
         response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         response.error_message = "This server does not host this topic-partition."
         return response
-    if refusal is None:
-        append_to(topic, partition, data.records, call, request, response)
-    else:
-        _explain(response, refusal, topic, data.records, call)
-    return response
-
-
-def append_to(
-    topic: Topic,
-    partition: Partition,
-    records: Records,
-    call: Call,
-    request: ProduceRequest,
-    response: PartitionProduceResponse,
-) -> None:
-    """`append` to a partition that exists; `response` gets the first offset or an error."""
-    try:
-        # Two attribute reads for the usual case: all that can go wrong is asked behind them.
-        if partition.leader is not call.session.node or partition.is_under_min_isr:
-            _check_replicas(partition, response, call.node, request.acks)
-        log = partition.log
-        if isinstance(records, memoryview) and records:
-            # A v2 batch for a topic that changes nothing of it: no record is opened, as in Kafka.
-            if takes_as_it_comes(topic, records, call):
-                append_batch(partition, records, call, response, request)
-                return
-            drain(_append_validated(log, partition, records, call, response, request))
-        elif call.api_version >= FIRST_WITH_ONE_BATCH:
-            raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
-        response.log_start_offset = log.log_start_offset
-    except _REFUSALS as error:
-        _explain(response, error, topic, records, call)
-
-
-def append_batch(
-    partition: Partition, batch: memoryview, call: Call, response: PartitionProduceResponse, request: ProduceRequest
-) -> None:
-    """`append_to` of one batch as it is, where `call.node` leads and enough replicas are in sync. Both ways come here.
-
-    The path of nearly all the bytes that a broker ever sees.
-    """
-    core = call.core
-    topic = partition.topic
-    try:
-        log = partition.opened_log or partition.log
-        now_ms = core.clock.now_ms()
-        fields = check_produced_fields(batch, opened_records=call.services.validated_records, now_ms=now_ms)
-        # One mask for three rare cases; the plain batch goes on with the fields as they were unpacked.
-        if len(batch) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
-            _check_circumstances(make_header(fields), log, topic, call, response, request)
-            if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
-                drain(_append_validated(log, partition, batch, call, response, request))
-                response.log_start_offset = log.log_start_offset
-                return
-        header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
-        if header is None or not _is_duplicate(log, header, response, core):
-            response.base_offset = log.append(batch, header or fields, partition.leader_epoch, now_ms)
-            # The response already says success. If the write fails, the write group turns it into an error.
-            core.writes.stage(log, response)
-        # Also of a duplicate: by it a producer sees whether its records were deleted since (KIP-107).
-        response.log_start_offset = log.log_start_offset
-    except _REFUSALS as error:
-        _explain(response, error, topic, batch, call)
-
-
-def append_in_steps(
-    topic: Topic | None,
-    data: PartitionProduceData,
-    call: Call,
-    refusal: RefusedError | None,
-    request: ProduceRequest,
-) -> Steps[PartitionProduceResponse]:
-    """`append` in steps, where the records have to be looked at one by one."""
-    partition = topic.partition(data.index) if topic is not None else None
-    records = data.records
-    if (
-        topic is None
-        or partition is None
-        or not isinstance(records, memoryview)
-        or not records
-        or takes_as_it_comes(topic, records, call)
-    ):
-        return append(topic, data, call, refusal, request)
-    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
     try:
         if refusal is not None:
             raise refusal
-        _check_replicas(partition, response, call.node, request.acks)
-        log = partition.log
-        yield from _append_validated(log, partition, records, call, response, request)
+        # Two attribute reads for the usual case: all that can go wrong is asked behind them.
+        if partition.leader is not call.session.node or partition.is_under_min_isr:
+            _check_replicas(partition, response, call.node, acks)
+        log = partition.opened_log or partition.log
+        if not isinstance(records, memoryview) or not records:
+            if call.api_version >= FIRST_WITH_ONE_BATCH:
+                raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
+        elif not takes_as_it_comes(topic, records, call):
+            return None
+        else:
+            core = call.core
+            now_ms = core.clock.now_ms()
+            fields = check_produced_fields(records, opened_records=call.services.validated_records, now_ms=now_ms)
+            # One mask for three rare cases; the plain batch goes on with the fields as they were unpacked.
+            if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
+                _check_circumstances(make_header(fields), log, topic, call, response, transactional_id)
+                if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
+                    return None
+            header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
+            if header is None or not _is_duplicate(log, header, response, core):
+                response.base_offset = log.append(records, header or fields, partition.leader_epoch, now_ms)
+                # The response already says success. If the write fails, the write group turns it into an error.
+                core.writes.stage(log, response)
+        # Also of a duplicate: by it a producer sees whether its records were deleted since (KIP-107).
         response.log_start_offset = log.log_start_offset
+    except _REFUSALS as error:
+        _explain(response, error, topic, records, call)
+    return response
+
+
+def append_validated(
+    topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest
+) -> Steps[PartitionProduceResponse]:
+    """Append what the log validator makes of the records of one partition, which exists."""
+    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
+    partition = cast("Partition", topic.partition(data.index))
+    records = cast("memoryview", data.records)
+    try:
+        yield from _append_validated(partition.log, partition, records, call, response, request)
+        response.log_start_offset = partition.log.log_start_offset
     except _REFUSALS as error:
         _explain(response, error, topic, records, call)
     return response
@@ -251,7 +211,7 @@ def _append_validated(
     policy = topic.append_policy
     if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
         produced = check_produced_batch(records, opened_records=0)
-        _check_circumstances(produced, log, topic, call, response, request)
+        _check_circumstances(produced, log, topic, call, response, request.transactional_id)
     else:
         _check_sizes(records, topic)
     prepared = yield from prepare_in_steps(
@@ -304,14 +264,14 @@ def _check_circumstances(
     topic: Topic,
     call: Call,
     response: PartitionProduceResponse,
-    request: ProduceRequest,
+    transactional_id: str | None,
 ) -> None:
     """Refuse a batch that is too large, compressed in a way that the version does not know, or in no transaction."""
     _check_size(header.size_in_bytes, topic)
     if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
         raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
     if header.is_transactional:
-        _check_transaction(header, log, topic, call, response, request.transactional_id)
+        _check_transaction(header, log, topic, call, response, transactional_id)
 
 
 def _check_transaction(

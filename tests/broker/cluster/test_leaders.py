@@ -7,7 +7,6 @@ import pytest
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
 from minibroker.config.resources import ConfigResourceType
-from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
@@ -119,7 +118,7 @@ def test_a_producer_that_asks_the_wrong_node_learns_of_the_right_one(cluster: Ha
 
 def test_a_producer_that_repeats_its_mistake_gets_the_same_answer(cluster: Harness) -> None:
     cluster.core.cluster.move_leader("t", 0, 3)
-    session = at(cluster, 1).session(repeats=Repeats())
+    session = at(cluster, 1).session()
     for version in (12, 13):
         first, *again = [cluster.send(produce_request(batch(b"a")), version, session) for _ in range(4)]
         assert first.responses[0].partition_responses[0].current_leader.leader_id == 3

@@ -7,7 +7,7 @@ from minibroker.faults.fault import Fault
 from minibroker.faults.observer import faults_of
 from minibroker.faults.registry import FaultRegistry
 from minibroker.requests.request_path import compose
-from minibroker.routing.outcomes import Answer, AnyOutcome, Waiting
+from minibroker.routing.outcomes import Answer, Outcome, Waiting
 from minibroker_protocol.codec import Splices
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of
 
@@ -73,7 +73,7 @@ class Asking:
         """The outcomes without the bytes."""
         return [event for event in self.events if isinstance(event, str)]
 
-    def take(self, outcome: AnyOutcome) -> None:
+    def take(self, outcome: Outcome) -> None:
         if isinstance(outcome, Waiting):
             self.waiting = outcome
             outcome.delayed.deliver = lambda response: self._read(outcome.answer._replace(response=response))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from minibroker.requests.dispatch import accept
-from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -74,7 +73,7 @@ def test_a_topic_that_is_deleted_meanwhile_takes_nothing(compacted: Harness) -> 
 
 
 def test_the_records_stay_when_the_receive_buffer_is_used_again(compacted: Harness) -> None:
-    session = compacted.session(repeats=Repeats())
+    session = compacted.session()
     pending: list[Pending] = []
     for _ in range(2):  # the second time the request is a repeated one
         frame = bytearray(frame_of(produce_request(build_batch(records(MANY)), "c"), 9))

@@ -18,13 +18,14 @@ from minibroker.inspection import journal as module
 from minibroker.inspection.journal import Entry, Journal, Origin
 from minibroker.inspection.kept import MOST_BYTES, request_of
 from minibroker.inspection.message_json import RecordsSummary, detached, summary, to_json
+from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target
-from minibroker.requests.dispatch import encode_answers
+from minibroker.requests.dispatch import call_of, encode_answers
 from minibroker.requests.endpoints import Endpoint, endpoint
-from minibroker.requests.repeats import Repeats
 from minibroker.requests.request_path import compose
+from minibroker.requests.session import Session
 from minibroker.requests.targets import targets_by_name
-from minibroker.routing.outcomes import Answer, Filled, Waiting
+from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
@@ -49,6 +50,7 @@ from tests.samples import examples
 
 CORE = Mock(**{"clock.monotonic_ms.return_value": 0.0, "topics.with_id.return_value": None})
 """Of a broker that knows no topic."""
+SERVICES = Mock(core=CORE, served=None)
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
 
@@ -212,8 +214,15 @@ def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.Dat
 def entry_of(served: Endpoint, version: int, frame: bytes, request: Any) -> Entry:
     """An entry as the observer makes it; its broker is never asked."""
     entry = Entry(1, (0, 0.0), Origin("", 0, "", CORE), len(frame))
-    entry.keep(served, version, request_of(served, memoryview(bytearray(frame)), request), None)
+    kept = request_of(served, memoryview(bytearray(frame)), request)
+    entry.keep(call_for(frame), version, 1, kept, None)
+    entry.drop_records()
     return entry
+
+
+def call_for(frame: bytes) -> Call:
+    """The call of a request to a broker that is never asked."""
+    return call_of(memoryview(frame), Session(SERVICES, Mock(), advertised=("", 0)))[0]
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
@@ -228,8 +237,9 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
     response = data.draw(messages(served.response, version))
     flexible = served.has_flexible_response_header(version)
     entry = entry_of(served, version, frame, request)
-    sent = bytes_of(Answer(response, version, 1, flexible))
-    encode_answers([Answer(response, version, 1, flexible, entry)])
+    call = call_for(frame)
+    sent = bytes_of(Answer(response, call, 1))
+    encode_answers([Answer(response, call, 1, entry)])
     assert entry.request == detached(request)
     decoded, _ = decode(served.response, memoryview(sent), version, 8 + flexible)
     assert entry.response == detached(decoded)
@@ -255,12 +265,13 @@ def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, jour
         assert "hidden" in held_by(held)
 
 
-def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, journal: Journal) -> None:
-    session = tapped.session(repeats=Repeats())
+@pytest.mark.parametrize("size", [1, MOST_BYTES])
+def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, journal: Journal, size: int) -> None:
+    session = tapped.session()
     take = compose(tapped.services, None, Channel())
     beat: Any = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    for _ in range(4):  # the last ones take the short way
-        for request, version in ((produce_request(batch(b"S3CRET")), 9), (beat, 4)):
+    for _ in range(4):
+        for request, version in ((produce_request(batch(b"R3C0RD" * size)), 9), (beat, 4)):
             frame = bytearray(frame_of(request, version))
             outcome = take(memoryview(frame), session)
             tapped.core.writes.commit()
@@ -268,8 +279,10 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
             assert not isinstance(outcome, Waiting)
             encode_answers([outcome])
             frame[:] = bytes(len(frame))
-    assert "S3CRET" not in "".join(map(held_by, journal))
+    if size > 1:  # small requests are kept as they are
+        assert "R3C0RD" not in "".join(map(held_by, journal))
     shown: list[dict[str, Any]] = [{**each.to_json(), "number": 0} for each in journal]
+    assert "R3C0RD" not in str(shown)
     assert [each["api"] for each in shown] == ["Produce", "Heartbeat"] * 4
     assert shown[1::2] == [shown[1]] * 4
     assert [each["request"] for each in shown[::2]] == [shown[0]["request"]] * 4
@@ -278,75 +291,9 @@ def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, jou
     assert {target for each in journal.entries(api="Produce") for target in each.targets} == {Target("t", 0)}
 
 
-def test_a_repeated_request_has_its_entry_before_it_is_answered(tapped: Tapped, journal: Journal) -> None:
-    session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Channel())
-    frame = frame_of(produce_request(batch(b"a", b"b")), 9)
-
-    def wake_up(*frames: bytes) -> list[Answer | Filled]:
-        taken = [take(memoryview(bytearray(each)), session) for each in frames]
-        return [each for each in taken if isinstance(each, Answer | Filled)]
-
-    def answer(answers: list[Answer | Filled]) -> None:
-        tapped.core.writes.commit()
-        encode_answers(answers)
-
-    for _ in range(3):
-        answer(wake_up(frame))
-    journal.clear()
-    answers = wake_up(frame, frame)
-    assert all(isinstance(each, Filled) for each in answers)
-    entries = list(journal)
-    assert [(each.number, each.response, each.duration_ms, each.bytes_out) for each in entries] == [
-        (4, None, None, 0),
-        (5, None, None, 0),
-    ]
-    came_ms = tapped.clock.now_ms()
-    tapped.clock.advance(7)
-    answer(answers)
-    assert list(journal) == entries  # the same objects
-    assert [(each.time_ms, each.duration_ms, each.is_answered) for each in entries] == [(came_ms, 7, True)] * 2
-    tapped.clock.advance(5)
-    answer(wake_up(frame))
-    (*_, last) = journal
-    assert (last.number, last.time_ms, last.duration_ms) == (6, came_ms + 12, 0)
-    offsets = [each.response.responses[0].partition_responses[0].base_offset for each in (*entries, last)]
-    assert offsets == [6, 8, 10]
-    records = RecordsSummary(len(batch(b"a", b"b")), 1, 2)
-    assert {each.request.topic_data[0].partition_data[0].records for each in (*entries, last)} == {records}
-
-
-def test_a_repeated_fetch_is_noted_beside_its_answer(tapped: Tapped, journal: Journal) -> None:
-    tapped.produce(batch(b"a", b"b"))
-    session = tapped.session(repeats=Repeats())
-    take = compose(tapped.services, None, Channel())
-    frame = frame_of(fetch_request(("t", 0, 0), max_wait_ms=0), 12)
-
-    def fetched() -> Answer:
-        outcome = take(memoryview(bytearray(frame)), session)
-        assert isinstance(outcome, Answer)
-        return outcome
-
-    for _ in range(2):
-        encode_answers([fetched()])
-    journal.clear()
-    with patch.object(Entry, "__init__", side_effect=AssertionError):
-        answers = [fetched(), fetched()]
-    entries = list(journal)
-    assert [(each.response, each.duration_ms, each.bytes_out) for each in entries] == [(None, None, 0)] * 2
-    tapped.clock.advance(7)
-    data, splices = encode_answers(answers)
-    assert [(each.duration_ms, each.is_answered, each.targets) for each in entries] == [
-        (7, True, (Target("t", 0),))
-    ] * 2
-    assert sum(each.bytes_out for each in entries) == len(data) + sum(splice.size for _, splice in splices)
-    assert {fetched_records(each) for each in entries} == {RecordsSummary(len(batch(b"a", b"b")), 1, 2)}
-    assert entries[0].to_json()["request"] == entries[1].to_json()["request"]
-
-
 def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tapped, journal: Journal) -> None:
     tapped.create("u")
-    session = tapped.session(repeats=Repeats())
+    session = tapped.session()
     take = compose(tapped.services, None, Channel())
 
     def fetched(epoch: int, session_id: int, topic: str) -> Any:
@@ -356,7 +303,7 @@ def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tappe
         return outcome.response
 
     session_id = fetched(0, 0, "t").session_id
-    for epoch in range(1, 5):  # the last ones take the short way
+    for epoch in range(1, 5):
         fetched(epoch, session_id, "u")
     _, *entries = journal.entries(api="Fetch")
     assert [set(each.targets) for each in entries] == [{Target("t", 0), Target("u", 0)}] * 4

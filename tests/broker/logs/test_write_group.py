@@ -5,11 +5,20 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from minibroker.routing.outcomes import Answer
+from minibroker.routing.outcomes import Answer, Outcome
 from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse
-from tests.broker.harness import Harness, Pending, batch, fetch_request, produce_request, values_in
+from tests.broker.harness import (
+    Harness,
+    Pending,
+    batch,
+    bytes_of,
+    fetch_request,
+    produce_request,
+    response_of,
+    values_in,
+)
 
 Refuse = Callable[[], None]
 
@@ -33,7 +42,15 @@ def wake_up(harness: Harness, records: Sequence[bytearray], topic: str = "t") ->
     answers = [harness.accept(produce_request(each, topic), 9) for each in records]
     harness.core.writes.commit()
     harness.run_soon()
-    return [answer.response.responses[0].partition_responses[0] for answer in answers if isinstance(answer, Answer)]
+    return list(map(outcome_of, answers))
+
+
+def outcome_of(answer: Outcome) -> PartitionProduceResponse:
+    """The outcome of the only partition, as the client reads it."""
+    assert isinstance(answer, Answer)
+    response = response_of(produce_request(None), 9, bytes_of(answer))
+    outcome: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return outcome
 
 
 def idempotent(sequence: int) -> bytearray:
@@ -122,8 +139,7 @@ def test_one_log_that_cannot_be_written_does_not_spoil_another(
     good = harness.accept(produce_request(batch(b"a")), 9)
     bad = harness.accept(produce_request(batch(b"a"), "other"), 9)
     harness.core.writes.commit()
-    outcomes = [each.response.responses[0].partition_responses[0] for each in (good, bad) if isinstance(each, Answer)]
-    assert [outcome.error_code for outcome in outcomes] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [outcome_of(answer).error_code for answer in (good, bad)] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 def test_an_idempotent_producer_can_send_again_what_the_disk_refused(

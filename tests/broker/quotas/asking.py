@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.requests.dispatch import accept_whole
+from minibroker.requests.dispatch import accept
 from minibroker.requests.meter import Meter
 from minibroker.requests.session import Session
 from minibroker.routing.outcomes import Answer, Waiting
@@ -53,7 +53,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept_whole if services.quotas is None else Meter(services.quotas).before(accept_whole, Channel())
+        take = accept if services.quotas is None else Meter(services.quotas).before(accept, Channel())
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):

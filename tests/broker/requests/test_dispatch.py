@@ -17,7 +17,7 @@ from minibroker.cluster.releases import release
 from minibroker.config.release_names import RELEASES
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.call import Call
-from minibroker.requests.dispatch import accept_whole, encode_answers, serve
+from minibroker.requests.dispatch import accept, encode_answers, serve
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
 from minibroker.routing.outcomes import Answer, Waiting
@@ -60,7 +60,7 @@ def header(key: int, version: int, client_id: bytes = b"c") -> bytes:
 
 
 def handed_in(harness: Harness, frame: bytes) -> Answer | Waiting | None:
-    return accept_whole(memoryview(bytearray(frame)), harness.session())
+    return accept(memoryview(bytearray(frame)), harness.session())
 
 
 # Every row of the table is whole: declarations, handler, documentation, tests.
@@ -298,7 +298,7 @@ def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(harness: Harness) -> None:
     outcome = handed_in(harness, header(ApiKey.API_VERSIONS, 99) + b"whatever")
     assert isinstance(outcome, Answer)
-    assert (outcome.version, outcome.flexible_header) == (0, False)
+    assert outcome.call.api_version == 0
     response_of(ApiVersionsRequest(), 0, bytes_of(outcome))
 
 
@@ -320,7 +320,8 @@ def answer_of_failing(harness: Harness, error: Exception, *, in_steps: bool) -> 
     failing = endpoint(ApiKey.HEARTBEAT)._replace(handle=handle)
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     call = Call(harness.core, harness.services, 4, "test", harness.session())
-    return cast("HeartbeatResponse", drain(result_of(serve(failing, request, call))))
+    call.endpoint = failing
+    return cast("HeartbeatResponse", drain(result_of(serve(request, call))))
 
 
 @pytest.mark.parametrize("in_steps", [False, True])

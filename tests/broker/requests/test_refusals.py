@@ -6,9 +6,8 @@ from typing import Any, Final
 import pytest
 
 from minibroker.requests.endpoints import endpoint, endpoint_named
-from minibroker.requests.refusals import error_answer, part_answer, refused
+from minibroker.requests.refusals import error_answer, part_answer
 from minibroker.routing.routes import ROUTES, Route
-from minibroker.support.slices import drain
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
@@ -26,7 +25,6 @@ from tests.broker.security.authorization.attempts import codes_in
 from tests.protocol.whole_requests import a_request
 
 CODE: Final = ErrorCode.NOT_COORDINATOR
-MANY: Final = 1200
 
 
 def codes_of(message: Any) -> list[int]:
@@ -51,15 +49,6 @@ def test_every_version_of_every_api_can_say_an_error(route: Route) -> None:
 
 SAY_NOTHING: Final = {("DescribeLogDirs", 0), ("DescribeLogDirs", 1), ("DescribeLogDirs", 2)}
 """Their responses have errors only of directories."""
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
-def test_a_large_request_is_refused_in_pieces_as_at_once(route: Route) -> None:
-    served, version = endpoint(route.key), route.last
-    request = a_request(served.request, version, random.Random(route.message), MANY)
-    in_pieces = refused(request, lambda piece: error_answer(served, piece, version, CODE))
-    at_once = error_answer(served, request, version, CODE)
-    assert (drain(in_pieces) if hasattr(in_pieces, "send") else in_pieces) == at_once
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_small_request_takes_no_steps(harness: Harness, request_: Any, version
 @pytest.mark.parametrize(
     ("request_", "version"),
     [
-        (_fetch(300), 12),
+        (_fetch(600), 12),
         (_list_offsets(9), 7),
         (_list_offsets(1, _FIRST_AFTER_THE_EPOCH), 7),
         (_metadata(40), 12),

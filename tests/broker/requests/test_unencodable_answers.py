@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.requests.dispatch import UnencodableAnswerError, encode_answers
+from minibroker.requests.dispatch import UnencodableAnswerError, call_of, encode_answers
 from minibroker.routing.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from minibroker_protocol.messages.heartbeat import HeartbeatResponse
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from minibroker_protocol.messages.metadata import MetadataRequest
-from tests.broker.harness import frame_of, response_of
+from tests.broker.harness import Harness, frame_of, response_of
 from tests.broker.socket_client import SocketClient
 
 PING = MetadataRequest(topics=[])
@@ -106,9 +106,11 @@ def test_an_error_message_that_repeats_a_long_name_is_cut(served: Broker, versio
         assert client.ask(PING, 4).brokers
 
 
-def test_what_cannot_be_encoded_says_where_and_keeps_what_is_before_it() -> None:
-    sound = Answer(HeartbeatResponse(error_code=27), 3, 1, flexible_header=False)
-    fault = Answer(HeartbeatResponse(error_code=1 << 20), 3, 2, flexible_header=False)
+def test_what_cannot_be_encoded_says_where_and_keeps_what_is_before_it(harness: Harness) -> None:
+    session = harness.session()
+    call, _ = call_of(memoryview(frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3)), session)
+    sound = Answer(HeartbeatResponse(error_code=27), call, 1)
+    fault = Answer(HeartbeatResponse(error_code=1 << 20), call, 2)
     with pytest.raises(UnencodableAnswerError, match="HeartbeatResponse v3") as caught:
         encode_answers([sound, fault, sound])
     assert caught.value.data == encode_answers([sound])[0]

@@ -41,7 +41,7 @@ from tests.torture.fuzz.tame import may_end_a_broker, tame
 from tests.torture.fuzz.values import TOPICS, Hostile, Pool
 from tests.torture.ledger import TortureError
 
-MOST_HOLD_MS: Final = 20.0
+MOST_HOLD_MS: Final = 200.0
 REQUESTS: Final = 600
 """Of a round, before they are repeated."""
 _CHECKED: Final = "checked"

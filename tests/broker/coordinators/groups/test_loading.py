@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker.coordinators.groups.classic.group import GroupState
-from minibroker.requests.dispatch import accept_whole
+from minibroker.requests.dispatch import accept
 from minibroker.requests.endpoints import endpoint
-from minibroker.requests.targets import is_about_groups
 from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.error_codes import ErrorCode
@@ -50,7 +49,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
 def begin(harness: Harness, request: Any, version: int) -> Pending:
     """Send a request that has to wait; the memory that it came in is used again at once."""
     frame = bytearray(frame_of(request, version))
-    outcome = accept_whole(memoryview(frame), harness.session())
+    outcome = accept(memoryview(frame), harness.session())
     frame[:] = bytes(len(frame))
     assert isinstance(outcome, Waiting)
     return Pending(request, version, outcome)
@@ -164,6 +163,6 @@ def test_a_heartbeat_that_comes_while_groups_are_resumed_counts(moved: Harness) 
 
 
 def test_requests_that_need_no_group_do_not_wait() -> None:
-    waiting = {route.message for route in ROUTES if is_about_groups(endpoint(route.key))}
+    waiting = {route.message for route in ROUTES if endpoint(route.key).is_about_groups}
     assert {"OffsetCommit", "JoinGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "DeleteGroups"} <= waiting
     assert waiting.isdisjoint({"FindCoordinator", "DescribeConfigs", "IncrementalAlterConfigs", "ListGroups", "Fetch"})

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.requests.dispatch import accept, encode_answers
-from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -63,9 +62,8 @@ def test_without_verification_a_transactional_batch_is_taken_as_it_comes(configu
 
 
 def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
-    """The short way saves decoding and encoding, and nothing else."""
     producer = Producer(harness)
-    repeats = Repeats()
+    session = harness.session()
 
     def sent() -> int:
         data = PartitionProduceData(index=0, records=producer.batch(b"x"))
@@ -76,7 +74,7 @@ def test_a_repeated_request_is_verified_again(harness: Harness) -> None:
             topic_data=[TopicProduceData(name="t", partition_data=[data])],
         )
         frame = memoryview(bytearray(frame_of(request, 11)))
-        answer = accept(frame, harness.session(repeats=repeats))
+        answer = accept(frame, session)
         harness.core.writes.commit()
         assert answer is not None
         assert not isinstance(answer, Waiting)

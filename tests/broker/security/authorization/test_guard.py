@@ -9,7 +9,6 @@ import pytest
 
 from minibroker.faults.observer import keep_journal
 from minibroker.requests.dispatch import accept
-from minibroker.requests.repeats import Repeats
 from minibroker.routing.outcomes import Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
@@ -106,7 +105,7 @@ def test_an_answer_that_waits_has_its_refusals_when_it_comes(tmp_path: Path) -> 
 
 
 def test_a_repeated_produce_request_is_held_against_the_rules_of_its_moment(harness: Harness) -> None:
-    session = harness.session(repeats=Repeats())
+    session = harness.session()
 
     def send(topic: str) -> int:
         request = produce_request(batch(b"b"), topic)
