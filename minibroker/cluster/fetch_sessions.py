@@ -131,6 +131,7 @@ class FetchSession:
             else:
                 # The numbers of the last response stay: the consumer knows them, whatever it asks for now.
                 entry.request = each
+                entry.partition = None  # so that it is read
 
     def drop(self, forgotten: Iterable[ForgottenTopic], ids: TopicIds | None) -> None:
         """Drop what a request forgets."""

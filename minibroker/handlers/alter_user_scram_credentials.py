@@ -48,6 +48,8 @@ def handle(
     has_scram = METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
+    for upsertion in request.upsertions:  # the request may lie in memory that is used again
+        upsertion.salt, upsertion.salted_password = bytes(upsertion.salt), bytes(upsertion.salted_password)
     alterations: list[_Change] = [*request.deletions, *request.upsertions]
     for each in alterations:
         yield

@@ -64,7 +64,8 @@ from minibroker_protocol.schema import first_version
 _FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
 _ACKS: Final = frozenset({-1, 0, 1})
 _ANSWERED_ACKS: Final = frozenset({-1, 1})
-_MAX_PARTITIONS_AT_ONCE: Final = 500
+_MAX_BATCHES_AT_ONCE: Final = 4
+"""Each batch may be unpacked, and walked record by record, and its log may have to be opened."""
 _NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
@@ -148,7 +149,7 @@ PLAIN: Final = PlainShape(_handle_plain, _plain_values)
 
 
 def _is_long(request: ProduceRequest, call: Call) -> bool:
-    """Return whether many logs may have to be opened, or many records to be validated."""
+    """Return whether there are many batches, or many records to be validated."""
     topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
     count = 0
     for asked in request.topic_data:
@@ -164,7 +165,7 @@ def _is_long(request: ProduceRequest, call: Call) -> bool:
                 and takes_long_to_validate(records, topic.max_message_bytes)
             ):
                 return True
-    return count > _MAX_PARTITIONS_AT_ONCE
+    return count > _MAX_BATCHES_AT_ONCE
 
 
 def _kept(request: ProduceRequest) -> ProduceRequest:

@@ -13,7 +13,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import decoded_request, decoded_response, response_of, size_of, without_records
+from minibroker.inspection.kept import (
+    PlainRequest,
+    decoded_request,
+    decoded_response,
+    response_of,
+    size_of,
+    without_records,
+)
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
@@ -171,6 +178,8 @@ class Entry:
         self._targets = targets
         if isinstance(request, bytes):
             self._grow(len(request))
+        elif isinstance(request, PlainRequest):
+            self._grow(self.bytes_in - request.records_size)
         elif not isinstance(request, tuple):  # tuples have summaries of records
             self._grow(self.bytes_in * _MEMORY_PER_BYTE)
 
@@ -189,9 +198,10 @@ class Entry:
             self.journal._grow(memory)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it is our own journal
 
     def end(self) -> None:
-        """The request is over: call the watchers."""
-        if self.watcher is not None:
-            self.watcher(self)
+        """The request is over: call the watcher, once."""
+        watcher, self.watcher = self.watcher, None
+        if watcher is not None:
+            watcher(self)
 
     def fail(self, error: Exception) -> None:
         """The connection is closed over it."""
@@ -208,8 +218,7 @@ class Entry:
         self._bytes_out = size_of(frame, splices)
         self._grow(len(frame))
         self._duration_ms = self._origin.monotonic_ms() - self.began_ms
-        if self.watcher is not None:
-            self.watcher(self)
+        self.end()
 
     @property
     def duration_ms(self) -> float | None:

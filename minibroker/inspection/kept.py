@@ -67,20 +67,26 @@ def request_of(endpoint: Endpoint, frame: memoryview, request: Any) -> Any:
     return bytes(frame) if len(frame) <= MOST_BYTES else _Undetached(request)
 
 
-class _Plain(NamedTuple):
+class PlainRequest(NamedTuple):
     """The values of a request in the plain shape, with a summary of its records."""
 
     values: tuple[Any, ...]
 
+    @property
+    def records_size(self) -> int:
+        """The size of the records in bytes."""
+        last = self.values[-1]
+        return last.size if isinstance(last, RecordsSummary) else 0
 
-def plain_request_of(call: Call, values: tuple[Any, ...]) -> tuple[_Plain, tuple[Target, ...] | None]:
+
+def plain_request_of(call: Call, values: tuple[Any, ...]) -> tuple[PlainRequest, tuple[Target, ...] | None]:
     """Return the form in which the journal keeps a request in the plain shape, and its targets if it names ids."""
     if isinstance(values[-1], memoryview):  # records are always the last field
         values = (*values[:-1], summary(values[-1]))
     cls = call.endpoint.request
     if not _has_topic_ids(cls, call.api_version):
-        return _Plain(values), None
-    return _Plain(values), early_targets(call.endpoint, message_of(cls, values), call)
+        return PlainRequest(values), None
+    return PlainRequest(values), early_targets(call.endpoint, message_of(cls, values), call)
 
 
 def without_records(endpoint: Endpoint, kept: Any, *, copy: bool) -> Any:
@@ -205,7 +211,7 @@ def decoded_request(endpoint: Endpoint, kept: Any) -> Any:
         return detached(decode(endpoint.request, view, header.api_version, position)[0])
     if isinstance(kept, _Undetached):
         return detached(kept.message)
-    if isinstance(kept, _Plain):
+    if isinstance(kept, PlainRequest):
         return message_of(endpoint.request, kept.values)
     return kept
 

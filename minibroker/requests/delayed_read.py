@@ -98,7 +98,11 @@ class DelayedRead(DelayedResponse):
             return
         self._is_reading = True
         self._call.core.writes.commit()  # as before any request but Produce: what is staged can be read
-        results = self._begin()
+        try:
+            results = self._begin()
+        except Exception as error:  # noqa: BLE001 - the client gets an answer, and the log the error
+            self._fail(error)
+            return
         if isinstance(results, Work):
             results.then(self._on_read, self._fail)  # pyright: ignore[reportUnknownMemberType] - results of any read
         else:

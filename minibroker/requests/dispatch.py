@@ -94,9 +94,11 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _START: Final = Struct(">Ii")
 """API key and version as one number, and the correlation id."""
-_MAX_BYTES_UNKEPT: Final = 1 << 20
+_MAX_BYTES_UNKEPT: Final = 1 << 14
 """A larger request is moved out of memory that is used again, unless its bytes are records: handlers may need it for
 several slices."""
+_MAX_HEADER_BYTES: Final = 256
+"""A connection keeps no call of a longer header: clients may put anything into tagged fields."""
 _APART: Final = frozenset(
     int(key).to_bytes(2, "big") for key in (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)
 )
@@ -167,7 +169,7 @@ def accept_observed(observer: Observer, channel: Channel, frame: memoryview, ses
                 return make_answer((response, call, correlation_id, entry))
         if waits:
             frame = session.keep(frame)
-        request = _decoded(frame, call)
+        request = _decoded(frame, call, is_kept=waits)
     except (DecodeError, UnservedRequestError) as error:
         observer.note_refused(channel, frame, session, error)
         raise
@@ -179,7 +181,7 @@ def accept_observed(observer: Observer, channel: Channel, frame: memoryview, ses
     entry = observer.begin(channel, (request, call, correlation_id), frame)
     try:
         response = serve(request, call)
-        entry.drop_records()
+        entry.drop_records(copy=isinstance(response, GeneratorType))  # steps still need them
         outcome = outcome_from(response, call, correlation_id, entry)
     except Exception as error:
         entry.fail(error)
@@ -204,7 +206,7 @@ def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
     call = session.calls.get(key)
     if call is None or frame[8 : call.body] != cast("memoryview", call.header):
         call = _bind(frame, session)
-        if call.decode is not None:
+        if call.decode is not None and len(call.header) <= _MAX_HEADER_BYTES:
             session.calls[key] = call
     return call, correlation_id
 
@@ -245,12 +247,18 @@ def _bind(frame: memoryview, session: Session) -> Call:
     return call
 
 
-def _decoded(frame: memoryview, call: Call) -> Any:
-    """Decode a request; None for ApiVersions in a version that is not served."""
+def _decoded(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
+    """Decode a request; None for ApiVersions in a version that is not served.
+
+    Args:
+        frame: the request.
+        call: the request's.
+        is_kept: the frame is in memory that outlives the wake-up.
+    """
     decode = call.decode
     if decode is None:
         return None
-    if len(frame) > _MAX_BYTES_UNKEPT and call.endpoint.route.key is not _PRODUCE:
+    if len(frame) > _MAX_BYTES_UNKEPT and not is_kept and call.endpoint.route.key is not _PRODUCE:
         frame = call.session.keep(frame)
     try:  # Kafka passes over bytes after the end, too
         return decode(frame, call.body, len(frame), call.services.max_elements)[0]
@@ -269,7 +277,7 @@ def _has_to_wait(call: Call) -> bool:
 
 def _serve_later(frame: memoryview, call: Call, correlation_id: int) -> Steps[Outcome]:
     """Serve a request that has to wait."""
-    request = _decoded(frame, call)
+    request = _decoded(frame, call, is_kept=True)
     return (yield from _after_loading(request, call, _served(request, call, correlation_id)))
 
 

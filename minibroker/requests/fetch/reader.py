@@ -100,7 +100,7 @@ class Reader:
 
     def open_logs(self) -> Steps[None]:
         """Open the logs of all partitions, which takes a millisecond for some of them."""
-        for number, (named, index) in enumerate(self._context.keys):
+        for number, (named, index) in enumerate(tuple(self._context.keys)):
             topic = self._topic(named)
             partition = None if topic is None else topic.partition(index)
             if partition is not None and partition.opened_log is None:
@@ -130,11 +130,14 @@ class Reader:
     def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
         """Read the partitions of a session, but those of which the consumer has all that there is to know.
 
-        Rights, and the racks of replicas, may change without a change of the partition.
+        Rights, the racks of replicas, and what old consumers are protected from may change without a change of the
+        partition.
         """
         results: dict[FetchKey, PartitionData] = {}
         node = self._call.node
-        may_skip = self._call.services.authorizer is None and not self._rack and self._replica < 0
+        call = self._call
+        is_guarded = call.services.authorizer is not None or call.api_version < FIRST_WITH_ZSTD
+        may_skip = not (is_guarded or self._rack or self._replica >= 0)
         for key, entry in session.partitions.items():
             requested, partition = entry.request, entry.partition
             if partition is not None and may_skip:

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker.faults.observer import keep_journal
+from minibroker.faults.observer import keep_journal, watch_requests
 from minibroker.requests import dispatch
 from minibroker.requests.dispatch import accept, accept_plain, call_of
 from minibroker.requests.request_path import compose
@@ -229,3 +229,38 @@ def test_other_shapes_are_left_to_the_full_decoder(pair: tuple[Harness, Harness]
     assert decoded(fetch_request(("t", 0, 0), ("u", 0, 0))) is None
     one.forgotten_topics_data = [ForgottenTopic(topic="u", partitions=[0])]
     assert decoded(one) is None
+
+
+def test_the_journal_leaves_the_records_of_a_long_request_alone(tmp_path: Path) -> None:
+    tapped = Tapped(str(tmp_path / "data"))
+    tapped.create("packed", compression_type="gzip")
+    journal = keep_journal(tapped.services)
+    many = build_batch([NewRecord(b"k", b"v" * 10, 1_700_000_000_000)] * 1500)
+    asking = tapped.start_asking(produce_request(many, "packed"), 9)
+    while not asking.is_answered():
+        tapped.run_soon()
+    assert asking.response.responses[0].partition_responses[0].error_code == 0
+    assert [entry.request.topic_data[0].partition_data[0].records.records for entry in journal] == [1500]
+    tapped.close()
+
+
+def test_a_watcher_sees_each_request_once(tmp_path: Path) -> None:
+    tapped = Tapped(str(tmp_path / "data"))
+    tapped.create("packed", compression_type="gzip")
+    seen: list[Any] = []
+    watch_requests(tapped.services, seen.append)
+    data = [PartitionProduceData(index=0, records=SENT) for _ in "ab"]
+    topics = [
+        TopicProduceData(name=name, partition_data=[each]) for name, each in zip(("t", "packed"), data, strict=True)
+    ]
+    tapped.start_asking(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 9)
+    assert len(seen) == 1
+    tapped.close()
+
+
+def test_a_connection_keeps_no_call_of_a_long_header(harness: Harness) -> None:
+    session = harness.session()
+    for client_id in ("c", "c" * 1000):
+        frame = memoryview(bytearray(frame_of(produce(SENT), 9, client_id=client_id)))
+        assert isinstance(accept_plain(frame, session), Answer)
+    assert [call.client_id for call in session.calls.values()] == ["c"]
