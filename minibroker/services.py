@@ -90,6 +90,11 @@ class Services:
         return self.release is not None and not self.release.is_at_least(release)
 
     @property
+    def checks_messages(self) -> bool:
+        """Whether rights or quotas look at whole messages, so that no request takes the plain shape."""
+        return self.authorizer is not None or self.quotas is not None
+
+    @property
     def is_loading_groups(self) -> bool:
         """Whether there may be groups in `__consumer_offsets` that are not known yet."""
         return self._has("groups") and self.groups.store.is_loading

@@ -184,13 +184,6 @@ class FetchContext:
         """The partitions that the request is about, in order."""
         return self.session.partitions if self.incremental and self.session is not None else self.partitions
 
-    def request_for(self, key: FetchKey) -> FetchPartition | None:
-        """Return the request for a partition, or None if the session has dropped it meanwhile."""
-        if self.incremental and self.session is not None:
-            entry = self.session.partitions.get(key)
-            return None if entry is None else entry.request
-        return self.partitions[key]
-
     def select(self, results: Mapping[FetchKey, PartitionData]) -> Mapping[FetchKey, PartitionData]:
         """The results that the response holds, in order; the session notes what its consumer now knows."""
         session = self.session

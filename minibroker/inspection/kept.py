@@ -55,7 +55,7 @@ class _Undetached(NamedTuple):
 
 
 def request_of(endpoint: Endpoint, frame: memoryview, request: Any) -> Any:
-    """The form in which the journal keeps a request; `request` is decoded from `frame`.
+    """Return the form in which the journal keeps a request, which was decoded from `frame`.
 
     Records of a long request are still in it: see `without_records`.
     """

@@ -91,12 +91,6 @@ def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
     return summary(records)
 
 
-def records_in(head: bytes) -> int:
-    """The number of records in a batch of format v2, from its head."""
-    count: int = _HEAD.unpack_from(head)[2]
-    return count
-
-
 def _summary_of_bytes(view: memoryview) -> RecordsSummary:
     if len(view) >= RECORD_BATCH_OVERHEAD:
         length, magic, number = _HEAD.unpack_from(view)

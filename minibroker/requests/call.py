@@ -48,7 +48,7 @@ class Call:
     )
 
     endpoint: Any
-    header: bytes
+    header: Any  # bytes, which a slice of a frame is compared with
     body: int
     decode: "Decoder | None"
     encode: "ResponseEncoder"

@@ -94,9 +94,9 @@ _PRODUCE: Final = ApiKey.PRODUCE
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _START: Final = Struct(">Ii")
 """API key and version as one number, and the correlation id."""
+_HEADER_AT: Final = _START.size
 _MAX_BYTES_UNKEPT: Final = 1 << 14
-"""A larger request is moved out of memory that is used again, unless its bytes are records: handlers may need it for
-several slices."""
+"""A larger request outlives the wake-up, since its handler may need it for several slices. Produce copies records."""
 _MAX_HEADER_BYTES: Final = 256
 """A connection keeps no call of a longer header: clients may put anything into tagged fields."""
 _APART: Final = frozenset(
@@ -131,28 +131,30 @@ def accept_plain(frame: memoryview, session: Session) -> Outcome:
     """
     call, correlation_id = call_of(frame, session)
     if call.plain is not None:
-        values = _plain_values(frame, call)
-        if values is not None:
-            response = _serve_plain(values, frame, call)
-            if response is not None:
-                return make_answer((response, call, correlation_id, None))
+        served = _serve_plain(frame, call)
+        if served is not None:
+            return make_answer((served[1], call, correlation_id, None))
     return _take(frame, call, correlation_id)
 
 
-def _plain_values(frame: memoryview, call: Call) -> tuple[Any, ...] | None:
-    """Return the values of a request, or None if it is not in the plain shape."""
+def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] | None:
+    """Serve a request in the plain shape.
+
+    Returns:
+        The request's values, and what its handler has returned or a response with the error that ended it. None if
+        nothing was done, because the request is not in the plain shape or its handler wants the whole message.
+    """
     try:
-        return call.decode_plain(frame, call.body, len(frame))
+        values = call.decode_plain(frame, call.body, len(frame))
     except UNDECODABLE:
-        return None  # the full decoder says what is wrong
-
-
-def _serve_plain(values: tuple[Any, ...], frame: memoryview, call: Call) -> Any:
-    """Return what the plain handler returns, or a response with the error that ended it."""
+        return None  # The full decoder reports the error.
+    if values is None:
+        return None
     try:
-        return call.plain.handle(values, call)
+        response = call.plain.handle(values, call)
     except Exception as error:  # noqa: BLE001 - the client gets the error
-        return _failed(_decoded(frame, call), call, error)
+        response = _failed(_decoded(frame, call), call, error)
+    return None if response is None else (values, response)
 
 
 def accept_observed(observer: Observer, channel: Channel, frame: memoryview, session: Session) -> Outcome:
@@ -160,11 +162,10 @@ def accept_observed(observer: Observer, channel: Channel, frame: memoryview, ses
     try:
         call, correlation_id = call_of(frame, session)
         waits = call.may_wait and _has_to_wait(call)
-        services = session.services
-        if call.plain is not None and not (observer.faults or services.authorizer or services.quotas):
-            values = _plain_values(frame, call)
-            response = None if values is None else _serve_plain(values, frame, call)
-            if response is not None:
+        if call.plain is not None and observer.faults is None and not session.services.checks_messages:
+            served = _serve_plain(frame, call)
+            if served is not None:
+                values, response = served
                 entry = observer.begin_plain(channel, call, correlation_id, len(frame), values)
                 return make_answer((response, call, correlation_id, entry))
         if waits:
@@ -204,7 +205,7 @@ def call_of(frame: memoryview, session: Session) -> tuple[Call, int]:
         read_request_header(frame)  # raises with a message
         raise
     call = session.calls.get(key)
-    if call is None or frame[8 : call.body] != cast("memoryview", call.header):
+    if call is None or frame[_HEADER_AT : call.body] != call.header:
         call = _bind(frame, session)
         if call.decode is not None and len(call.header) <= _MAX_HEADER_BYTES:
             session.calls[key] = call
@@ -231,17 +232,14 @@ def _bind(frame: memoryview, session: Session) -> Call:
         body = skip_tagged_fields(frame, body)
     call = Call(services.core, services, version if is_served else 0, header.client_id, session)
     call.endpoint = served
-    call.body, call.header = body, bytes(frame[_START.size : body])
+    call.body, call.header = body, bytes(frame[_HEADER_AT:body])
     call.decode = decoder_for(served.request, version) if is_served else None
-    call.encode = response_encoder_for(
-        served.response,
-        call.api_version,
-        flexible_header=served.has_flexible_response_header(call.api_version),
-    )
+    is_flexible = served.has_flexible_response_header(call.api_version)
+    call.encode = response_encoder_for(served.response, call.api_version, flexible_header=is_flexible)
     call.plain = served.plain if is_served else None
     if call.plain is not None:
         call.decode_plain, call.encode_plain = plain_codec_for(
-            served.request, served.response, version, flexible_header=served.has_flexible_response_header(version)
+            served.request, served.response, version, flexible_header=is_flexible
         )
     call.may_wait = served.in_order or served.is_about_groups
     return call

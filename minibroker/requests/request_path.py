@@ -14,7 +14,7 @@ def compose(services: Services, authentication: Interceptor | None, channel: Cha
     if observer is not None:
         take = partial(accept_observed, observer, channel)
     else:  # rights and quotas are about whole messages
-        take = accept_plain if services.authorizer is None and services.quotas is None else accept
+        take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
 

@@ -37,27 +37,27 @@ _NULL_LENGTH: Final = {"h": b"\xff\xff", "i": b"\xff\xff\xff\xff"}
 
 
 def compile_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """The decoder of a message class in one version."""
+    """Compile the decoder of a message class in one version."""
     return _Decoder(cls, version).function("decode")
 
 
 def compile_encoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """The encoder of a message class in one version."""
+    """Compile the encoder of a message class in one version."""
     return _Encoder(cls, version).function("encode")
 
 
 def compile_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """The encoder of a whole response frame: its length, its header and the message."""
+    """Compile the encoder of whole response frames: the length, the header and the message."""
     return _Encoder(cls, version, flexible_header=flexible_header).function("encode")
 
 
 def compile_plain_decoder(cls: type[Any], version: int) -> Callable[..., Any]:
-    """The decoder of messages in the plain shape: see `_PlainDecoder`."""
+    """Compile the decoder of requests in the plain shape: see `_PlainDecoder`."""
     return _PlainDecoder(cls, version).function("decode")
 
 
 def compile_plain_response_encoder(cls: type[Any], version: int, *, flexible_header: bool) -> Callable[..., Any]:
-    """The encoder of whole response frames from values in the plain shape: see `_PlainEncoder`."""
+    """Compile the encoder of response frames from values in the plain shape: see `_PlainEncoder`."""
     return _PlainEncoder(cls, version, flexible_header=flexible_header).function("encode")
 
 

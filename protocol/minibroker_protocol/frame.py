@@ -77,22 +77,6 @@ def read_request_header(frame: memoryview) -> RequestHeader:
     return RequestHeader(api_key, api_version, correlation_id, client_id, end)
 
 
-def begin_response(out: bytearray, correlation_id: int, *, flexible_header: bool) -> int:
-    """Append a length to be filled in later and response header v0 or v1; returns what `end_response` wants."""
-    start = len(out)
-    out += b"\0\0\0\0"
-    out += _CORRELATION_ID.pack(correlation_id)
-    # No tagged fields (KIP-482).
-    if flexible_header:
-        out.append(0)
-    return start
-
-
-def end_response(out: bytearray, start: int, spliced: int) -> None:
-    """Fill in the length of the response that began at `start`; `spliced` bytes of it are not in `out`."""
-    _LENGTH.pack_into(out, start, len(out) - start - _LENGTH.size + spliced)
-
-
 class BufferPool:
     """The scratch buffer of all connections, and buffers for incomplete frames that are used again while warm."""
 

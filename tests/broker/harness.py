@@ -249,8 +249,7 @@ class Harness:
 
     def accept(self, request: Any, version: int, session: Session | None = None) -> Answer | Waiting | None:
         """Hand in a request, without the end of the wake-up: nothing is written yet."""
-        services = self.services
-        take = accept_plain if services.authorizer is None and services.quotas is None else accept
+        take = accept if self.services.checks_messages else accept_plain
         return take(memoryview(bytearray(frame_of(request, version))), session or self.session())
 
     def session(self, **given: Any) -> Session:

@@ -7,22 +7,23 @@ import struct
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minibroker_protocol.codec import response_encoder_for
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import (
     SCRATCH_SIZE,
     SMALLEST_READ,
     BufferPool,
     FrameReader,
-    begin_response,
-    end_response,
     read_request_header,
 )
+from minibroker_protocol.schema import Int32, Records, message
 
 MAX_SIZE = 100 << 20
 
@@ -374,21 +375,48 @@ def test_any_bytes_are_a_header_or_refused_and_nothing_else(data: bytes) -> None
     assert found.body <= len(data)
 
 
+@message(versions="0")
+class Empty:
+    """A response without fields."""
+
+
+@message(versions="0")
+class Body:
+    """A response of four bytes."""
+
+    content: Int32
+
+
+@message(versions="0")
+class Fetched:
+    """A response with records."""
+
+    records: Records
+
+
+class Range(NamedTuple):
+    """Records that are not in memory."""
+
+    size: int
+
+
+def response_frame(response: Any, correlation_id: int, out: bytearray, *, flexible_header: bool = False) -> bytearray:
+    """What was in `out`, and the frame of the response."""
+    encoder = response_encoder_for(type(response), 0, flexible_header=flexible_header)
+    encoder(response, correlation_id, out, [])
+    return out
+
+
 def test_a_response_has_its_length_and_correlation_id_in_front() -> None:
-    out = bytearray(b"earlier")
-    start = begin_response(out, -2, flexible_header=False)
-    out += b"body"
-    end_response(out, start, 0)
+    out = response_frame(Body(content=int.from_bytes(b"body", "big")), -2, bytearray(b"earlier"))
     assert out == b"earlier" + b"\0\0\0\x08" + b"\xff\xff\xff\xfe" + b"body"
 
 
 def test_response_header_1_ends_with_an_empty_section_of_tagged_fields() -> None:
-    out = bytearray()
-    end_response(out, begin_response(out, 7, flexible_header=True), 0)
+    out = response_frame(Empty(), 7, bytearray(), flexible_header=True)
     assert out == b"\0\0\0\x05" + b"\0\0\0\x07" + b"\0"
 
 
 def test_the_length_of_a_response_counts_what_is_not_in_memory() -> None:
-    out = bytearray()
-    end_response(out, begin_response(out, 7, flexible_header=False), 1000)
+    out = response_frame(Fetched(records=Range(996)), 7, bytearray())
     assert out[:4] == (1004).to_bytes(4, "big")

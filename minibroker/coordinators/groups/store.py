@@ -197,7 +197,7 @@ class GroupStore:
 
     def _let_go(self, groups: list[Any]) -> None:
         """Free groups that are not known any more, some at a time."""
-        self._core.slices.begin(let_go([groups]))
+        self._core.slices.begin(let_go(groups))
 
     def _on_topic_lost(self) -> None:
         self._owed.clear()

@@ -134,8 +134,7 @@ class Reader:
         partition.
         """
         results: dict[FetchKey, PartitionData] = {}
-        node = self._call.node
-        call = self._call
+        call, node = self._call, self._call.node
         is_guarded = call.services.authorizer is not None or call.api_version < FIRST_WITH_ZSTD
         may_skip = not (is_guarded or self._rack or self._replica >= 0)
         for key, entry in session.partitions.items():

@@ -157,7 +157,7 @@ def test_the_journal_shows_the_plain_shape_as_the_full_form(pair: tuple[Harness,
             continue
         for harness in pair:
             take = compose(harness.services, None, Channel())
-            with patch.object(dispatch, "_plain_values", return_value=None) if harness is pair[1] else nullcontext():
+            with patch.object(dispatch, "_serve_plain", return_value=None) if harness is pair[1] else nullcontext():
                 answered(harness, take, request, version)
     plain, full = ([entry.to_json() for entry in journal] for journal in journals)
     assert plain == full
