@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -113,7 +114,7 @@ class LogView(View):
             steps.update(f"“{text}” is not an offset; give a number from 0 on")
             return
         self._offset = int(text)
-        self.run_worker(self._find(self._offset))
+        self.run_worker(self.show(partial(self._find, self._offset)))
         self.refresh_soon()
 
     async def _find(self, offset: int) -> None:
@@ -140,6 +141,9 @@ class LogView(View):
 
     async def action_end(self) -> None:
         """Go to the newest batches."""
+        await self.show(self._to_end)
+
+    async def _to_end(self) -> None:
         log = await self.client.get(self._path)
         self._offset = max(log["log_start_offset"], log["log_end_offset"] - 1)
         self.refresh_soon()

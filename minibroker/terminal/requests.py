@@ -178,14 +178,16 @@ class RequestView(View):
         self.call_after_refresh(self._focus)
 
     def _focus(self) -> None:
-        for tree in self.query_one(f"#{self.query_one(TabbedContent).active}").query("Tree"):
-            tree.focus()
+        for tabs in self.query(TabbedContent):
+            for tree in self.query(f"#{tabs.active} Tree"):
+                tree.focus()
 
     def action_turn(self) -> None:
         """Show the other direction."""
         tabs = self.query_one(TabbedContent)
-        tabs.active = "response" if tabs.active == "request" else "request"
-        self.call_after_refresh(self._focus)
+        if tabs.tab_count == 2:  # noqa: PLR2004 - else the request is not shown yet
+            tabs.active = "response" if tabs.active == "request" else "request"
+            self.call_after_refresh(self._focus)
 
     def action_step(self, by: int) -> None:
         """Go to a neighbor."""

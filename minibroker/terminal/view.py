@@ -12,7 +12,7 @@ from textual.widgets import DataTable, Footer, Static
 from minibroker.terminal.client import PageClient, PageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from textual.app import App, ComposeResult
     from textual.binding import BindingType
@@ -67,19 +67,20 @@ class View(Screen[None]):
     def refresh_soon(self) -> None:
         """Ask once more, unless a question is under way."""
         if self.is_current:
-            self.run_worker(self._load(), group="load", exclusive=False)
+            self.run_worker(self.show(self.load), group="load", exclusive=False)
 
-    async def _load(self) -> None:
+    async def show(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Ask the page, and show its answer or its problem, unless the view was left meanwhile."""
         try:
             problem = self.query_one(".problem", Static)
             try:
-                await self.load()
+                await ask()
                 problem.update("")
             except PageError as error:
                 problem.update(str(error))
         except NoMatches:
-            if self in self._lab.screen_stack:
-                raise  # else the view was left meanwhile, and its widgets have gone
+            if self.display:
+                raise  # else the view was left, and its widgets are going
 
     def action_back(self) -> None:
         """Return to the view before."""

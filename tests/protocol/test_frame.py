@@ -401,7 +401,7 @@ class Range(NamedTuple):
 
 
 def response_frame(response: Any, correlation_id: int, out: bytearray, *, flexible_header: bool = False) -> bytearray:
-    """What was in `out`, and the frame of the response."""
+    """Append the frame of a response to `out`."""
     encoder = response_encoder_for(type(response), 0, flexible_header=flexible_header)
     encoder(response, correlation_id, out, [])
     return out

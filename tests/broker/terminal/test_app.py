@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.pilot import Pilot
@@ -202,3 +202,42 @@ async def test_problems_are_shown_in_a_line(busy: Broker) -> None:
         await press(pilot, "2")
         await until(pilot, lambda: "The broker does not answer." in text_of(pilot, ".problem"))
         await press(pilot, "q")
+
+
+async def test_keys_come_before_the_first_answer(busy: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(busy.page_url) as pilot:
+        await until(pilot, lambda: rows_of(pilot, "rows"))
+        asked = asyncio.Event()
+        client = cast("View", pilot.app.screen).client
+
+        async def waiting(path: str) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(client, "get", waiting)
+        await press(pilot, "home", "enter")
+        await asked.wait()
+        await press(pilot, "r")
+        assert not pilot.app.screen.query("TabPane")
+
+
+async def test_an_answer_to_a_view_that_is_left_meanwhile_is_dropped(
+    busy: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(busy.page_url) as pilot:
+        view = pilot.app.screen
+        assert isinstance(view, View)
+        await pilot.app.workers.wait_for_complete()
+        real = view.client.get
+        asked = asyncio.Event()
+
+        async def late(path: str) -> Any:
+            answer = await real(path)
+            asked.set()
+            while view.query("#status"):  # noqa: ASYNC110 - there is no event for it
+                await asyncio.sleep(0)
+            return answer
+
+        monkeypatch.setattr(view.client, "get", late)
+        view.refresh_soon()
+        await asked.wait()  # the application ends now, and its worker fails if the answer finds no widgets
