@@ -35,8 +35,9 @@ def test_the_image_serves_the_lab_and_its_course(image: Image) -> None:
         assert json.loads(read("/data/lessons/1"))["before"]
         box.execute(["kafka-topics", "--bootstrap-server", "localhost:9092", "--create", "--topic", "orders"])
         assert "CreateTopics" in json.loads(read("/data/requests/apis"))["apis"]
-        with pytest.raises(HTTPError, match="401"):
+        with pytest.raises(HTTPError, match="401") as refused:
             urlopen(address, timeout=PATIENCE_S)
+        refused.value.close()
 
 
 def test_no_package_of_the_terminal_is_in_the_image(image: Image) -> None:
