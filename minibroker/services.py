@@ -1,9 +1,10 @@
 """The services of a broker for its clients: coordinators, authorizer, quotas, credentials, telemetry."""
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from minibroker.clock import Clock
 from minibroker.cluster.features import FEATURES
@@ -13,7 +14,7 @@ from minibroker.config import BrokerConfig
 from minibroker.config.broker import RACK_AWARE_SELECTOR
 from minibroker.config.resources import ConfigResourceType
 from minibroker.core import Core, Surroundings
-from minibroker.support.slices import Steps, drain
+from minibroker.support.slices import Work
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
 
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ if TYPE_CHECKING:
     from minibroker.security.store import SecurityStore
     from minibroker.support.background import Background
     from minibroker.telemetry.clients import Telemetry
+
+_COORDINATOR_OF: Final = {
+    CONSUMER_OFFSETS: "groups",
+    TRANSACTION_STATE: "transactions",
+    SHARE_GROUP_STATE: "share_states",
+}
+_COORDINATORS: Final = (*_COORDINATOR_OF.values(), "share_partitions")
+"""The attributes of `Services` that coordinate; one is there once a request has asked for it."""
+_logger = logging.getLogger(__name__)
 
 
 class Services:
@@ -97,40 +107,32 @@ class Services:
     @property
     def is_loading_groups(self) -> bool:
         """Whether there may be groups in `__consumer_offsets` that are not known yet."""
-        return self._has("groups") and self.groups.store.is_loading
+        groups = self.made_groups
+        return groups is not None and groups.store.is_loading
 
     def forget_visits(self) -> None:
         """No client has sent anything of itself, or set the level of a logger."""
-        if self._has("telemetry"):
+        if "telemetry" in self.__dict__:
             self.telemetry.forget()
-        if self._has("loggers"):
+        self._restore_loggers()
+
+    def _restore_loggers(self) -> None:
+        if "loggers" in self.__dict__:
             self.loggers.restore()
 
     def forget_coordinators(self) -> None:
         """All groups and transactions are gone. Clients that wait in a group have to find its coordinator again."""
-        if self._has("groups"):
+        if self.made_groups is not None:
             self.groups.forget_all()
-            del self.groups
-        if self._has("transactions"):
-            self.transactions.close()
-            del self.transactions
-        if self._has("share_partitions"):
-            self.share_partitions.close()
-            del self.share_partitions
-        if self._has("share_states"):
-            self.share_states.close()
-            del self.share_states
+        self.close_coordinators()
+        for name in _COORDINATORS:
+            self.__dict__.pop(name, None)
 
     def close_coordinators(self) -> None:
-        """Let nothing happen any more in groups and transactions."""
-        if self._has("groups"):
-            self.groups.close()
-        if self._has("transactions"):
-            self.transactions.close()
-        if self._has("share_partitions"):
-            self.share_partitions.close()
-        if self._has("share_states"):
-            self.share_states.close()
+        """Stop all timers of groups and transactions, and all loading."""
+        for name in _COORDINATORS:
+            if name in self.__dict__:
+                self.__dict__[name].close()
 
     def resume_coordinators(self) -> None:
         """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
@@ -201,12 +203,12 @@ class Services:
     @property
     def made_groups(self) -> "GroupCoordinator | None":
         """The group coordinator, if a request has asked for it."""
-        return self.groups if self._has("groups") else None
+        return self.__dict__.get("groups")
 
     @property
     def made_share_partitions(self) -> "SharePartitions | None":
         """The share-partitions in use, if a request has asked for them."""
-        return self.share_partitions if self._has("share_partitions") else None
+        return self.__dict__.get("share_partitions")
 
     @cached_property
     def transactions(self) -> "TransactionCoordinator":
@@ -258,21 +260,16 @@ class Services:
         self.chain_version += 1
 
     def close(self, *, keep: bool = True) -> None:
-        """All steps of `closing` at once."""
-        drain(self.closing(keep=keep))
-
-    def closing(self, *, keep: bool = True) -> Steps[None]:
         """Close the services, then the core; see `Core.closing`."""
+        self.stop()
+        self.core.close(keep=keep)
+
+    def stop(self) -> None:
+        """Stop all work for clients; `core` is still to be closed."""
         self._closed = True
         self.core.slices.stop()
-        if self._has("loggers"):
-            self.loggers.restore()
+        self._restore_loggers()
         self.close_coordinators()
-        yield from self.core.closing(keep=keep)
-
-    def _has(self, name: str) -> bool:
-        """Whether a cached property was made."""
-        return name in self.__dict__
 
     def _look_for_quotas(self) -> None:
         if self.core.metadata.read("quotas"):
@@ -291,19 +288,16 @@ class Services:
     # Subscribers of the core's hooks
 
     def _on_config_change(self, kind: ConfigResourceType) -> None:
-        if kind is ConfigResourceType.CLIENT_METRICS and self._has("telemetry"):
+        if kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:
             self.telemetry.resubscribe()
 
     def _on_leader_moved(self, partition: Partition) -> None:
         """Another node coordinates what is in the partition, or serves the share groups that read it."""
-        if self._has("share_partitions"):
+        if self.made_share_partitions is not None:
             self.share_partitions.leader_moved(partition)
-        if partition.topic.name == CONSUMER_OFFSETS and self._has("groups"):
-            self.groups.leader_moved(partition.index)
-        elif partition.topic.name == TRANSACTION_STATE and self._has("transactions"):
-            self.transactions.leader_moved(partition.index)
-        elif partition.topic.name == SHARE_GROUP_STATE and self._has("share_states"):
-            self.share_states.store.leader_moved(partition.index)
+        name = _COORDINATOR_OF.get(partition.topic.name)
+        if name in self.__dict__:
+            self.__dict__[name].store.leader_moved(partition.index)
 
     def _on_marker_written(self, partition: tuple[str, int], producer_id: int, commit: bool) -> None:  # noqa: FBT001 - the hook's arguments
         self.transactions.verifier.forget(partition, producer_id)
@@ -311,11 +305,13 @@ class Services:
         if topic == CONSUMER_OFFSETS:
             self.groups.store.complete_transaction(index, producer_id, commit=commit)
 
-    def _on_topics_deleted(self, names: Collection[str]) -> Steps[None]:
-        """Forget what groups have committed for them."""
+    def _on_topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what groups have committed for topics. Much of it takes its time, and nobody waits, as in Kafka."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
-            yield from self.groups.topics_deleted(names)
-        if self._has("share_partitions"):
+            forgetting = self.core.slices.begin(self.groups.topics_deleted(names))
+            if isinstance(forgetting, Work):
+                forgetting.then(lambda _: None, _log_failure)
+        if self.made_share_partitions is not None:
             self.share_partitions.topics_deleted()
         if self.core.topics.get(SHARE_GROUP_STATE) is not None:
             self.share_states.topics_deleted()
@@ -366,3 +362,7 @@ def _authorizer(core: Core) -> "Authorizer | None":
     from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers have no authorizer
 
     return authorizer_of(core.config, core.metadata)
+
+
+def _log_failure(error: Exception) -> None:
+    _logger.error("The offsets for deleted topics are not forgotten", exc_info=error)

@@ -8,7 +8,6 @@ from minibroker.cluster.replicas import Replicas
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.core import Core
-from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import METADATA_TOPIC
 
@@ -107,7 +106,7 @@ def check_new_name(core: Core, name: str) -> None:
         raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
     if name == METADATA_TOPIC:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-    if core.topics.get(name) is not None or core.topics.is_coming(name):
+    if core.topics.get(name) is not None:
         raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     other = core.topics.colliding(name)
     if other is not None:
@@ -180,30 +179,12 @@ def check_replicas(core: Core, replicas: Sequence[Sequence[int]], first_partitio
     return tuple(map(tuple, replicas))
 
 
-def taken(core: Core, plans: Sequence[TopicPlan]) -> list[tuple[TopicPlan, TopicError]]:
-    """The plans whose names others have taken since, with the refusals of their clients."""
-    found: list[tuple[TopicPlan, TopicError]] = []
-    for plan in plans:
-        try:
-            check_new_name(core, plan.name)
-        except TopicError as error:
-            found.append((plan, error))
-    return found
-
-
 def create_topics(core: Core, plans: list[TopicPlan]) -> list[Topic]:
-    """All slices of `creation` at once."""
-    return drain(creation(core, plans))
-
-
-def creation(core: Core, plans: list[TopicPlan]) -> Steps[list[Topic]]:
-    """Create planned topics together; raises TopicError when the disk refuses. See `Topics.creation`."""
+    """Create planned topics together; raises TopicError when the disk refuses. See `Topics.create`."""
     cluster = core.cluster
     placements = [plan.replicas or cluster.assign_replicas(plan.partitions, plan.replication_factor) for plan in plans]
     try:
-        return (
-            yield from core.topics.creation([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
-        )
+        return core.topics.create([(plan.name, plan.partitions, plan.config) for plan in plans], placements)
     except OSError as error:
         raise disk_refusal(error) from error
 

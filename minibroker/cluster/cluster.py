@@ -71,7 +71,6 @@ class Cluster:
         topics: whose partitions they keep; set once these are read.
         first_epoch: the leader epoch with which partitions begin; see `forget_leaders`.
         on_leader_moved: called with each partition that has another leader, or none any more.
-        settle_version: counts what changes where `settle` puts a partition.
         unregistered: the ids of nodes that UnregisterBroker has removed, until they are started again.
     """
 
@@ -102,7 +101,6 @@ class Cluster:
         self.is_single = count == 1
         self.unregistered: set[int] = set()
         self.first_epoch = 0
-        self.settle_version = 0
         self._start = 0
         self._moved: list[Partition] = []
         self._is_noted = True
@@ -173,7 +171,6 @@ class Cluster:
         These begin with a leader epoch that is higher than any before. Clients that stay take metadata with a lower one
         for out of date, and with a higher one look whether the log still has what they have read (KIP-320).
         """
-        self.settle_version += 1
         self.first_epoch = max([self.first_epoch, *(each.leader_epoch for each in self._partitions())]) + 1
 
     # Who leads
@@ -260,7 +257,6 @@ class Cluster:
         if not node.is_up:
             return
         node.is_up = False
-        self.settle_version += 1
         if node.listener is not None:
             node.listener.close()
         node.forget_sessions()
@@ -284,7 +280,6 @@ class Cluster:
         if node.is_up:
             return
         node.is_up = True
-        self.settle_version += 1
         self.unregistered.discard(node_id)
         if self.controller is None:
             self._choose_controller(node)

@@ -16,7 +16,6 @@ from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.release_names import is_before
 from minibroker.config.resources import ConfigResourceType
-from minibroker.support.slices import Steps, drain
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ Section = Mapping[str, Mapping[str, Texts]]
 
 ALL_BROKERS: Final = ""
 _SECTION: Final = "configs"
-_BY_STEP: Final = 100
 _BROKERS: Final = "brokers"
 _PLACES: Final = {
     ConfigResourceType.BROKER: _BROKERS,
@@ -107,24 +105,13 @@ class DynamicConfigs:
         self.put_all({(kind, name): texts})
 
     def put_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> None:
-        """`putting_all`, at once."""
-        drain(self.putting_all(altered))
-
-    def putting_all(self, altered: Mapping[tuple[ConfigResourceType, str], Texts]) -> Steps[None]:
         """Keep the settings of resources, all at once, and act on them. OSError, and then nothing has changed."""
-        while True:
-            before = self._section
-            section = {place: dict(resources) for place, resources in before.items()}
-            for number, ((kind, name), texts) in enumerate(altered.items(), 1):
-                resources = section.setdefault(_PLACES[kind], {})
-                resources.pop(name, None)
-                if texts:
-                    resources[name] = dict(texts)
-                if not number % _BY_STEP:
-                    yield
-            yield from self._metadata.preparing(_SECTION, section)
-            if self._section is before:  # else they were reset, or altered from within the process
-                break
+        section = {place: dict(resources) for place, resources in self._section.items()}
+        for (kind, name), texts in altered.items():
+            resources = section.setdefault(_PLACES[kind], {})
+            resources.pop(name, None)
+            if texts:
+                resources[name] = dict(texts)
         self._metadata.write(_SECTION, section)
         self._section = section
         kinds = {kind for kind, _ in altered}

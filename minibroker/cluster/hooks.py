@@ -3,8 +3,6 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, ParamSpec
 
-from minibroker.support.slices import Steps
-
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.config import BrokerConfig
@@ -30,24 +28,6 @@ class Hook(Generic[P]):
         """Call all subscribers."""
         for each in self._subscribers:
             each(*args, **kwargs)
-
-
-class SteppedHook(Generic[P]):
-    """An event whose subscribers act in steps, one subscriber after the other."""
-
-    __slots__ = ("_subscribers",)
-
-    def __init__(self) -> None:
-        self._subscribers: list[Callable[P, Steps[None]]] = []
-
-    def subscribe(self, function: Callable[P, Steps[None]]) -> None:
-        """As that of `Hook`."""
-        self._subscribers.append(function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Steps[None]:
-        """Call all subscribers."""
-        for each in self._subscribers:
-            yield from each(*args, **kwargs)
 
 
 class FaultHit(NamedTuple):
@@ -80,7 +60,7 @@ class Hooks:
             the transaction was committed.
         records_deleted: DeleteRecords has moved a log start offset; the arguments are the partition, and the log as it
             was.
-        topics_deleted: the topics of these names are gone; a subscriber returns its work in steps.
+        topics_deleted: the topics of these names are gone.
     """
 
     __slots__ = (
@@ -104,4 +84,4 @@ class Hooks:
         self.log_shortened: Hook[[Partition, LogShape, int]] = Hook()
         self.marker_written: Hook[[tuple[str, int], int, bool]] = Hook()
         self.records_deleted: Hook[[Partition, LogShape]] = Hook()
-        self.topics_deleted: SteppedHook[[Collection[str]]] = SteppedHook()
+        self.topics_deleted: Hook[[Collection[str]]] = Hook()

@@ -7,31 +7,27 @@ has taken are those of its followers.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from typing import TYPE_CHECKING, Protocol
 
 from minibroker.cluster.adoption import is_unfinished
 from minibroker.cluster.node import NO_NODE
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_storage.config import LogConfig
 from minibroker_storage.layout import (
     PARTITION_METADATA,
     create_partition_directory,
-    create_unused_directory,
     delete_directory_name,
     purge,
     rename_if_there,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
     from minibroker.cluster.cluster import Cluster
     from minibroker.cluster.node import Node
-    from minibroker.cluster.replicas import Replicas
     from minibroker.cluster.topics import Topic
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.log import Log
@@ -52,7 +48,7 @@ class LogManager(Protocol):
         """The partition is going to be deleted."""
         ...
 
-    def forget(self, names: Iterable[str]) -> Steps[None]:
+    def forget(self, names: Iterable[str]) -> None:
         """New topics take these names: what is known of older ones is not theirs. OSError."""
         ...
 
@@ -211,66 +207,3 @@ class Partition:
         epochs.assign(self.leader_epoch, log.log_end_offset)
         found = epochs.end_offset_for(epoch, log.log_end_offset)
         return found.epoch, found.start_offset
-
-
-def begin_partitions(
-    topic: Topic,
-    total: int,
-    replicas: Sequence[Replicas] | None,
-    make: Callable[[Topic, int], Partition],
-    cluster: Cluster,
-) -> Steps[None]:
-    """Note the partitions that a topic lacks as coming; settled, so that the file has their places.
-
-    None of a topic that is deleted meanwhile.
-    """
-    first = len(topic.partitions)
-    for index in range(first, total):
-        if topic.is_gone:
-            return
-        partition = make(topic, index)
-        cluster.settle(partition, None if replicas is None else replicas[index - first])
-        topic.coming.append(partition)
-        topic.line = None
-        yield
-
-
-def end_partitions(topic: Topic) -> None:
-    """Let clients see the partitions that were coming."""
-    topic.partitions += topic.coming
-    topic.coming = []
-
-
-def prepare_partitions(topics: Sequence[Topic], version: int, cluster: Cluster) -> Steps[None]:
-    """See that nothing is in the place of the directories of partitions that are coming, one in a step.
-
-    OSError where something is. An empty directory, which a crash of the machine leaves, is taken over. All are settled
-    once more if nodes have come or gone since `version`.
-    """
-    for partition in [each for topic in topics for each in topic.coming]:
-        if partition.topic.is_gone:
-            continue
-        if os.path.lexists(partition.directory):
-            try:
-                os.rmdir(partition.directory)
-            except OSError:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
-        yield
-    while version != cluster.settle_version:
-        version = cluster.settle_version
-        for topic in topics:
-            for partition in topic.coming:
-                cluster.settle(partition, partition.replicas)
-                yield
-
-
-def make_missing_directories(data_dir: str, partitions: Iterable[Partition]) -> Steps[None]:
-    """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
-    there = set(os.listdir(data_dir))
-    twin: Partition | None = None
-    for partition in partitions:
-        if os.path.basename(partition.directory) not in there:
-            alike = twin.directory if twin is not None and twin.topic is partition.topic else None
-            create_unused_directory(partition.directory, partition.topic.id, twin=alike)
-            twin = partition
-        yield

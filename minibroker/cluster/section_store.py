@@ -5,25 +5,24 @@ data directory, replaced atomically at every change:
 
     {"version": 1, "sections": {"acls": [...], "configs": {...}}}
 
-A section is a JSON value, and only its owner reads it. The owner writes the section first, then applies the change. Its
-text is made in slices, and the text of each entry is kept: so an entry never changes once it is written, and the owner
-checks before the write that the section is still the one it began with.
+A section is a JSON value, and only its owner reads it. The owner writes the section first, then applies the change. The
+text of each entry is kept, so an entry must not change once it is written.
 """
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.metadata_file import MetadataFile
-from minibroker.cluster.section_text import SectionText
-from minibroker.support.slices import Steps, drain
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 _FILE_VERSION: Final = 1
 _OWNER_ALONE: Final = 0o600
 """Keys of users and passwords of brokers may be in it."""
+_DEPTH: Final = 2
+"""Entries are elements of a section that is a list, or values of the objects in a section that is an object."""
 
 
 class ClusterFileError(ValueError):
@@ -42,17 +41,12 @@ class ClusterMetadata:
         )
         self._sections = self._read()
         self._first = dict(self._sections)
-        self._texts: dict[str, SectionText] = {}
+        self._texts: dict[str, _SectionText] = {}
         self._changed: dict[str, list[Callable[[], None]]] = {}
 
     def read(self, section: str) -> Any:
         """The content of a section; None where nothing was ever written. Do not change it: write another one."""
         return self._sections.get(section)
-
-    def preparing(self, section: str, value: Any) -> Steps[None]:
-        """Make the text of a JSON value in slices, so that `write` of the same value costs little."""
-        if value is not None:
-            yield from self._texts.setdefault(section, SectionText()).encode(value)
 
     def write(self, section: str, value: Any) -> None:
         """Put a JSON value in the place of a section; None removes it. OSError, and then nothing has changed.
@@ -94,10 +88,10 @@ class ClusterMetadata:
         self._sections = sections
 
     def _text(self, name: str, value: Any) -> str:
-        """A section as JSON; made only for another value, and of that only what is new."""
-        known = self._texts.setdefault(name, SectionText())
-        drain(known.encode(value))
-        return known.text
+        """Return a section as JSON. Only the entries that are new are encoded."""
+        section = self._texts.setdefault(name, _SectionText())
+        section.update(value)
+        return section.text
 
     def _read(self) -> dict[str, Any]:
         return self._file.read(self._parse) or {}
@@ -116,3 +110,37 @@ class ClusterMetadata:
         if not isinstance(sections, dict):
             raise ClusterFileError(f"{self._path} has no sections")
         return cast("dict[str, Any]", sections)
+
+
+class _SectionText:
+    """The JSON text of a section. A change costs what has changed, and a look at each of the other entries."""
+
+    __slots__ = ("_entries", "_value", "text")
+
+    def __init__(self) -> None:
+        self.text = "null"
+        self._value: Any = None
+        self._entries: dict[int, tuple[Any, str]] = {}  # by identity, which an entry keeps as long as it is in here
+
+    def update(self, value: Any) -> None:
+        """Encode another value of the section."""
+        if value is self._value:
+            return
+        entries: dict[int, tuple[Any, str]] = {}
+        self.text = self._encode(value, _DEPTH, entries)
+        self._value, self._entries = value, entries
+
+    def _encode(self, value: Any, depth: int, entries: dict[int, tuple[Any, str]]) -> str:
+        if isinstance(value, dict) and depth:
+            items = cast("Mapping[str, Any]", value).items()
+            return f"{{{', '.join([f'{json.dumps(k)}: {self._encode(v, depth - 1, entries)}' for k, v in items])}}}"
+        if isinstance(value, list) and depth:
+            return f"[{', '.join([self._encode(each, 0, entries) for each in cast('Iterable[Any]', value)])}]"
+        if not isinstance(value, dict | list):
+            return json.dumps(value)
+        entry = cast("Any", value)
+        kept = self._entries.get(id(entry))
+        if kept is None:
+            kept = entry, json.dumps(entry)
+        entries[id(entry)] = kept
+        return kept[1]

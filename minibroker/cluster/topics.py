@@ -11,6 +11,7 @@ One file of more than 500 lines, because all changes of topics keep the same fil
 """
 
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -23,12 +24,11 @@ from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.deletion import mark, marked, marker_of, purge_logged
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.log_settings import log_config
-from minibroker.cluster.partition import LogManager, Partition, begin_partitions, end_partitions, prepare_partitions
+from minibroker.cluster.partition import LogManager, Partition
 from minibroker.cluster.replicas import PartitionRacks, Replicas, racks_of
 from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
-from minibroker.support.slices import Steps, drain
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
 from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
@@ -38,7 +38,6 @@ from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
 from minibroker_storage.layout import purge, purge_contents, restart_partition_directory
 
-_DESCRIBED_AT_ONCE: Final = 256
 _MOST_REMEMBERED: Final = 10_000
 PRODUCER_ID_BLOCK: Final = 1000
 """Producer ids are noted in blocks, as many as Kafka's controller hands to a broker at once."""
@@ -75,9 +74,7 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.partitions: list[Partition] = []
-        #: Partitions that are being made: the topics file has them, clients do not see them yet.
-        self.coming: list[Partition] = []
-        #: It was deleted, perhaps while partitions were coming.
+        #: It was deleted.
         self.is_gone = False
         #: The topic's line in the topics file; None when it has to be made again.
         self.line: bytes | None = None
@@ -132,23 +129,11 @@ class Topic:
         self._racks = ()
         self.line = None
 
-    @property
-    def undescribed(self) -> int:
-        """The number of partitions that `describing` would have to look at."""
-        return 0 if len(self._described) == len(self.partitions) else len(self.partitions)
-
-    def describing(self, cluster: Cluster) -> Steps[list[MetadataResponsePartition]]:
-        """The partitions in a response to Metadata; built once per change, since clients ask again and again."""
-        if not self.undescribed:
-            return self._described
-        before = self._described
-        described: list[MetadataResponsePartition] = []
-        for start in range(0, len(self.partitions), _DESCRIBED_AT_ONCE):
-            described += [each.describe(cluster) for each in self.partitions[start : start + _DESCRIBED_AT_ONCE]]
-            yield
-        if self._described is before:  # nothing has changed meanwhile
-            self._described = described
-        return described
+    def describe(self, cluster: Cluster) -> list[MetadataResponsePartition]:
+        """Return the partitions for a Metadata response, built once per change: clients ask again and again."""
+        if len(self._described) != len(self.partitions):
+            self._described = [partition.describe(cluster) for partition in self.partitions]
+        return self._described
 
     def racks(self, cluster: Cluster) -> PartitionRacks:
         """Return the racks of the partitions' replicas."""
@@ -158,11 +143,10 @@ class Topic:
 
     def placement(self) -> dict[str, list[Any]]:
         """The replicas and leaders of all partitions, as the topics file keeps them."""
-        partitions = [*self.partitions, *self.coming]
         return {
-            "replicas": [list(each.replicas) for each in partitions],
-            "leaders": [None if each.leader is None else each.leader.id for each in partitions],
-            "leader_epochs": [each.leader_epoch for each in partitions],
+            "replicas": [list(each.replicas) for each in self.partitions],
+            "leaders": [None if each.leader is None else each.leader.id for each in self.partitions],
+            "leader_epochs": [each.leader_epoch for each in self.partitions],
         }
 
 
@@ -194,7 +178,6 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._names: frozenset[str] | None = None
         self._folded: dict[str, dict[str, None]] = {}
-        self._coming: dict[str, Topic | None] = {}  # None until the file can have it
         self._file = TopicsFile(data_dir, durability)
         self._markers: list[str] = []
         self._deleted: set[str] = set()
@@ -224,10 +207,6 @@ class Topics:
         """The topic with this id."""
         return self._by_id.get(topic_id)
 
-    def is_coming(self, name: str) -> bool:
-        """Whether a topic of that name is being made, but not there yet."""
-        return name in self._coming
-
     def colliding(self, name: str) -> str | None:
         """A topic whose name differs only in '.' against '_', which the names of Kafka's metrics cannot tell apart."""
         return next((other for other in self._folded.get(_folded(name), ()) if other != name), None)
@@ -237,81 +216,60 @@ class Topics:
         specs: Sequence[tuple[str, int, TopicConfig]],
         placements: Sequence[Sequence[Replicas] | None] | None = None,
     ) -> list[Topic]:
-        """All slices of `creation` at once."""
-        return drain(self.creation(specs, placements))
-
-    def creation(
-        self,
-        specs: Sequence[tuple[str, int, TopicConfig]],
-        placements: Sequence[Sequence[Replicas] | None] | None = None,
-    ) -> Steps[list[Topic]]:
         """Create topics (name, number of partitions, configuration), all or, with an OSError, none of them.
 
-        A slice begins a topic, or looks whether a directory's name is free. Until all are, the names are taken
-        (`is_coming`) but the topics are not there. A partition gets its directory with its first record. `placements`
-        has the replicas of each topic's partitions; None for one each.
+        A partition gets its directory with its first record. `placements` has the replicas of each topic's partitions;
+        None for one each.
         """
-        # Nodes may stop between the slices: `prepare_partitions` settles leaders again if they did.
-        version = self.cluster.settle_version
-        self._coming.update((name, None) for name, _, _ in specs)
         created: list[Topic] = []
-        begun: list[Steps[None]] = []
-        try:
-            for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
-                topic = Topic(name, new_uuid(), config)
-                if self._is_seeding:
-                    topic.notes = {"seeding": "new"}
-                steps = begin_partitions(topic, partitions, placed, self._new_partition, self.cluster)
-                next(steps, None)  # the file may have no topic without any partition
-                self._coming[name] = topic
-                created.append(topic)
-                begun.append(steps)
-                yield
-            for steps in begun:
-                yield from steps
-            # A checkpoint of a deleted topic would have the new log begin at the old one's offsets.
-            yield from self._log_manager.forget(topic.name for topic in created)
-            # The file first: a topic that it names gets the directories that it lacks when they are first used, but
-            # directories that it does not name would be taken for a topic without configuration.
-            self.save()
-            yield from prepare_partitions(created, version, self.cluster)
-        # GeneratorExit: the broker stops while the topics are being made.
-        except (OSError, GeneratorExit):
-            for name, _, _ in specs:
-                del self._coming[name]
-            self._save_if_possible()
-            raise
+        for (name, partitions, config), placed in zip(specs, placements or [None] * len(specs), strict=True):
+            topic = Topic(name, new_uuid(), config)
+            if self._is_seeding:
+                topic.notes = {"seeding": "new"}
+            self._add_partitions(topic, partitions, placed)
+            created.append(topic)
+        # A checkpoint of a deleted topic would have the new log begin at the old one's offsets.
+        self._log_manager.forget(topic.name for topic in created)
+        self.save(also=created)
         for topic in created:
-            del self._coming[topic.name]
-            end_partitions(topic)
             self._add(topic)
         return created
 
-    def growth(self, growths: Iterable[tuple[Topic, int, Sequence[Replicas] | None] | None]) -> Steps[None]:
-        """Grow topics to so many partitions; with an OSError of the disk they are as they were.
+    def grow(self, growths: Sequence[tuple[Topic, int, Sequence[Replicas] | None]]) -> None:
+        """Add partitions to topics; with an OSError of the disk the topics are as they were.
 
-        An element is taken in the step that begins its growth; None is a topic that stays. A step makes a partition,
-        or looks for its directory; clients see them when all are there. The replicas are those of new partitions.
-        A topic whose partitions are coming may not be grown again, but deleted.
+        Args:
+            growths: each topic, its new number of partitions, and the replicas of the new ones; None for one each.
         """
-        version = self.cluster.settle_version
-        grown: list[Topic] = []
+        before = [(topic, len(topic.partitions)) for topic, _, _ in growths]
         try:
             for growth in growths:
-                if growth is not None:
-                    grown.append(growth[0])
-                    yield from begin_partitions(*growth, self._new_partition, self.cluster)
-                yield
-            if grown:
+                self._add_partitions(*growth)
+            if growths:
                 self.save()
-            yield from prepare_partitions(grown, version, self.cluster)
-        except (OSError, GeneratorExit):
-            for topic in grown:
-                topic.coming, topic.line = [], None
-            self._save_if_possible()
+        except OSError:
+            for topic, count in before:
+                del topic.partitions[count:]
+                topic.line = None
             raise
-        for topic in grown:
-            end_partitions(topic)
+
+    def _add_partitions(self, topic: Topic, total: int, replicas: Sequence[Replicas] | None) -> None:
+        """Add the partitions that a topic lacks.
+
+        Raises:
+            FileExistsError: Something is where the directory of a partition goes. An empty directory, which a crash of
+                the machine leaves, is removed.
+        """
+        first = len(topic.partitions)
+        topic.line = None
+        for index in range(first, total):
+            partition = self._append_partition(topic, index)
+            self.cluster.settle(partition, None if replicas is None else replicas[index - first])
+            if os.path.lexists(partition.directory):
+                try:
+                    os.rmdir(partition.directory)
+                except OSError:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partition.directory) from None
 
     def delete(self, topic: Topic) -> list[str]:
         """Delete a topic; returns the directories that are left to be removed (`purge_logged`), in any thread.
@@ -328,7 +286,7 @@ class Topics:
         # The directories first: those that the file does not name would be taken for a topic at the next start.
         renamed: list[str] = []
         marker: str | None = marker_of(self.data_dir, topic.id)
-        for partition in (*topic.partitions, *topic.coming):
+        for partition in topic.partitions:
             is_marked = marker is not None and os.path.lexists(partition.directory)
             try:
                 directory = partition.delete(marker if is_marked else None)
@@ -381,27 +339,21 @@ class Topics:
         return name in self._deleted
 
     def configure(self, topic: Topic, config: TopicConfig) -> None:
-        """All slices of `configuring` at once, for one topic."""
-        drain(self.configuring([(topic, config)]))
+        """Give a topic another configuration; see `configure_all`."""
+        self.configure_all([(topic, config)])
 
-    def configuring(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> Steps[None]:
-        """Give topics other configurations, which count at once; OSError, and the topics are as they were.
-
-        A slice configures a topic.
-        """
-        before: list[TopicConfig] = []
+    def configure_all(self, changes: Sequence[tuple[Topic, TopicConfig]]) -> None:
+        """Give topics other configurations, which count at once; OSError, and the topics are as they were."""
+        before = [(topic, topic.config) for topic, _ in changes]
+        for topic, config in changes:
+            topic.configure(config)
         try:
-            for topic, config in changes:
-                before.append(topic.config)
-                topic.configure(config)
-                yield
             self.save()
-            self.cluster.elect_missing_leaders(partition for topic, _ in changes for partition in topic.partitions)
-        except (OSError, GeneratorExit):
-            for (topic, config), older in zip(changes, before, strict=False):
-                if topic.config is config:
-                    topic.configure(older)
+        except OSError:
+            for topic, older in before:
+                topic.configure(older)
             raise
+        self.cluster.elect_missing_leaders(partition for topic, _ in changes for partition in topic.partitions)
 
     def reconfigure(self) -> None:
         """Have all topics act on the broker's configuration, which has changed."""
@@ -417,7 +369,7 @@ class Topics:
         """Forget topics whose directories were set aside. Another topics file is there, but no directory `nowhere`."""
         self._file.replaced()
         for topic in gone:
-            for partition in (*topic.partitions, *topic.coming):
+            for partition in topic.partitions:
                 partition.abandon(nowhere)
             self._forget(topic)
             topic.is_gone = True
@@ -426,8 +378,6 @@ class Topics:
         """Take in what the directory holds, where all topics were replaced. TopicsFileError, OSError."""
         self._deleted.clear()
         self._load()
-        if self._coming:
-            self.save()
 
     def note(self, notes: Mapping[Topic, dict[str, Any]]) -> None:
         """Note with topics what the next start has to do, unless it is noted before that this is done: nothing.
@@ -467,19 +417,19 @@ class Topics:
         with contextlib.suppress(OSError):
             self.save()
 
-    def save(self, *, sync: bool = False) -> None:
+    def save(self, *, sync: bool = False, also: Iterable[Topic] = ()) -> None:
         """Write the topics file; once for a request, whatever it changes. OSError, and the old one stays.
 
-        It is forced to disk soon afterwards (`Durability`), with `sync` at once.
+        It is forced to disk soon afterwards (`Durability`), with `sync` at once. `also` are topics to be added.
         """
-        self._write(self._file, self._by_name.values(), sync=sync)
+        self._write(self._file, chain(self._by_name.values(), also), sync=sync)
         if self._markers:
             markers, self._markers = self._markers, []
             purge_logged(markers)
 
     def _write(self, file: TopicsFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
         # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
-        lines = (topic.line or self._line(topic) for topic in chain(topics, filter(None, self._coming.values())))
+        lines = (topic.line or self._line(topic) for topic in topics)
         file.write(
             self.next_producer_id,
             lines,
@@ -496,11 +446,11 @@ class Topics:
         """A topic as the file has it; of partitions that are all where they belong there is nothing to tell."""
         entry: dict[str, Any] = {
             "id": uuid_text(topic.id),
-            "partitions": len(topic.partitions) + len(topic.coming),
+            "partitions": len(topic.partitions),
             "configs": dict(topic.config.overrides),
             **topic.notes,
         }
-        if not self.cluster.is_single or any(each.leader_epoch for each in (*topic.partitions, *topic.coming)):
+        if not self.cluster.is_single or any(each.leader_epoch for each in topic.partitions):
             entry.update(topic.placement())
         return entry
 
@@ -517,11 +467,8 @@ class Topics:
         del self._by_id[topic.id]
         del self._folded[_folded(topic.name)][topic.name]
 
-    def _new_partition(self, topic: Topic, index: int) -> Partition:
-        return Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._log_manager)
-
     def _append_partition(self, topic: Topic, index: int) -> Partition:
-        partition = self._new_partition(topic, index)
+        partition = Partition(topic, index, f"{self.data_dir}/{topic.name}-{index}", self._log_manager)
         topic.partitions.append(partition)
         return partition
 

@@ -6,7 +6,7 @@ steps:
 1. `minibroker_protocol.api_keys` has its number, as that of all APIs of Kafka.
 2. `minibroker_protocol/messages/<api>.py` declares request and response.
 3. `handlers/<api>.py` has `handle` and `NEEDS` (`requests.requirements`). Where they are needed: `NAMES`, `REFUSAL`,
-   `IN_ORDER`, `DEADLINE` (`requests.declarations`), and `REPEAT` for the short way (`requests.repeats`).
+   `DEADLINE`, `PLAIN` (`requests.declarations`).
 4. `routing/routes.py` gets a `Route` with the served versions.
 
 The tests then require a sentence for each field (`fields/meanings`), rows in `docs/behavior.md` and `docs/security.md`,

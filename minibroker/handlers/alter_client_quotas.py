@@ -2,10 +2,10 @@
 
 Versions 0-1. They count from the next request on, and outlive the run. Each entry has an outcome of its own: an entity
 or a key that there is not, and a value that is not above 0, are INVALID_REQUEST. So are hosts that are not found: their
-names are looked up aside, at most 100 of a request and for at most 20 s.
+names are looked up aside, at most 100 of a request and for at most 20 s. POLICY_VIOLATION for all entries when a
+request has more than 10,000, or more limits.
 """
 
-import logging
 from collections.abc import Collection, Container, Mapping
 from typing import Final
 
@@ -16,7 +16,7 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps, Work
+from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -28,15 +28,17 @@ from minibroker_protocol.messages.alter_client_quotas import (
 
 _MOST_UNKNOWN: Final = 100
 _LONGEST_SEARCH_MS: Final = 20_000
-_logger = logging.getLogger(__name__)
 
 NEEDS: Final = on_cluster(Operation.ALTER_CONFIGS)
-IN_ORDER: Final = True
 REFUSAL: Final = Refusal(explained=True)
 
 
-def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQuotasResponse | DelayedResponse]:
+def handle(request: AlterClientQuotasRequest, call: Call) -> AlterClientQuotasResponse | DelayedResponse:
     """Check every entry by itself, then alter all that passed together; hosts are looked up before."""
+    if sum(max(1, len(entry.ops)) for entry in request.entries) > MAX_RECORDS:
+        return AlterClientQuotasResponse(
+            entries=[_result(entry, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for entry in request.entries]
+        )
     names = call.services.host_names
     addresses: dict[str, frozenset[str]] = {}
     unknown: list[str] = []
@@ -47,10 +49,9 @@ def handle(request: AlterClientQuotasRequest, call: Call) -> Steps[AlterClientQu
                 known = addresses[host] = names.known(host) or frozenset()
                 if not known:
                     unknown.append(host)
-        yield
     if unknown:
         return _Search(request, call, addresses, unknown[:_MOST_UNKNOWN])
-    return hold((yield from _alter(request, call, addresses)), request, call)
+    return hold(_alter(request, call, addresses), request, call)
 
 
 class _Search(DelayedResponse):
@@ -79,14 +80,7 @@ class _Search(DelayedResponse):
         self._call.core.call_soon(self._alter)
 
     def _alter(self) -> None:
-        altering = self._call.core.slices.begin(_alter(self._request, self._call, self._addresses))
-        if isinstance(altering, Work):
-            altering.then(self._tell, self._fail)
-        else:
-            self._tell(altering)
-
-    def _tell(self, response: AlterClientQuotasResponse) -> None:
-        held = hold(response, self._request, self._call)
+        held = hold(_alter(self._request, self._call, self._addresses), self._request, self._call)
         if isinstance(held, DelayedResponse):
             held.deliver = self._give
         else:
@@ -96,14 +90,6 @@ class _Search(DelayedResponse):
         if not self._is_gone:
             self.deliver(response)
 
-    def _fail(self, error: Exception) -> None:
-        _logger.error("Quotas could not be altered", exc_info=error)
-        self._tell(
-            AlterClientQuotasResponse(
-                entries=[_result(each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in self._request.entries]
-            )
-        )
-
     def cancel(self) -> None:
         """Make the changes all the same, without a response."""
         self._is_gone = True
@@ -111,7 +97,7 @@ class _Search(DelayedResponse):
 
 def _alter(
     request: AlterClientQuotasRequest, call: Call, addresses: Mapping[str, frozenset[str]]
-) -> Steps[AlterClientQuotasResponse]:
+) -> AlterClientQuotasResponse:
     changes: dict[Entity, Mapping[str, float | None]] = {}
     results: list[AlteredEntryData] = []
     for entry in request.entries:
@@ -123,10 +109,9 @@ def _alter(
         else:
             changes[frozenset(entity)] = ops
             results.append(_result(entry, ErrorCode.NONE))
-        yield
     if not request.validate_only and changes:
         try:
-            yield from call.services.quota_table.altering(changes)
+            call.services.quota_table.alter(changes)
         except OSError as error:
             failure = f"{error.filename}: {error.strerror}"
             results = [_result(entry, ErrorCode.KAFKA_STORAGE_ERROR, failure) for entry in request.entries]

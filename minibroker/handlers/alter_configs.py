@@ -8,13 +8,12 @@ INVALID_REQUEST.
 from typing import Final
 
 from minibroker.requests.call import Call
-from minibroker.requests.configs.changes import Changes, Resource, answered, outcomes
+from minibroker.requests.configs.changes import Resource, alter
 from minibroker.requests.configs.resources import Change
 from minibroker.requests.declarations import config_resources_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -23,16 +22,21 @@ from minibroker_protocol.messages.alter_configs import (
 
 NAMES: Final = config_resources_at("resources")
 NEEDS: Final = asked_by_handler("ALTER_CONFIGS on each topic or group; on the cluster, for brokers and client metrics")
-IN_ORDER: Final = True
 
 
-def handle(request: AlterConfigsRequest, call: Call) -> Steps[AlterConfigsResponse | DelayedResponse]:
+def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | DelayedResponse:
     """Check and alter one resource after the other."""
-    altered: list[tuple[Resource, Changes]] = []
-    for each in request.resources:
-        changes = [(config.name, Change.SET, config.value) for config in each.configs]
-        altered.append((Resource(each.resource_type, each.resource_name), changes))
-        yield
-    found = yield from outcomes(altered, call, replaces=True, validate_only=request.validate_only)
-    responses = yield from answered(altered, found, AlterConfigsResourceResponse)
+    altered = [
+        (
+            Resource(resource.resource_type, resource.resource_name),
+            [(config.name, Change.SET, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    responses = [
+        AlterConfigsResourceResponse(
+            error_code=code, error_message=message, resource_type=resource.kind, resource_name=resource.name
+        )
+        for resource, code, message in alter(altered, call, replaces=True, validate_only=request.validate_only)
+    ]
     return hold(AlterConfigsResponse(responses=responses), request, call)

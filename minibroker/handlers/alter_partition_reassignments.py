@@ -17,7 +17,6 @@ from minibroker.requests.held_for_metadata import hold, refusal
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_partition_reassignments import (
@@ -30,27 +29,20 @@ from minibroker_protocol.messages.alter_partition_reassignments import (
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 DEADLINE: Final = "topics"
 REFUSAL: Final = Refusal(everywhere=True)
 
 
 def handle(
     request: AlterPartitionReassignmentsRequest, call: Call
-) -> Steps[AlterPartitionReassignmentsResponse | DelayedResponse]:
+) -> AlterPartitionReassignmentsResponse | DelayedResponse:
     """Reassign each partition by itself."""
     may_resize = request.allow_replication_factor_change
     responses: list[ReassignableTopicResponse] = []
-    try:
-        for topic in request.topics:
-            outcomes: list[ReassignablePartitionResponse] = []
-            for each in topic.partitions:
-                outcomes.append(_outcome(topic.name, each, call, may_resize=may_resize))
-                yield
-            responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
-    finally:
-        is_noted = call.core.cluster.note()
-    if not is_noted:
+    for topic in request.topics:
+        outcomes = [_outcome(topic.name, each, call, may_resize=may_resize) for each in topic.partitions]
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
+    if not call.core.cluster.note():
         refused: AlterPartitionReassignmentsResponse = refusal(request, call)
         return refused
     return hold(

@@ -12,7 +12,6 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -29,7 +28,7 @@ NAMES: Final = topics_at("dirs.topics.name", "partitions")
 NEEDS: Final = on_cluster(Operation.ALTER)
 
 
-def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplicaLogDirsResponse]:
+def handle(request: AlterReplicaLogDirsRequest, call: Call) -> AlterReplicaLogDirsResponse:
     """Look whether each replica is where it shall be."""
     ours = os.path.abspath(call.core.topics.data_dir)
     results: dict[str, dict[int, ErrorCode]] = {}
@@ -38,7 +37,6 @@ def handle(request: AlterReplicaLogDirsRequest, call: Call) -> Steps[AlterReplic
             outcomes = results.setdefault(topic.name, {})
             for index in topic.partitions:
                 outcomes[index] = _check(topic.name, index, call, is_ours=asked.path == ours)
-                yield
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(

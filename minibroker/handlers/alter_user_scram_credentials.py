@@ -3,8 +3,9 @@
 Version 0. The rules are those of `ScramControlManager`: a user may be named once in a request (DUPLICATE_RESOURCE),
 needs a name and 4096 to 16384 iterations (UNACCEPTABLE_CREDENTIAL) and a mechanism that is known
 (UNSUPPORTED_SASL_MECHANISM); what is removed has to be there (RESOURCE_NOT_FOUND). A metadata.version before 3.5-IV2
-has no credentials (UNSUPPORTED_VERSION). Users without an error are altered
-whatever others have. Unlike in Kafka a salt or a salted password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
+has no credentials (UNSUPPORTED_VERSION). Users without an error are altered whatever others have. More than 10,000
+changes are refused (UNKNOWN_SERVER_ERROR), as are more than 10,000 records in Kafka. Unlike in Kafka a salt or a salted
+password of more than 65,536 bytes is UNACCEPTABLE_CREDENTIAL.
 """
 
 from typing import Final
@@ -18,7 +19,7 @@ from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl import scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
-from minibroker.support.slices import Steps
+from minibroker.topic_admin import MAX_RECORDS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -37,22 +38,20 @@ _TOO_EARLY: _Refusal = (ErrorCode.UNSUPPORTED_VERSION, "The current metadata.ver
 _TWICE: _Refusal = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 
 
 def handle(
     request: AlterUserScramCredentialsRequest, call: Call
-) -> Steps[AlterUserScramCredentialsResponse | DelayedResponse]:
+) -> AlterUserScramCredentialsResponse | DelayedResponse:
     """Alter credentials."""
+    if len(request.deletions) + len(request.upsertions) > MAX_RECORDS:
+        return refuse(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
     stored, features = call.services.security.scram, call.services.core.features
     has_scram = METADATA_VERSION not in features.supported or features.level(METADATA_VERSION) >= _FIRST_LEVEL
     refused: dict[str, _Refusal] = {}
     changes: dict[str, tuple[str, ScramCredential | None]] = {}
-    for upsertion in request.upsertions:  # the request may lie in memory that is used again
-        upsertion.salt, upsertion.salted_password = bytes(upsertion.salt), bytes(upsertion.salted_password)
     alterations: list[_Change] = [*request.deletions, *request.upsertions]
     for each in alterations:
-        yield
         if each.name in refused:
             continue
         if each.name in changes:
@@ -65,7 +64,7 @@ def handle(
             refused[each.name] = refusal
             changes.pop(each.name, None)
     try:
-        yield from stored.altering({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
+        stored.alter({(mechanism, user): credential for user, (mechanism, credential) in changes.items()})
     except OSError as error:
         refused |= dict.fromkeys(changes, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
         changes.clear()

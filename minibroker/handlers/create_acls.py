@@ -3,6 +3,7 @@
 Versions 0-3. SECURITY_DISABLED without an authorizer. A rule that cannot be is INVALID_REQUEST, with Kafka's reason;
 the others are made, and one that there is already is not an error. As in Kafka a rule with the number of ANY or MATCH
 spoils the whole request (UNKNOWN_SERVER_ERROR for each), and one with a number 0 closes the connection.
+POLICY_VIOLATION for each where there are more than 10,000.
 """
 
 from typing import Final
@@ -21,7 +22,7 @@ from minibroker.security.authorization.acls import (
     ResourceType,
 )
 from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
+from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import (
     AclCreation,
@@ -31,24 +32,21 @@ from minibroker_protocol.messages.create_acls import (
 )
 
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 
 
-def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse | DelayedResponse]:
+def handle(request: CreateAclsRequest, call: Call) -> CreateAclsResponse | DelayedResponse:
     """Make those that can be."""
     for each in request.creations:
         if 0 in _numbers(each):
             raise UnservedRequestError("CreateAcls: a rule about what is not known")
-        yield
     authorizer = call.services.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    bindings: list[AclBinding] = []
-    for each in request.creations:
-        bindings.append(_binding(each))
-        if _is_for_filters(bindings[-1]):
-            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
-        yield
+    if len(request.creations) > MAX_RECORDS:
+        return _all(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    bindings = [_binding(each) for each in request.creations]
+    if any(map(_is_for_filters, bindings)):
+        return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     results: list[AclCreationResult] = []
     valid: list[AclBinding] = []
     for acl in bindings:
@@ -61,9 +59,8 @@ def handle(request: CreateAclsRequest, call: Call) -> Steps[CreateAclsResponse |
         else:
             valid.append(acl)
             results.append(AclCreationResult(error_code=ErrorCode.NONE, error_message=""))
-        yield
     try:
-        yield from authorizer.adding(valid)
+        authorizer.add(valid)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
     return hold(CreateAclsResponse(results=results), request, call)

@@ -15,7 +15,6 @@ from minibroker.requests.token_requests import NO_TIME, may_ask, named
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import ANONYMOUS, USER, Principal
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
@@ -23,7 +22,6 @@ from minibroker_protocol.messages.create_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("CREATE_TOKENS on the user, for another user's token")
-IN_ORDER: Final = True
 REFUSAL: Final = Refusal(
     {
         "principal_type": ANONYMOUS.type,
@@ -37,14 +35,11 @@ REFUSAL: Final = Refusal(
 )
 
 
-def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDelegationTokenResponse | DelayedResponse]:
+def handle(request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse | DelayedResponse:
     """Make a token."""
     requester = call.principal
     owner = named(request.owner_principal_type, request.owner_principal_name) or requester
-    renewers: list[Principal] = []
-    for each in request.renewers:
-        renewers.append(Principal(each.principal_type, each.principal_name))
-        yield
+    renewers = [Principal(each.principal_type, each.principal_name) for each in request.renewers]
     tokens = call.services.security.tokens
     if not may_ask(call):
         return _refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
@@ -55,7 +50,7 @@ def handle(request: CreateDelegationTokenRequest, call: Call) -> Steps[CreateDel
     if not tokens.is_enabled:
         return _refusal(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
     try:
-        token = yield from tokens.create(owner, requester, renewers, request.max_lifetime_ms)
+        token = tokens.create(owner, requester, renewers, request.max_lifetime_ms)
     except OSError:
         return _refusal(ErrorCode.KAFKA_STORAGE_ERROR, owner, requester)
     response = CreateDelegationTokenResponse(

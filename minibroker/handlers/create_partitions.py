@@ -1,12 +1,12 @@
 """CreatePartitions: a topic grows to a new total of partitions; it never shrinks.
 
-Versions 0-3. POLICY_VIOLATION for all topics when a request adds more than 10,000 partitions. New partitions have as
-many replicas as those that exist, also if a client places them by hand (INVALID_REPLICA_ASSIGNMENT). They are ready
-when the answer leaves.
+Versions 0-3. POLICY_VIOLATION for all topics when a request has more than 10,000 topics, or adds more partitions. New
+partitions have as many replicas as those that exist, also if a client places them by hand (INVALID_REPLICA_ASSIGNMENT).
+They are ready when the answer leaves.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.replicas import Replicas
@@ -18,7 +18,6 @@ from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import on_each
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import (
     TopicError,
     check_replicas,
@@ -40,50 +39,36 @@ _Growth = tuple[Topic, int, Sequence[Replicas]]
 
 NAMES: Final = topics_at("topics.name")
 NEEDS: Final = on_each(Operation.ALTER, ResourceType.TOPIC)
-IN_ORDER: Final = True
 DEADLINE: Final = "timeout_ms"
 
 
-def handle(request: CreatePartitionsRequest, call: Call) -> Steps[CreatePartitionsResponse | DelayedResponse]:
+def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitionsResponse | DelayedResponse:
     """Check every topic by itself, then grow those that passed together."""
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     try:
-        refuse_too_large(sum(_added(requested, call) for requested in request.topics if named[requested.name] == 1))
+        refuse_too_large(max(len(named), sum(_added(each, call) for each in request.topics if named[each.name] == 1)))
     except TopicError as error:
         refused = [_refusal(topic.name, error) for topic in request.topics]
         return CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=refused)
-    grown: list[str] = []
-    try:
-        yield from call.core.topics.growth(_growths(request, call, named, results, grown))
-    except OSError as error:
-        results.update((name, _refusal(name, disk_refusal(error))) for name in grown)
-    return hold(
-        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
-    )
-
-
-def _growths(
-    request: CreatePartitionsRequest,
-    call: Call,
-    named: Counter[str],
-    results: dict[str, CreatePartitionsTopicResult],
-    grown: list[str],
-) -> Iterator[_Growth | None]:
-    """The growth of each topic, None for one that does not grow; notes results, and the names of those that grow."""
+    growths: list[_Growth] = []
     for requested in request.topics:
-        growth = None
         try:
             refuse_duplicate(requested.name, named)
-            planned = _plan(requested, call)
+            growth = _plan(requested, call)
             if not request.validate_only:
-                count_mutation(call, planned[1] - len(planned[0].partitions), _FIRST_STRICT)
-                grown.append(requested.name)
-                growth = planned
+                count_mutation(call, growth[1] - len(growth[0].partitions), _FIRST_STRICT)
+                growths.append(growth)
             results[requested.name] = CreatePartitionsTopicResult(name=requested.name, error_code=ErrorCode.NONE)
         except TopicError as error:
             results[requested.name] = _refusal(requested.name, error)
-        yield growth
+    try:
+        call.core.topics.grow(growths)
+    except OSError as error:
+        results.update((topic.name, _refusal(topic.name, disk_refusal(error))) for topic, _, _ in growths)
+    return hold(
+        CreatePartitionsResponse(throttle_time_ms=call.session.muted_ms, results=list(results.values())), request, call
+    )
 
 
 def _added(requested: CreatePartitionsTopic, call: Call) -> int:
@@ -103,10 +88,6 @@ def _plan(requested: CreatePartitionsTopic, call: Call) -> _Growth:
     if topic is None:
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
     current = len(topic.partitions)
-    if topic.coming:
-        raise TopicError(
-            ErrorCode.REASSIGNMENT_IN_PROGRESS, f"Partitions of the topic {topic.name} are being added already."
-        )
     if requested.count == current:
         raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
     if requested.count < current:

@@ -5,7 +5,7 @@ from 7. A topic is ready to be produced to when the answer leaves, so the timeou
 alone accepts any replication factor, and replicas placed by hand wherever, and reports a factor of 1, unless
 `minibroker.replication.factor.strict` is set. Then, and where there are several, INVALID_REPLICATION_FACTOR and
 INVALID_REPLICA_ASSIGNMENT are as in Kafka. POLICY_VIOLATION for all topics when a request asks for more than 10,000
-partitions, or would make more than 10,000 records in Kafka's metadata log.
+topics or partitions, or would make more than 10,000 records in Kafka's metadata log.
 """
 
 from collections import Counter
@@ -19,20 +19,18 @@ from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
     check_new_name,
     check_replicas,
-    creation,
+    create_topics,
     plan_topic,
     refuse_duplicate,
     refuse_empty_replicas,
     refuse_too_large,
     refuse_too_many,
-    taken,
 )
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import (
@@ -51,18 +49,19 @@ NAMES: Final = topics_at("topics.name")
 NEEDS: Final = asked_by_handler(
     "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on each topic, to get its configuration"
 )
-IN_ORDER: Final = True
 DEADLINE: Final = "timeout_ms"
 REFUSAL: Final = Refusal({"configs": []})
 
 
-def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsResponse | DelayedResponse]:
+def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse | DelayedResponse:
     """Check every topic by itself, then create those that passed together."""
     named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult | None] = {}
     plans: list[TopicPlan] = []
     try:
-        refuse_too_many(sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
+        refuse_too_many(
+            max(len(named), sum(_partitions(each, call) for each in request.topics if named[each.name] == 1))
+        )
     except TopicError as error:
         return _refuse_all(request, error, call)
     for requested in request.topics:
@@ -77,23 +76,22 @@ def handle(request: CreateTopicsRequest, call: Call) -> Steps[CreateTopicsRespon
         else:
             plans.append(plan)
             results[requested.name] = None  # keeps its place
-        yield
-    for plan, refusal in taken(call.core, plans):  # between two slices
-        plans.remove(plan)
-        results[plan.name] = _refusal(plan.name, refusal)
     made: list[Topic] | list[None] = [None] * len(plans)
     try:
         refuse_too_large(sum(1 + plan.partitions + len(plan.config.overrides) for plan in plans))
         if not request.validate_only and plans:
-            made = yield from creation(call.core, plans)
+            made = create_topics(call.core, plans)
     except TopicError as error:
         if error.code is ErrorCode.POLICY_VIOLATION:
             return _refuse_all(request, error, call)
         results.update((plan.name, _refusal(plan.name, error)) for plan in plans)
     else:
+        configs: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by their overrides
         for plan, topic in zip(plans, made, strict=True):
-            results[plan.name] = _success(plan, topic, call)
-            yield
+            overrides = tuple(plan.config.overrides.items())
+            if overrides not in configs:
+                configs[overrides] = _configs(plan)
+            results[plan.name] = _success(plan, topic, configs[overrides], call)
     return hold(
         CreateTopicsResponse(
             throttle_time_ms=call.session.muted_ms, topics=[result for result in results.values() if result is not None]
@@ -158,7 +156,18 @@ def _refusal(name: str, error: TopicError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
-def _success(plan: TopicPlan, topic: Topic | None, call: Call) -> CreatableTopicResult:
+def _configs(plan: TopicPlan) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False
+        )
+        for entry in plan.config.entries()
+    ]
+
+
+def _success(
+    plan: TopicPlan, topic: Topic | None, configs: list[CreatableTopicConfigs], call: Call
+) -> CreatableTopicResult:
     topic_id = topic.id if topic else new_uuid()  # unused, if the topic was not to be made
     if not call.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         return CreatableTopicResult(
@@ -174,10 +183,5 @@ def _success(plan: TopicPlan, topic: Topic | None, call: Call) -> CreatableTopic
         error_code=ErrorCode.NONE,
         num_partitions=plan.partitions,
         replication_factor=plan.replication_factor,
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name, value=entry.value, read_only=False, config_source=entry.source, is_sensitive=False
-            )
-            for entry in plan.config.entries()
-        ],
+        configs=configs,
     )

@@ -33,7 +33,6 @@ from minibroker_protocol.messages.delete_acls import (
 )
 
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 
 
 def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse | DelayedResponse]:
@@ -41,7 +40,6 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
     for each in request.filters:
         if 0 in _numbers(each):
             raise UnservedRequestError("DeleteAcls: a filter for what is not known")
-        yield
     authorizer = call.services.authorizer
     if authorizer is None:
         return _all(request, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
@@ -55,14 +53,12 @@ def handle(request: DeleteAclsRequest, call: Call) -> Steps[DeleteAclsResponse |
         except InvalidAclError as error:
             results.append(_error(ErrorCode.INVALID_REQUEST, str(error)))
             continue
-        found: list[DeleteAclsMatchingAcl] = []
-        for acl in (yield from authorizer.finding(acl_filter)):
-            gone[acl] = None
-            found.append(_matching(acl))
-            yield
+        acls = authorizer.find(acl_filter)
+        gone.update(dict.fromkeys(acls))
+        found = [_matching(acl) for acl in acls]
         results.append(DeleteAclsFilterResult(error_code=ErrorCode.NONE, error_message=None, matching_acls=found))
     try:
-        yield from authorizer.removing(gone)
+        authorizer.remove(gone)
     except MAPPED as error:
         return _all(request, error_code_of(error), str(error))
     return hold(DeleteAclsResponse(filter_results=results), request, call)

@@ -1,8 +1,9 @@
 """DeleteTopics: topics vanish at once; their files are removed aside from the event loop.
 
 Versions 0-6: by name, or from version 6 on by id (KIP-516). A topic that is named twice, in whatever way, is
-INVALID_REQUEST and stays. What groups have committed for a topic goes with it. Refused altogether with
-TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3) when `delete.topic.enable` is false.
+INVALID_REQUEST and stays. POLICY_VIOLATION for all topics of a request with more than 10,000. What groups have
+committed for a topic goes with it. Refused altogether with TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3)
+when `delete.topic.enable` is false.
 """
 
 from collections import Counter
@@ -18,8 +19,7 @@ from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps
-from minibroker.topic_admin import TopicError, disk_refusal
+from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE, TopicError, disk_refusal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -38,11 +38,10 @@ _Named = Counter[tuple[str | None, bytes]]
 
 NAMES: Final = topics_at("topics.name") | topics_at("topic_names")
 NEEDS: Final = asked_by_handler("DELETE on the cluster or on each topic; DESCRIBE on each topic, to get its name")
-IN_ORDER: Final = True
 DEADLINE: Final = "timeout_ms"
 
 
-def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsResponse | DelayedResponse]:
+def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsResponse | DelayedResponse:
     """Delete the topics that exist, and say for each whether it did."""
     states = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
     if not call.core.config.boolean("delete.topic.enable"):
@@ -54,20 +53,20 @@ def handle(request: DeleteTopicsRequest, call: Call) -> Steps[DeleteTopicsRespon
         return DeleteTopicsResponse(
             responses=[_refusal(topic, code, "Topic deletion is disabled.") for topic in states]
         )
+    if len(states) > MAX_RECORDS:
+        return DeleteTopicsResponse(
+            throttle_time_ms=call.session.muted_ms,
+            responses=[_refusal(topic, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for topic in states],
+        )
     named = Counter((topic.name, topic.topic_id) for topic in states)
     results: list[DeletableTopicResult] = []
     gone: list[_Gone] = []
-    try:
-        for name, topic_id in named:
-            results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, named, gone)
-            yield
-    finally:
-        if gone:
-            left = call.core.topics.note_deleted(gone)
-            call.core.background(partial(purge_logged, left))
-    deleted = [result.name for result in results if result.name is not None and not result.error_code]
-    if deleted:
-        yield from call.core.hooks.topics_deleted(deleted)
+    for name, topic_id in named:
+        results += _delete(DeleteTopicState(name=name, topic_id=topic_id), call, named, gone)
+    if gone:
+        left = call.core.topics.note_deleted(gone)
+        call.core.background(partial(purge_logged, left))
+        call.core.hooks.topics_deleted([topic.name for topic, _ in gone])
     return hold(DeleteTopicsResponse(throttle_time_ms=call.session.muted_ms, responses=results), request, call)
 
 

@@ -11,7 +11,6 @@ from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, PatternType, PermissionType, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import (
     AclDescription,
@@ -23,7 +22,7 @@ from minibroker_protocol.messages.describe_acls import (
 NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
-def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsResponse]:
+def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsResponse:
     """Return the rules."""
     if 0 in {
         request.resource_type_filter,
@@ -49,7 +48,7 @@ def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsRespon
         PermissionType(request.permission_type),
     )
     found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
-    for acl in (yield from authorizer.finding(acl_filter)):
+    for acl in authorizer.find(acl_filter):
         found.setdefault(acl[:3], []).append(
             AclDescription(
                 principal=acl.principal,
@@ -58,11 +57,10 @@ def handle(request: DescribeAclsRequest, call: Call) -> Steps[DescribeAclsRespon
                 permission_type=acl.permission_type,
             )
         )
-        yield
-    resources: list[DescribeAclsResource] = []
-    for (kind, name, pattern), acls in found.items():
-        resources.append(DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls))
-        yield
+    resources = [
+        DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
+        for (kind, name, pattern), acls in found.items()
+    ]
     return DescribeAclsResponse(
         error_code=ErrorCode.NONE,
         error_message="",

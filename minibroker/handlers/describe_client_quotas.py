@@ -12,7 +12,6 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_client_quotas import (
     ComponentData,
@@ -38,17 +37,17 @@ NEEDS: Final = on_cluster(Operation.DESCRIBE_CONFIGS)
 REFUSAL: Final = Refusal({"entries": None})
 
 
-def handle(request: DescribeClientQuotasRequest, call: Call) -> Steps[DescribeClientQuotasResponse]:
+def handle(request: DescribeClientQuotasRequest, call: Call) -> DescribeClientQuotasResponse:
     """Return the quotas that match the filter."""
     try:
         _check(request.components)
     except _FilterError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=str(error), entries=None)
-    entries: list[EntryData] = []
-    for entity, values in tuple(call.services.quota_table.items()):
-        if _matches(entity, request.components, strict=request.strict):
-            entries.append(_entry(entity, values))
-        yield
+    entries = [
+        _entry(entity, values)
+        for entity, values in call.services.quota_table.items()
+        if _matches(entity, request.components, strict=request.strict)
+    ]
     return DescribeClientQuotasResponse(error_code=ErrorCode.NONE, error_message="", entries=entries)
 
 

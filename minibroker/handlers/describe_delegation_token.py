@@ -13,7 +13,6 @@ from minibroker.requests.token_requests import may_ask
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.delegation_tokens import DelegationToken
 from minibroker.security.principals import Principal
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -27,7 +26,7 @@ NEEDS: Final = asked_by_handler(
 )
 
 
-def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[DescribeDelegationTokenResponse]:
+def handle(request: DescribeDelegationTokenRequest, call: Call) -> DescribeDelegationTokenResponse:
     """Return the tokens."""
     tokens = call.services.security.tokens
     if not may_ask(call):
@@ -36,25 +35,20 @@ def handle(request: DescribeDelegationTokenRequest, call: Call) -> Steps[Describ
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, tokens=[])
     owners = None
     if request.owners is not None:
-        owners = set[Principal]()
-        for owner in request.owners:
-            owners.add(Principal(owner.principal_type, owner.principal_name))
-            yield
+        owners = {Principal(owner.principal_type, owner.principal_name) for owner in request.owners}
     described: list[DescribedDelegationToken] = []
     for each in tokens.all():
-        yield
         if owners is not None and each.owner not in owners and owners.isdisjoint(each.renewers):
             continue
         if _may_see(each, call):
-            described.append((yield from _described(each, tokens.hmac_of(each))))
+            described.append(_described(each, tokens.hmac_of(each)))
     return DescribeDelegationTokenResponse(error_code=ErrorCode.NONE, tokens=described)
 
 
-def _described(token: DelegationToken, proof: bytes) -> Steps[DescribedDelegationToken]:
-    renewers: list[DescribedDelegationTokenRenewer] = []
-    for each in token.renewers:
-        renewers.append(DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name))
-        yield
+def _described(token: DelegationToken, proof: bytes) -> DescribedDelegationToken:
+    renewers = [
+        DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name) for each in token.renewers
+    ]
     return DescribedDelegationToken(
         principal_type=token.owner.type,
         principal_name=token.owner.name,

@@ -36,7 +36,6 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
     """Describe topics until the page is full."""
     cursor = request.cursor
     names = _names(request, call)
-    yield
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return refuse(request, call.api_version, ErrorCode.INVALID_REQUEST)
     limit = min(call.core.config.integer("max.request.partition.size.limit"), request.response_partition_limit)
@@ -60,10 +59,7 @@ def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Steps[Describ
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
         left -= max(end - first, 0)
-    for name in names:
-        if not _may_describe(name, call):
-            response.topics.append(_refused(name))
-        yield
+    response.topics += [_refused(name) for name in names if not _may_describe(name, call)]
     return response
 
 

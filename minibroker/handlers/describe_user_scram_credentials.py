@@ -12,7 +12,6 @@ from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.security.sasl.scram_mechanisms import NUMBERS
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -24,14 +23,11 @@ from minibroker_protocol.messages.describe_user_scram_credentials import (
 NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 
-def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> Steps[DescribeUserScramCredentialsResponse]:
+def handle(request: DescribeUserScramCredentialsRequest, call: Call) -> DescribeUserScramCredentialsResponse:
     """Return the credentials."""
     stored = call.services.security.scram
     named = Counter(each.name for each in request.users or ()) or dict.fromkeys(stored.users(), 1)
-    results: list[DescribeUserScramCredentialsResult] = []
-    for user, times in named.items():
-        results.append(_result(stored, user, times))
-        yield
+    results = [_result(stored, user, times) for user, times in named.items()]
     return DescribeUserScramCredentialsResponse(error_code=ErrorCode.NONE, error_message="", results=results)
 
 

@@ -6,7 +6,7 @@ PREFERRED_LEADER_NOT_AVAILABLE if the preferred replica is not in sync, ELIGIBLE
 alive. Asked for all partitions, the response has those that needed an election. INVALID_REQUEST for another type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE
@@ -17,7 +17,6 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -31,32 +30,22 @@ _UNCLEAN: Final = 1
 
 NAMES: Final = topics_at("topic_partitions.topic", "partitions")
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 DEADLINE: Final = "topic_partitions"
 
 
-def handle(request: ElectLeadersRequest, call: Call) -> Steps[ElectLeadersResponse | DelayedResponse]:
+def handle(request: ElectLeadersRequest, call: Call) -> ElectLeadersResponse | DelayedResponse:
     """Elect a leader for each partition."""
     if request.election_type not in {_PREFERRED, _UNCLEAN}:
         message = f"Unknown election type {request.election_type}"
         return refuse(request, call.api_version, ErrorCode.INVALID_REQUEST, message)
     unclean = request.election_type == _UNCLEAN
     results: list[ReplicaElectionResult] = []
-    try:
-        for name, index in _requested(request, call):
-            if index is None:
-                results.append(ReplicaElectionResult(topic=name, partition_result=[]))
-                continue
-            outcome = _elect(name, index, call, unclean=unclean)
-            if (
-                request.topic_partitions is not None
-                or ErrorCode(outcome.error_code) is not ErrorCode.ELECTION_NOT_NEEDED
-            ):
-                results[-1].partition_result.append(outcome)
-            yield
-    finally:
-        is_noted = call.core.cluster.note()
-    if not is_noted:
+    for name, indexes in _requested(request, call):
+        outcomes = [_elect(name, index, call, unclean=unclean) for index in indexes]
+        if request.topic_partitions is None:
+            outcomes = [each for each in outcomes if ErrorCode(each.error_code) is not ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
+    if not call.core.cluster.note():
         return refuse(request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
     return hold(ElectLeadersResponse(replica_election_results=results), request, call)
 
@@ -78,16 +67,11 @@ def refuse(
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-def _requested(request: ElectLeadersRequest, call: Call) -> Iterator[tuple[str, int | None]]:
-    """The partitions of the request, after a None for their topic, which is returned even if nothing had to be done."""
+def _requested(request: ElectLeadersRequest, call: Call) -> list[tuple[str, Sequence[int]]]:
+    """Return the topics of the request with their partitions."""
     if request.topic_partitions is None:
-        for known in tuple(call.core.topics):
-            yield known.name, None
-            yield from ((known.name, each.index) for each in known.partitions)
-    else:
-        for topic in request.topic_partitions:
-            yield topic.topic, None
-            yield from ((topic.topic, index) for index in topic.partitions)
+        return [(topic.name, range(len(topic.partitions))) for topic in call.core.topics]
+    return [(topic.topic, topic.partitions) for topic in request.topic_partitions]
 
 
 def _elect(name: str, index: int, call: Call, *, unclean: bool) -> PartitionResult:

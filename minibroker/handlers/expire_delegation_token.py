@@ -10,7 +10,6 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, find
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -18,17 +17,16 @@ from minibroker_protocol.messages.expire_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
-IN_ORDER: Final = True
 
 
-def handle(request: ExpireDelegationTokenRequest, call: Call) -> Steps[ExpireDelegationTokenResponse | DelayedResponse]:
+def handle(request: ExpireDelegationTokenRequest, call: Call) -> ExpireDelegationTokenResponse | DelayedResponse:
     """Expire a token."""
     period_ms = request.expiry_time_period_ms
     code, token = find(request.hmac, call)
     if token is None:
         return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        left = yield from call.services.security.tokens.expire(token, period_ms)
+        left = call.services.security.tokens.expire(token, period_ms)
     except OSError:
         return ExpireDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     ends_ms = period_ms if left is None else left.expires_ms

@@ -21,13 +21,12 @@ from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.advice import MISSING_TOPICS, about_missing, tell_creation
-from minibroker.support.slices import Steps, drain
 from minibroker.topic_admin import (
     TopicError,
     TopicPlan,
-    creation,
+    create_topics,
     plan_topic,
-    taken,
+    refuse_too_large,
 )
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
@@ -43,13 +42,8 @@ from minibroker_protocol.messages.metadata import (
 from minibroker_protocol.primitives import ZERO_UUID
 
 _FIRST_WITH_IDS: Final = 12
-_OF_A_STEP: Final = 32
-"""Topics between two steps."""
-_FEW_TOPICS: Final = 8
-_FEW_PARTITIONS: Final = 256
-"""All topics are described at once when there are no more of them, with no more partitions."""
-_FEW_UNDESCRIBED: Final = 1000
-"""Topics that are named are described at once when no more of their partitions have changed since the last time."""
+_MAX_ADVISED: Final = 100
+"""Where a request creates more topics, their names are not compared with those of other topics."""
 
 
 def _all_topics(request: MetadataRequest, call: Call) -> tuple[Target, ...]:
@@ -65,80 +59,38 @@ NEEDS: Final = asked_by_handler(
 )
 
 
-def handle(
-    request: MetadataRequest, call: Call
-) -> MetadataResponse | DelayedResponse | Steps[MetadataResponse | DelayedResponse]:
-    """Describe the cluster as this client should see it; in steps if that takes long, or topics have to be made."""
-    named = request.topics or []
+def handle(request: MetadataRequest, call: Call) -> MetadataResponse | DelayedResponse:
+    """Describe the cluster as this client should see it, and create topics that are missing."""
+    requested = request.topics or []
     joiner = call.session.early_joiner
-    if call.api_version < _FIRST_WITH_IDS and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in named):
-        refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in named]
+    if call.api_version < _FIRST_WITH_IDS and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in requested
+    ):
+        refused = [_error(ErrorCode.INVALID_REQUEST, topic.name or "", topic.topic_id) for topic in requested]
         return MetadataResponse(brokers=[], topics=refused)
-    if not named and (request.topics is None or call.api_version == 0):
-        known = call.core.topics
+    if not requested and (request.topics is None or call.api_version == 0):
         if joiner is not None:
-            joiner.note_metadata(topic.name for topic in known)
-        if len(known) > _FEW_TOPICS or sum(len(topic.partitions) for topic in known) > _FEW_PARTITIONS:
-            return _describe_all(request, call)
-        described = [_describe_now(topic, request, call) for topic in known if _may_describe(topic.name, call)]
+            joiner.note_metadata(topic.name for topic in call.core.topics)
+        described = [_describe(topic, request, call) for topic in call.core.topics if _may_describe(topic.name, call)]
         return _response(described, request, call)
-    if len(named) < _OF_A_STEP:
-        topics: list[MetadataResponseTopic] = []
-        undescribed = 0
-        for each in named if len(named) == 1 else {(each.topic_id, each.name): each for each in named}.values():
-            found = _find(each, request, call)
-            if isinstance(found, Topic):
-                undescribed += found.undescribed
-            if undescribed > _FEW_UNDESCRIBED or isinstance(found, str):
-                break
-            if isinstance(found, Topic):
-                topics.append(_describe_now(found, request, call))
-            else:
-                topics.append(_refused(each, found, request, call))
-        else:
-            if joiner is not None:
-                joiner.note_metadata(topic.name or "" for topic in topics)
-            return _response(topics, request, call)
-    return _describe_named(named, request, call)
-
-
-def _describe_all(request: MetadataRequest, call: Call) -> Steps[MetadataResponse]:
+    creates = request.allow_auto_topic_creation and call.core.config.boolean("auto.create.topics.enable")
+    named: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
+    for topic in requested:
+        key = topic.topic_id, topic.name
+        if key not in named:
+            named[key] = _find(topic, request, call, creates=creates)
+    missing = [name for name in named.values() if isinstance(name, str)]
+    made: Mapping[str, Topic | ErrorCode] = _create(missing, call) if missing else {}
     topics: list[MetadataResponseTopic] = []
-    for topic in tuple(call.core.topics):
-        if _may_describe(topic.name, call):
-            partitions = yield from topic.describing(call.core.cluster)
-            topics.append(_describe(topic, partitions, request, call))
-        yield
-    return _response(topics, request, call)
-
-
-def _describe_named(
-    named: Sequence[MetadataRequestTopic], request: MetadataRequest, call: Call
-) -> Steps[MetadataResponse | DelayedResponse]:
-    """Describe topics, and make those that are missing."""
-    found: dict[tuple[bytes, str | None], Topic | ErrorCode | str] = {}
-    asked: list[MetadataRequestTopic] = []
-    for number, each in enumerate(named, 1):
-        key = each.topic_id, each.name
-        if key not in found:
-            found[key] = _find(each, request, call)
-            asked.append(each)
-        if not number % _OF_A_STEP:
-            yield
-    missing = [name for name in found.values() if isinstance(name, str)]
-    made = (yield from _create(missing, call)) if missing else {}
-    topics: list[MetadataResponseTopic] = []
-    for number, (each, known) in enumerate(zip(asked, found.values(), strict=True), 1):
-        topic = made[known] if isinstance(known, str) else known
-        if isinstance(topic, Topic):
-            partitions = yield from topic.describing(call.core.cluster)
-            topics.append(_describe(topic, partitions, request, call))
-        else:
-            topics.append(_refused(each, topic, request, call))
-        if not number % _OF_A_STEP:
-            yield
-    if call.session.early_joiner is not None:
-        call.session.early_joiner.note_metadata(topic.name or "" for topic in topics)
+    for (topic_id, name), known in named.items():
+        found = made[known] if isinstance(known, str) else known
+        topics.append(
+            _describe(found, request, call)
+            if isinstance(found, Topic)
+            else _refused(name, topic_id, found, request, call)
+        )
+    if joiner is not None:
+        joiner.note_metadata(topic.name or "" for topic in topics)
     response = _response(topics, request, call)
     return hold(response, request, call, lambda: _without(made, response)) if made else response
 
@@ -174,38 +126,34 @@ def refuse(request: MetadataRequest, _version: int, code: ErrorCode) -> Metadata
     return MetadataResponse(error_code=code, brokers=[], topics=topics)
 
 
-def _find(requested: MetadataRequestTopic, request: MetadataRequest, call: Call) -> Topic | ErrorCode | str:
+def _find(
+    requested: MetadataRequestTopic, request: MetadataRequest, call: Call, *, creates: bool
+) -> Topic | ErrorCode | str:
     """The topic that is asked for, the error, or the name of the topic that has to be made."""
     topics = call.core.topics
-    by_id = _is_by_id(requested)
+    by_id = requested.name is None or requested.topic_id != ZERO_UUID
     known = topics.with_id(requested.topic_id) if by_id else topics.get(requested.name or "")
     if by_id and known is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     name = requested.name or "" if known is None else known.name
     if not _may_describe(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return known or _creatable(name, request, call)
-
-
-def _is_by_id(requested: MetadataRequestTopic) -> bool:
-    return requested.name is None or requested.topic_id != ZERO_UUID
+    return known or _creatable(name, request, call, creates=creates)
 
 
 def _refused(
-    requested: MetadataRequestTopic, code: ErrorCode, request: MetadataRequest, call: Call
+    name: str | None, topic_id: bytes, code: ErrorCode, request: MetadataRequest, call: Call
 ) -> MetadataResponseTopic:
-    if _is_by_id(requested):
-        return _error(code, None, requested.topic_id)
-    name = requested.name or ""
+    if name is None or topic_id != ZERO_UUID:
+        return _error(code, None, topic_id)
     response = _error(code, name)
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         response.topic_authorized_operations = _operations(name, request, call)
     return response
 
 
-def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | str:
+def _creatable(name: str, request: MetadataRequest, call: Call, *, creates: bool) -> ErrorCode | str:
     """The name of a topic that does not exist, if it may be made now."""
-    creates = request.allow_auto_topic_creation and call.core.config.boolean("auto.create.topics.enable")
     if creates and not _may_create(name, call):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if topic_name_error(name) is not None:
@@ -214,41 +162,42 @@ def _creatable(name: str, request: MetadataRequest, call: Call) -> ErrorCode | s
         if request.allow_auto_topic_creation:
             call.core.advised.advise(MISSING_TOPICS, name, about_missing(name))
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.LEADER_NOT_AVAILABLE if call.core.topics.is_coming(name) else name
+    return name
 
 
-def _create(names: Sequence[str], call: Call) -> Steps[dict[str, Topic | ErrorCode]]:
-    """Make topics, all that can be made together."""
+def _create(names: Sequence[str], call: Call) -> Mapping[str, Topic | ErrorCode]:
+    """Create topics, all that can be created together."""
     core = call.core
     # A client that looks whether a topic is gone makes it again by looking, but must not find it. (Kafka never tells a
     # client of a topic that this very request has made.)
     gone = {name for name in names if core.topics.was_deleted(name)}
-    others = [each.name for each in core.topics if not each.is_internal]
+    others = [topic.name for topic in core.topics if not topic.is_internal] if len(names) <= _MAX_ADVISED else []
     made: dict[str, Topic | ErrorCode] = {}
     plans: list[TopicPlan] = []
-    for name in names:
-        try:
-            if name in INTERNAL_TOPICS:
-                made[name] = call.services.create_topic(name)
-            else:
-                plans.append(plan_topic(core, name))
-        except TopicError as error:
-            # Kafka's broker asks the controller for the topic, and does not wait for its refusal.
-            too_many = error.code is ErrorCode.INVALID_REPLICATION_FACTOR
-            made[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if too_many else error.code
-        yield
-    for plan, _ in taken(core, plans):  # between two slices
-        plans.remove(plan)
-        made[plan.name] = core.topics.get(plan.name) or ErrorCode.LEADER_NOT_AVAILABLE
     try:
-        for topic in (yield from creation(core, plans)):
+        refuse_too_large(len(names) * (1 + core.config.integer("num.partitions")))
+        for name in names:
+            try:
+                if name in INTERNAL_TOPICS:
+                    made[name] = call.services.create_topic(name)
+                else:
+                    plans.append(plan_topic(core, name))
+            except TopicError as error:
+                made[name] = _code_of(error)
+        for topic in create_topics(core, plans):
             made[topic.name] = topic
             if (meant := tell_creation(topic.name, others)) is not None:
                 call.services.misspelt_topics[topic.name] = meant
     except TopicError as error:
-        made.update((plan.name, error.code) for plan in plans)
+        made.update((name, _code_of(error)) for name in names if name not in made)
     made.update((name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in gone if not isinstance(made[name], ErrorCode))
     return made
+
+
+def _code_of(error: TopicError) -> ErrorCode:
+    """Kafka's broker asks the controller for the topic, and does not wait for its refusal."""
+    is_of_controller = error.code in {ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.POLICY_VIOLATION}
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_of_controller else error.code
 
 
 def _may_describe(name: str, call: Call) -> bool:
@@ -261,19 +210,13 @@ def _may_create(name: str, call: Call) -> bool:
     )
 
 
-def _describe_now(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
-    return _describe(topic, drain(topic.describing(call.core.cluster)), request, call)
-
-
-def _describe(
-    topic: Topic, partitions: list[MetadataResponsePartition], request: MetadataRequest, call: Call
-) -> MetadataResponseTopic:
+def _describe(topic: Topic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=_reported(partitions, call),
+        partitions=_reported(topic.describe(call.core.cluster), call),
         topic_authorized_operations=_operations(topic.name, request, call),
     )
 

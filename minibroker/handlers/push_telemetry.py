@@ -14,14 +14,13 @@ from typing import Final
 
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
-from minibroker.support.slices import Steps
 from minibroker.telemetry.clients import ClientInstance, TelemetryPush, identity_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.records import CompressionCodec
-from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.uuids import uuid_text
 
 _RESERVED: Final = frozenset({ZERO_UUID, bytes(15) + b"\1"})
@@ -32,7 +31,7 @@ _CODECS: Final = frozenset(CompressionCodec)
 NEEDS: Final = NOTHING
 
 
-def handle(request: PushTelemetryRequest, call: Call) -> Steps[PushTelemetryResponse]:
+def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     """Check what a client sends, and keep it."""
     instance_id = request.client_instance_id
     if instance_id in _RESERVED:
@@ -45,7 +44,7 @@ def handle(request: PushTelemetryRequest, call: Call) -> Steps[PushTelemetryResp
     client.last_error = _error_of(request, client, call)
     client.is_gone = request.terminating
     if not client.last_error and request.metrics:
-        client.last_error = yield from _keep(request, call)
+        client.last_error = _keep(request, call)
     return PushTelemetryResponse(error_code=client.last_error)
 
 
@@ -63,12 +62,10 @@ def _error_of(request: PushTelemetryRequest, client: ClientInstance, call: Call)
     return ErrorCode.NONE
 
 
-def _keep(request: PushTelemetryRequest, call: Call) -> Steps[ErrorCode]:
+def _keep(request: PushTelemetryRequest, call: Call) -> ErrorCode:
     try:
         most = call.services.telemetry.max_bytes * _MOST_EXPANSION
-        data = yield from decompress_in_steps(
-            CompressionCodec(request.compression_type), request.metrics, max_size=most
-        )
+        data = decompress(CompressionCodec(request.compression_type), request.metrics, max_size=most)
     except InvalidRecordError:
         return ErrorCode.INVALID_RECORD
     instance_id = bytes(request.client_instance_id)

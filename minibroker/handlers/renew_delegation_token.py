@@ -11,7 +11,6 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, find
 from minibroker.routing.delayed import DelayedResponse
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -19,16 +18,15 @@ from minibroker_protocol.messages.renew_delegation_token import (
 )
 
 NEEDS: Final = asked_by_handler("to be the token's owner or one of its renewers")
-IN_ORDER: Final = True
 
 
-def handle(request: RenewDelegationTokenRequest, call: Call) -> Steps[RenewDelegationTokenResponse | DelayedResponse]:
+def handle(request: RenewDelegationTokenRequest, call: Call) -> RenewDelegationTokenResponse | DelayedResponse:
     """Renew a token."""
     code, token = find(request.hmac, call)
     if token is None:
         return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
     try:
-        renewed = yield from call.services.security.tokens.renew(token, request.renew_period_ms)
+        renewed = call.services.security.tokens.renew(token, request.renew_period_ms)
     except OSError:
         return RenewDelegationTokenResponse(error_code=ErrorCode.KAFKA_STORAGE_ERROR, expiry_timestamp_ms=NO_TIME)
     return hold(

@@ -36,7 +36,7 @@ from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
     TopicPlan,
-    creation,
+    create_topics,
     plan_topic,
     refuse_too_large,
     refuse_too_many,
@@ -71,7 +71,6 @@ NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics 
     "to make internal topics: CREATE on the cluster, or on each of them"
 )
 
-IN_ORDER: Final = True
 
 REFUSAL: Final = Refusal({"status": []})
 
@@ -319,7 +318,7 @@ def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbea
         partitions = sum(plan.partitions for plan in plans)
         refuse_too_many(partitions)
         refuse_too_large(partitions + len(plans))
-        yield from creation(call.core, plans)
+        create_topics(call.core, plans)
     except TopicError as error:
         failed += [f"{plan.name} ({error})" for plan in plans]
     if failed:

@@ -5,8 +5,7 @@ INVALID_UPDATE_VERSION. The rules are those of `FeatureControlManager`. The leve
 beneath one that has changed what metadata looks like, and that of kraft.version not at all.
 """
 
-from collections.abc import Iterable, Mapping
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from minibroker.cluster.features import (
@@ -21,7 +20,6 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.delayed import DelayedResponse
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -37,6 +35,8 @@ _UNSAFE_DOWNGRADE: Final = 3
 _CHANGED_METADATA: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30, 32, 33})
 """Levels of metadata.version with records that the level before does not have (`MetadataVersion.didMetadataChange`)."""
 _METADATA_FOR_ELR: Final = 23
+_MAX_HASHED: Final = 100_000
+"""Characters."""
 
 
 class _RefusedError(ValueError):
@@ -44,21 +44,19 @@ class _RefusedError(ValueError):
 
 
 NEEDS: Final = on_cluster(Operation.ALTER)
-IN_ORDER: Final = True
 
 
-def handle(request: UpdateFeaturesRequest, call: Call) -> Steps[UpdateFeaturesResponse | DelayedResponse]:
+def handle(request: UpdateFeaturesRequest, call: Call) -> UpdateFeaturesResponse | DelayedResponse:
     """Check all changes, then make them."""
     features = call.core.features
     controller = f"Local controller {call.node.id}"
     levels: dict[str, int] = {}
     try:
         wished = {update.feature: update.max_version_level for update in request.feature_updates}
-        for update in (yield from _in_order(request.feature_updates)):
+        for update in _in_order(request.feature_updates):
             levels[update.feature] = _level(update, features, controller)
             if update.feature == ELIGIBLE_LEADER_REPLICAS_VERSION:
                 _check_dependencies(wished, features)
-            yield
     except _RefusedError as error:
         return UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION,
@@ -83,13 +81,12 @@ def handle(request: UpdateFeaturesRequest, call: Call) -> Steps[UpdateFeaturesRe
     return hold(UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results), request, call)
 
 
-def _in_order(updates: Iterable[FeatureUpdateKey]) -> Steps[list[FeatureUpdateKey]]:
-    """Updates in the order of Kafka's HashMap, which decides whose error the response has."""
-    hashed: list[tuple[int, FeatureUpdateKey]] = []
-    for update in updates:
-        hashed.append((string_hash(update.feature), update))
-        yield
-    return [update for _, update in hash_order(hashed, itemgetter(0))]
+def _in_order(updates: Sequence[FeatureUpdateKey]) -> Sequence[FeatureUpdateKey]:
+    """Return updates in the order of Kafka's HashMap, which decides whose error the response has."""
+    # To hash megabytes of names takes long, and no feature has a long name.
+    if sum(len(update.feature) for update in updates) > _MAX_HASHED:
+        return updates
+    return hash_order(updates, lambda update: string_hash(update.feature))
 
 
 def _level(update: FeatureUpdateKey, features: Features, controller: str) -> int:

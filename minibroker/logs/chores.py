@@ -1,8 +1,7 @@
 """Work that a broker does beside its requests: again and again, in slices, so that no request waits long for it.
 
-A chore is a function that returns an iterator; each step of the iterator is a piece of work that takes no longer than
-a request would. The steps run on the event loop, a few milliseconds of them at a time, and a chore rests for its
-period when it is through.
+A chore is a function. One that takes long returns an iterator, each step of which takes no longer than a request would.
+The steps run on the event loop, a few milliseconds of them at a time, and a chore rests for its period afterwards.
 
 `Slices` runs steps, too, for requests. It has a queue of its own, so that a request never waits behind a chore, and it
 goes on when the chores are stopped: a stop ends the chores first, and requests that are under way with the state. Its
@@ -23,12 +22,13 @@ _SLICE_S: Final = 0.003
 _SHORTEST_MS: Final = 10
 """A shorter period is lengthened to this: a chore that never rests would keep an idle broker busy."""
 _logger = logging.getLogger(__name__)
+_Work = Callable[[], Iterator[None] | None]
 
 
 class _Chore:
     __slots__ = ("name", "period_ms", "work")
 
-    def __init__(self, name: str, period_ms: int, work: Callable[[], Iterator[None]]) -> None:
+    def __init__(self, name: str, period_ms: int, work: _Work) -> None:
         self.name = name
         self.period_ms = period_ms
         self.work = work
@@ -46,9 +46,7 @@ class Chores:
         self._timers: dict[str, Timer] = {}
         self._stopped = False
 
-    def every(
-        self, name: str, period_ms: int, work: Callable[[], Iterator[None]], *, first_ms: int | None = None
-    ) -> None:
+    def every(self, name: str, period_ms: int, work: _Work, *, first_ms: int | None = None) -> None:
         """Do `work` after `first_ms`, or after a period if that is shorter, and again whenever a period has passed.
 
         A period of Java's largest long is never. A chore takes the place of the one with its name.
@@ -65,7 +63,7 @@ class Chores:
             self._timers[chore.name] = self._clock.call_later(delay_ms, partial(self._begin, chore), may_wait=True)
 
     def _begin(self, chore: _Chore) -> None:
-        self.run(chore.work(), partial(self._rest, chore, chore.period_ms))
+        self.run(_steps_of(chore.work), partial(self._rest, chore, chore.period_ms))
 
     def run(self, steps: Iterator[None], then: Callable[[], None]) -> None:
         """Take all `steps`, the first ones at once, then call `then`. An error is logged and ends them."""
@@ -89,3 +87,7 @@ class Chores:
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
+
+
+def _steps_of(work: _Work) -> Iterator[None]:
+    yield from work() or ()

@@ -12,18 +12,18 @@ compaction. Each begins `log.initial.task.delay.ms` after the start, or after it
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from minibroker.cluster.partition import make_missing_directories
 from minibroker.config.keys import LONG_MAX
 from minibroker.logs.checkpoint_chores import Checkpoints
-from minibroker.logs.log_files import holds_data, unlink_logged
-from minibroker.support.slices import Steps
+from minibroker.support.slices import drain
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
+from minibroker_storage.layout import LOG_SUFFIX, create_unused_directory, unlink_files
 from minibroker_storage.log_shape import shape_of
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class LogManager:
         self._call_soon = call_soon
         self._flusher: Flusher | None = None
         self._chores = chores
-        self._checkpoints = Checkpoints(data_dir.path, self._opened, self._exists, background)
+        self._checkpoints = Checkpoints(data_dir.path, self._opened, self._partition, background)
         self._cleaner: LogCleaner | None = None
         #: Called when retention has deleted segments of a partition by itself; None for nobody.
         self.on_retained: Callable[[Partition], None] | None = None
@@ -116,7 +116,7 @@ class LogManager:
         if self._config.boolean("log.cleaner.enable"):
             self._every("log.cleaner.backoff.ms", _CLEANING, self._cleaning)
 
-    def _every(self, key: str, name: str, work: Callable[[], Steps[None]]) -> None:
+    def _every(self, key: str, name: str, work: Callable[[], Steps[None] | None]) -> None:
         first_ms = self._config.integer("log.initial.task.delay.ms")
         self._chores.every(name, self._config.integer(key), work, first_ms=first_ms)
 
@@ -186,9 +186,9 @@ class LogManager:
         log.config = config
         self.shorten_flush_interval(config.flush_ms)
 
-    def forget(self, names: Iterable[str]) -> Steps[None]:
+    def forget(self, names: Iterable[str]) -> None:
         """New topics take these names: checkpoints of older topics of that name are not theirs. OSError."""
-        return self._checkpoints.forget(names)
+        self._checkpoints.forget(names)
 
     def forget_partition(self, partition: Partition) -> None:
         """The partition is going to be deleted."""
@@ -208,25 +208,22 @@ class LogManager:
 
     def apply_retention(self) -> int:
         """Delete what is not to be kept any longer, in all logs and at once; says how many segments went."""
-        deleted = 0
+        deleted: list[int] = []
 
-        def count(partition: Partition, log: Log) -> None:
-            nonlocal deleted
-            deleted += self._delete_old(partition, log)
+        def delete(partition: Partition, log: Log) -> None:
+            deleted.append(self._delete_old(partition, log))
 
-        for _ in self._open_all():
-            pass
-        for _ in self._for_each(_RETENTION, count):
-            pass
-        return deleted
+        drain(self._open_all())
+        for partition, log in self._opened():
+            self._try(_RETENTION, delete, partition, log)
+        return sum(deleted)
 
     def compact(self, *, roll: bool = False, then: Callable[[], None] = lambda: None) -> None:
         """Clean all compacted logs, however little there is to clean, one after the other; then call `then`.
 
         Active segments stay as they are, as ever; with `roll` each log begins a new one before.
         """
-        for _ in self._open_all():
-            pass
+        drain(self._open_all())
         compacted = [(partition, log) for partition, log in self._opened() if log.config.compact]
         if roll:
             for partition, log in compacted:
@@ -304,9 +301,20 @@ class LogManager:
             if sound:
                 self._data_dir.mark_clean()
             # Last of all: a kill amid this leaves a clean stop, and partitions that are empty.
-            yield from make_missing_directories(self._data_dir.path, self._partitions())
+            yield from self._make_missing_directories()
         except OSError as error:
             _logger.error("%s", error)  # noqa: TRY400 - the disk's fault, not ours: the message says all
+
+    def _make_missing_directories(self) -> Iterator[None]:
+        """Make the directories of partitions that have held no record: a Kafka may be next to use them. OSError."""
+        there = set(os.listdir(self._data_dir.path))
+        twin: Partition | None = None
+        for partition in self._partitions():
+            if os.path.basename(partition.directory) not in there:
+                alike = twin.directory if twin is not None and twin.topic is partition.topic else None
+                create_unused_directory(partition.directory, partition.topic.id, twin=alike)
+                twin = partition
+            yield
 
     def stop_chores(self) -> None:
         """Begin no more chores; a cleaning that is under way is given up (see `RunCleaning`)."""
@@ -331,9 +339,6 @@ class LogManager:
         topic = self._topics.get(key[0])
         return topic.partition(key[1]) if topic is not None else None
 
-    def _exists(self, key: TopicPartition) -> bool:
-        return self._partition(key) is not None
-
     def _note_used(self, partition: Partition) -> None:
         self._used[partition] = None
         if len(self._used) > self._most_used:
@@ -347,12 +352,6 @@ class LogManager:
                 self._used.pop(partition, None)
             elif log is not None:
                 yield partition, log
-
-    def _for_each(self, subject: str, act: Callable[[Partition, Log], object]) -> Steps[None]:
-        """Do something to every open log, one log a step; one that fails is passed over."""
-        for partition, log in self._opened():
-            self._try(subject, act, partition, log)
-            yield
 
     def _try(self, subject: str, act: Callable[[Partition, Log], object], partition: Partition, log: Log) -> bool:
         """Whether `act` went well. Its error is logged, once until it goes well again."""
@@ -385,7 +384,7 @@ class LogManager:
         """Open the partition's log if it holds data; says whether that went well."""
         complaint = "opening", partition.directory
         try:
-            if holds_data(partition.directory):
+            if _holds_data(partition.directory):
                 _ = partition.log
         except (OSError, StorageError, DecodeError) as error:
             if complaint not in self._complaints:
@@ -398,7 +397,9 @@ class LogManager:
 
     def _retention(self) -> Steps[None]:
         yield from self._open_all()
-        yield from self._for_each(_RETENTION, self._retain)
+        for partition, log in self._opened():
+            self._try(_RETENTION, self._retain, partition, log)
+            yield
 
     def _retain(self, partition: Partition, log: Log) -> None:
         if self._delete_old(partition, log) and self.on_retained is not None:
@@ -424,11 +425,11 @@ class LogManager:
 
     def _unlink(self, timer: Timer, paths: list[str]) -> None:
         self._unlinking.discard(timer)
-        self._background(partial(unlink_logged, paths))
+        self._background(partial(_unlink_logged, paths))
 
     # Flushing and checkpoints
 
-    def _flushing(self) -> Steps[None]:
+    def _flushing(self) -> None:
         """Force to disk what was not for `flush.ms` (Kafka's `flushDirtyLogs`)."""
         now_ms = self._clock.now_ms()
         before, self._flushed_at = self._flushed_at, {}
@@ -438,20 +439,16 @@ class LogManager:
                 flushed_at = now_ms
                 self.flusher.request(log)
             self._flushed_at[log] = flushed_at
-            yield
 
-    def _recovery_point_checkpoint(self) -> Steps[None]:
+    def _recovery_point_checkpoint(self) -> None:
         """Note up to where all is on disk. Closed segments are forced there first, as Kafka does when it rolls."""
-        rolled: list[Log] = []
-        for _, log in self._opened():
-            # A checkpoint says that all below is on disk, so what has rolled is forced there before it is written.
-            if log.recovery_point < log.segments[-1].base_offset:
-                rolled.append(log)
-            yield
+        # A checkpoint says that all below is on disk, so what has rolled is forced there before it is written.
+        rolled = [log for _, log in self._opened() if log.recovery_point < log.segments[-1].base_offset]
 
         def note(_: OSError | None = None) -> None:
             points = self._checkpoints
-            self._chores.run(points.note(), lambda: points.save_aside(points.recovery_points, points.high_watermarks))
+            points.note()
+            points.save_aside(points.recovery_points, points.high_watermarks)
 
         for log in rolled[:-1]:
             self.flusher.request(log)
@@ -460,16 +457,16 @@ class LogManager:
         else:
             note()
 
-    def _start_offset_checkpoint(self) -> Steps[None]:
-        yield from self._checkpoints.note()
+    def _start_offset_checkpoint(self) -> None:
+        self._checkpoints.note()
         self._checkpoints.save_aside(self._checkpoints.start_offsets)
-        yield
 
     # The rest
 
-    def _producer_id_expiration(self) -> Steps[None]:
+    def _producer_id_expiration(self) -> None:
         now_ms = self._clock.now_ms()
-        return self._for_each("producer ids", lambda _, log: log.producers.remove_expired(now_ms))
+        for _, log in self._opened():
+            log.producers.remove_expired(now_ms)
 
     def _cleaning(self) -> Steps[None]:
         """Clean the filthiest log (Kafka's `LogCleaner`), unless there is nothing compacted at all."""
@@ -501,3 +498,21 @@ class LogManager:
         self.on_cleaned(partition, before)
         self._checkpoints.save_aside(self._checkpoints.cleaner_offsets)
         self._try(_RETENTION, self._retain, partition, log)
+
+
+def _holds_data(directory: str) -> bool:
+    """Return whether there is a message in any segment; there is none without a directory. OSError."""
+    try:
+        with os.scandir(directory) as entries:
+            return any(entry.name.endswith(LOG_SUFFIX) and entry.stat().st_size for entry in entries)
+    except FileNotFoundError:
+        return False
+
+
+def _unlink_logged(paths: list[str]) -> None:
+    """Remove the files that a log has given up, in any thread; an error is logged."""
+    for path in paths:
+        try:
+            unlink_files([path])
+        except OSError as error:
+            _logger.error("a deleted file cannot be removed: %s", error)  # noqa: TRY400 - the disk's fault

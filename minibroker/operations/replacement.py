@@ -45,7 +45,7 @@ def replace(core: Core, new: str, gone: Collection[Topic]) -> None:
     data_dir, is_durable = core.topics.data_dir, core.durability.is_needed
     with os.scandir(new) as entries:
         is_directory = {entry.name: entry.is_dir() for entry in entries}
-    old = {os.path.basename(part.directory) for topic in gone for part in (*topic.partitions, *topic.coming)}
+    old = {os.path.basename(part.directory) for topic in gone for part in topic.partitions}
     directories = [name for name, it_is in is_directory.items() if it_is]
     for name in directories:
         if name not in old and os.path.lexists(f"{data_dir}/{name}"):

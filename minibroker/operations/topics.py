@@ -11,7 +11,7 @@ from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.paging import page_of
 from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
-from minibroker.support.slices import Steps, drain
+from minibroker.support.slices import Steps
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.uuids import uuid_text
@@ -96,7 +96,7 @@ def delete_topic(services: Services, name: str) -> None:
     topic = topic_of(services, name)
     services.core.writes.commit()
     services.core.background(partial(purge_logged, services.core.topics.delete(topic)))
-    drain(services.core.hooks.topics_deleted([name]))
+    services.core.hooks.topics_deleted([name])
 
 
 def leader_of(services: Services, topic: str, partition: int) -> int | None:

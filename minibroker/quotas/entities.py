@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from minibroker.cluster.section_store import ClusterMetadata
-from minibroker.support.slices import Steps, drain
 
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
@@ -123,29 +122,18 @@ class QuotaTable:
         return None if values is None else values.get(key)
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
-        """`altering`, at once."""
-        drain(self.altering(changes))
-
-    def altering(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> Steps[None]:
         """Set limits, or remove those that are None, all at once. OSError, and then nothing has changed."""
-        while True:
-            before = self._by_entity
-            altered, rows = dict(before), dict(self._rows)
-            for entity, ops in changes.items():
-                values = {**altered.get(entity, {}), **ops}
-                kept = {key: value for key, value in values.items() if value is not None}
-                if kept:
-                    altered[entity] = kept
-                    rows[entity] = {"entity": dict(entity), "values": kept}
-                else:
-                    altered.pop(entity, None)
-                    rows.pop(entity, None)
-                yield
-            section = list(rows.values()) or None
-            yield from self._metadata.preparing(_SECTION, section)
-            if self._by_entity is before:  # else they were reset, or altered from within the process
-                break
-        self._metadata.write(_SECTION, section)
+        altered, rows = dict(self._by_entity), dict(self._rows)
+        for entity, ops in changes.items():
+            values = {**altered.get(entity, {}), **ops}
+            kept = {key: value for key, value in values.items() if value is not None}
+            if kept:
+                altered[entity] = kept
+                rows[entity] = {"entity": dict(entity), "values": kept}
+            else:
+                altered.pop(entity, None)
+                rows.pop(entity, None)
+        self._metadata.write(_SECTION, list(rows.values()) or None)
         self._by_entity, self._rows = altered, rows
         self.hosts = {**self.hosts}
         for entity in changes:

@@ -1,16 +1,14 @@
-"""Declarations of a handler beside `handle`: the names in its requests, its error responses, its order and deadline.
+"""Declarations of a handler beside `handle`: the names in its requests, its error responses, its deadline.
 
     NAMES = topics_at("topics.name", "partitions.partition_index")
     REFUSAL = Refusal({"base_offset": -1})
-    IN_ORDER = True
     DEADLINE = "topics"
     PLAIN = PlainShape(_handle_plain, _plain_values)
 
-All are optional. A field `group_id` or `transactional_id` is found without a declaration. `IN_ORDER` is for requests
-that change the cluster's metadata: as in a controller of Kafka, each waits until all such requests before it, of any
-connection, are done. `DEADLINE` is for requests that the controller refuses with REQUEST_TIMED_OUT when their
-`timeout_ms` is not above 0, unless the field that it names is empty. `PLAIN` is for requests that are nearly always
-about one partition, and come so often that a few microseconds count.
+All are optional. A field `group_id` or `transactional_id` is found without a declaration. `DEADLINE` is for requests
+that Kafka's controller refuses with REQUEST_TIMED_OUT when their `timeout_ms` is not above 0, unless the field that it
+names is empty. `PLAIN` is for requests that are nearly always about one partition, and come so often that a few
+microseconds count.
 
 `requests.endpoints` collects the declarations; `requests.targets`, `requests.refusals` and `requests.dispatch` act on
 them. The rights that an API needs are its `NEEDS`: see `requests.requirements`.

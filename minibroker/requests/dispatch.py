@@ -120,7 +120,7 @@ def accept(frame: memoryview, session: Session) -> Outcome:
 def _take(frame: memoryview, call: Call, correlation_id: int) -> Outcome:
     if call.may_wait and _has_to_wait(call):
         steps = _serve_later(call.session.keep(frame), call, correlation_id)
-        return in_slices(steps, call.services, in_order=call.endpoint.in_order)
+        return in_slices(steps, call.services)
     return outcome_from(serve(_decoded(frame, call), call), call, correlation_id)
 
 
@@ -178,7 +178,7 @@ def accept_observed(observer: Observer, channel: Channel, frame: memoryview, ses
         steps = observer.serve(channel, (request, call, correlation_id), frame)
         if waits:
             steps = _after_loading(request, call, steps)
-        return in_slices(steps, session.services, in_order=call.endpoint.in_order)
+        return in_slices(steps, session.services)
     entry = observer.begin(channel, (request, call, correlation_id), frame)
     try:
         response = serve(request, call)
@@ -241,7 +241,7 @@ def _bind(frame: memoryview, session: Session) -> Call:
         call.decode_plain, call.encode_plain = plain_codec_for(
             served.request, served.response, version, flexible_header=is_flexible
         )
-    call.may_wait = served.in_order or served.is_about_groups
+    call.may_wait = served.is_about_groups
     return call
 
 
@@ -265,12 +265,8 @@ def _decoded(frame: memoryview, call: Call, *, is_kept: bool = False) -> Any:
 
 
 def _has_to_wait(call: Call) -> bool:
-    """Return whether a request waits for changes of metadata before it, or for groups to be loaded."""
-    endpoint = call.endpoint
-    # Two changes of metadata must not overlap: CreateTopics behind a large DeleteTopics has to see its end.
-    if endpoint.in_order and call.core.slices.has_work_in_order:
-        return True
-    return endpoint.is_about_groups and call.services.is_loading_groups
+    """Return whether a request waits for groups to be loaded."""
+    return call.endpoint.is_about_groups and call.services.is_loading_groups
 
 
 def _serve_later(frame: memoryview, call: Call, correlation_id: int) -> Steps[Outcome]:
@@ -317,7 +313,7 @@ def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = No
             response = end.value
         else:
             rest = _rest_of(steps, call, correlation_id, entry)
-            return in_slices(rest, call.services, in_order=call.endpoint.in_order)
+            return in_slices(rest, call.services)
     return outcome_of(response, call, correlation_id, entry)
 
 
@@ -393,9 +389,9 @@ def _guard() -> Callable[[Any, Call], Any]:
     return guard.serve
 
 
-def in_slices(steps: Steps[Outcome], services: Services, *, in_order: bool) -> Outcome:
+def in_slices(steps: Steps[Outcome], services: Services) -> Outcome:
     """Return the outcome of `steps`, or a `Waiting` for it when there is more to do than fits into a slice."""
-    outcome = services.core.slices.begin(steps, in_order=in_order)
+    outcome = services.core.slices.begin(steps)
     if isinstance(outcome, Work):
         request = SlicedRequest(outcome, services)
         return Waiting(request, NO_ANSWER)

@@ -39,7 +39,6 @@ class Endpoint(NamedTuple):
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
-        in_order: its requests change the cluster's metadata, so each waits for such requests before it.
         deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
         plain: the way of requests in the plain shape; None for an API without one.
         is_about_groups: its requests need what is known about the groups that they name: not for their
@@ -55,7 +54,6 @@ class Endpoint(NamedTuple):
     names: "Names"
     needs: "Requirement"
     refusal: "Refusal"
-    in_order: bool
     deadline: str | None
     plain: "PlainShape | None"
     is_about_groups: bool
@@ -107,7 +105,6 @@ def _loaded(route: Route) -> Endpoint:
         names,
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
         refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
-        getattr(handler, "IN_ORDER", False),
         getattr(handler, "DEADLINE", None),
         getattr(handler, "PLAIN", None),
         _needs_groups(request, names),

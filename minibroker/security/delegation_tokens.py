@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from minibroker.security.principals import Principal
 from minibroker.security.sasl.scram import ScramAccount, credential_of
-from minibroker.support.slices import Steps
 
 if TYPE_CHECKING:
     from minibroker.core import Core
 
 _SECTION: Final = "tokens"
 _ID_BYTES: Final = 16
-_BY_STEP: Final = 500
 
 
 class DelegationToken(NamedTuple):
@@ -91,14 +89,14 @@ class DelegationTokens:
 
     def create(
         self, owner: Principal, requester: Principal, renewers: Iterable[Principal], max_lifetime_ms: int
-    ) -> Steps[DelegationToken]:
+    ) -> DelegationToken:
         """Make one; a lifetime of 0 or less is the longest one. OSError."""
         now_ms = self._clock.now_ms()
         most_ms = now_ms + (min(self._most_ms, max_lifetime_ms) if max_lifetime_ms > 0 else self._most_ms)
         name = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).decode().rstrip("=")
         expires_ms = min(most_ms, now_ms + self._renewal_ms)
         token = DelegationToken(name, owner, requester, tuple(renewers), now_ms, expires_ms, most_ms)
-        yield from self._keep(token)
+        self._keep(token)
         return token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
@@ -111,17 +109,17 @@ class DelegationTokens:
         id_ = self._by_hmac.get(proof)
         return None if id_ is None else known[id_]
 
-    def renew(self, token: DelegationToken, period_ms: int) -> Steps[DelegationToken]:
+    def renew(self, token: DelegationToken, period_ms: int) -> DelegationToken:
         """Put its end off by a period, or by the usual one if that is 0 or less. OSError."""
         period_ms = min(self._renewal_ms, period_ms) if period_ms > 0 else self._renewal_ms
-        return (yield from self._ends(token, self._clock.now_ms() + period_ms))
+        return self._end(token, self._clock.now_ms() + period_ms)
 
-    def expire(self, token: DelegationToken, period_ms: int) -> Steps[DelegationToken | None]:
+    def expire(self, token: DelegationToken, period_ms: int) -> DelegationToken | None:
         """Have it end after a period; None is left of it when that is negative. OSError."""
         if period_ms < 0:
-            yield from self._keep(token, is_gone=True)
+            self._keep(token, is_gone=True)
             return None
-        return (yield from self._ends(token, self._clock.now_ms() + period_ms))
+        return self._end(token, self._clock.now_ms() + period_ms)
 
     def is_over(self, token: DelegationToken) -> bool:
         """Has it ended by now?"""
@@ -135,34 +133,23 @@ class DelegationTokens:
         password = base64.b64encode(self.hmac_of(token)).decode()
         return ScramAccount(credential_of(mechanism, password), token.owner.name, token.expires_ms)
 
-    def _ends(self, token: DelegationToken, at_ms: int) -> Steps[DelegationToken]:
+    def _end(self, token: DelegationToken, at_ms: int) -> DelegationToken:
         changed = token._replace(expires_ms=min(token.max_ms, at_ms))
-        yield from self._keep(changed)
+        self._keep(changed)
         return changed
 
-    def _keep(self, token: DelegationToken, *, is_gone: bool = False) -> Steps[None]:
+    def _keep(self, token: DelegationToken, *, is_gone: bool = False) -> None:
         """Store a token, or forget it, with all that are over. OSError, and then nothing has changed."""
-        row = token._asdict()
-        while True:
-            self._known()
-            before = self._section
-            now_ms = self._clock.now_ms()
-            rows = dict(self._rows)
-            rows[token.id] = row
-            gone: list[str] = []
-            for number, (id_, each) in enumerate(self._rows.items(), 1):
-                if each["expires_ms"] < now_ms or each["max_ms"] < now_ms:
-                    gone.append(id_)
-                    del rows[id_]
-                if not number % _BY_STEP:
-                    yield
-            if is_gone and token.id in rows:
-                del rows[token.id]
-                gone.append(token.id)
-            section = list(rows.values()) or None
-            yield from self._metadata.preparing(_SECTION, section)
-            if self._metadata.read(_SECTION) is before:  # else the tokens were reset
-                break
+        self._known()
+        now_ms = self._clock.now_ms()
+        rows = {**self._rows, token.id: token._asdict()}
+        gone = [id_ for id_, each in self._rows.items() if each["expires_ms"] < now_ms or each["max_ms"] < now_ms]
+        for id_ in gone:
+            del rows[id_]
+        if is_gone and token.id in rows:
+            del rows[token.id]
+            gone.append(token.id)
+        section = list(rows.values()) or None
         self._metadata.write(_SECTION, section)
         self._section, self._rows = section, rows
         for id_ in gone:

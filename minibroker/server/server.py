@@ -147,7 +147,8 @@ class Server:
         self.services.core.logs.stop_chores()
         while self._work:
             await asyncio.wait(self._work)
-        with closing(self.services.closing(keep=keep)) as steps:
+        self.services.stop()
+        with closing(self.services.core.closing(keep=keep)) as steps:
             until = time.perf_counter() + _SLICE_S
             for _ in steps:
                 if time.perf_counter() > until:  # the loop may be that of an application, which goes on

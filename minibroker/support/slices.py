@@ -1,33 +1,19 @@
-"""Work in slices: no request holds the event loop for longer than a few milliseconds.
+"""Work in slices: no request holds the event loop for more than 200 ms of CPU.
 
-Work in proportion to what a client has sent, or to all that a broker has, is a generator. It yields after each element
-or so, wherever others may be served: between two steps anything may have changed. `Slices` runs the steps for a few
-milliseconds in each turn of the event loop, one work after the other. Changes that exclude each other run *in order*,
-like those of administrators in Kafka, whose controller handles one request after the other.
+Work that can take longer than that is a generator. It yields after about each element, wherever others may be served:
+between two steps anything may have changed. `Slices` runs the steps for a few milliseconds in each turn of the event
+loop, one work after the other. All else is plain functions; where Kafka's controller limits a change to 10,000
+records, so do these.
 
-What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why.
+What a broker does beside its requests has its own scheduler (`logs/chores.py`), which says why. In steps are:
 
-These steps may take longer than 20 ms on a slow or busy machine, since each is one piece:
-
-- A single block of Snappy without a framing, as librdkafka sends it, is unpacked at once: 15 ms for a MiB that holds
-  21 MiB. Nothing in it tells where it could be cut.
-- Produce unpacks a batch of at most 100 records at once if they are at most 4 MiB, or 8 MiB where the times in the
-  header are implausible: 13 and 26 ms under gzip, less under other codecs.
-- A MiB of zstd that is 350,000 empty blocks is read at once after they were counted: 10 ms.
-- The log validator packs a batch for another format or codec in one step: 20 ms for a MiB under gzip.
-- A group with more than 50,000 committed offsets is looked through at once before some of them are deleted.
-- The topics of a group are hashed at once when they have changed: 10 ms for 10,000 topics, or for 250,000 partitions.
-- A heartbeat of a share group takes in at once what was found out about its topics: 12 ms for 10,000 topics. Which of
-  10,000 share-partitions have a state is stored at once: 17 ms.
-- A heartbeat of a streams group compares and stores its topology at once: 10 ms for the 2,500 parts that it may have.
-- A state of a share-partition is changed at once: 12 ms for the 10,000 batches that it may have.
-- The groups of a partition of `__consumer_offsets` become known at once when it was read: 14 ms for 10,000. When its
-  leader moves, they are forgotten at once: 8 ms, and 45 ms if each has a member.
-- A request for a transactional id or share-partition that is not loaded has at most 4 MiB of its partition replayed.
-- A reset drops all groups at once: 9 ms for 10,000, and 45 ms if each has a member.
-- The configuration of one resource is checked as a whole: 10 ms for the 10,000 keys that it may have.
-- The first request of a rare API loads its modules: 5 to 10 ms, once in a process. In `Broker()` this holds for all
-  APIs, up to 60 ms for groups.
+- validation and conversion of large batches, for Produce and for old fetches; a batch that unpacks to much memory takes
+  its turn (`Slices.large`);
+- opening, closing and looking into many logs: DeleteRecords, DescribeLogDirs, DescribeProducers, ListOffsets, the stop
+  of a broker, and the pages that read logs;
+- loading of the coordinators' logs, and whatever waits for it; changes to many groups or transactions;
+- DeleteAcls, whose every filter looks at all rules, DescribeConfigs, which has some fifty rows for each resource, and
+  DescribeTopicPartitions, which looks at some ten rights for each name.
 """
 
 import time
@@ -53,17 +39,16 @@ def result_of(result: Any) -> Steps[Any]:
 
 
 class Work(Generic[T]):
-    """Steps that did not end within a slice, or have to wait for their turn.
+    """Steps that did not end within a slice.
 
     Attributes:
         spent_s: for how long the steps have run.
     """
 
-    __slots__ = ("_done", "_failed", "in_order", "spent_s", "steps")
+    __slots__ = ("_done", "_failed", "spent_s", "steps")
 
-    def __init__(self, steps: Steps[T], *, in_order: bool) -> None:
+    def __init__(self, steps: Steps[T]) -> None:
         self.steps = steps
-        self.in_order = in_order
         self.spent_s = 0.0
         self._done: Callable[[T], None] | None = None
         self._failed: Callable[[Exception], None] | None = None
@@ -105,43 +90,37 @@ class Slices:
         slice_s: the length of a slice in seconds.
     """
 
-    __slots__ = ("_call_soon", "_commit", "_has_large", "_in_order", "_ready", "_stopped", "is_waiting", "slice_s")
+    __slots__ = ("_call_soon", "_commit", "_has_large", "_ready", "_stopped", "is_waiting", "slice_s")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], commit: Callable[[], None]) -> None:
         self._call_soon = call_soon
         self._commit = commit
         self._ready: deque[Work[object]] = deque()
-        self._in_order: deque[Work[object]] = deque()  # the first one is under way
         self._has_large = False
         self.is_waiting = False
         self._stopped = False
         self.slice_s = _SLICE_S
 
-    @property
-    def has_work_in_order(self) -> bool:
-        """Whether work that is done in order has begun and not ended: more of it has to wait."""
-        return bool(self._in_order)
+    def begin(self, steps: Steps[T]) -> "T | Work[T]":
+        """Run the first slice: the result if that was all, otherwise the work, which goes on by itself.
 
-    def begin(self, steps: Steps[T], *, in_order: bool = False) -> "T | Work[T]":
-        """Run the first slice at once: the result if that was all, otherwise the work, which goes on by itself.
-
-        With `in_order` the work begins when all other such works have ended. What the steps raise is raised here, or
-        handed to the work's owner.
+        What the steps raise is raised here, or handed to the work's owner.
         """
-        if not (in_order and self._in_order):
+        now = time.perf_counter()
+        until = now + self.slice_s
+        self.is_waiting = False
+        while now <= until and not self.is_waiting:
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: T = end.value
+                return result
             now = time.perf_counter()
-            until = now + self.slice_s
-            self.is_waiting = False
-            while now <= until and not self.is_waiting:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                now = time.perf_counter()
-        work = Work(steps, in_order=in_order)
+        work = Work(steps)
         work.spent_s = self.slice_s
-        self._add(work)  # type: ignore[arg-type]  # the queues do not look at results
+        self._ready.append(work)  # type: ignore[arg-type]  # the queue does not look at results
+        if len(self._ready) == 1:
+            self._call_soon(self._turn)
         return work
 
     def large(self, steps: Steps[T]) -> Steps[T]:
@@ -154,18 +133,6 @@ class Slices:
             return (yield from steps)
         finally:
             self._has_large = False
-
-    def _add(self, work: Work[object]) -> None:
-        if work.in_order:
-            self._in_order.append(work)
-            if len(self._in_order) > 1:
-                return
-        self._make_ready(work)
-
-    def _make_ready(self, work: Work[object]) -> None:
-        self._ready.append(work)
-        if len(self._ready) == 1:
-            self._call_soon(self._turn)
 
     def _turn(self) -> None:
         """Run a slice of the work that has waited longest."""
@@ -180,17 +147,12 @@ class Slices:
             self._ready.popleft()
             if goes_on:
                 self._ready.append(work)
-            elif work.in_order:
-                self._in_order.popleft()
-                if self._in_order:
-                    self._ready.append(self._in_order[0])
             if self._ready:
                 self._call_soon(self._turn)
 
     def stop(self) -> None:
         """Give up all work, also what has begun: its steps end where they have yielded."""
         self._stopped = True
-        for work in {*self._ready, *self._in_order}:
+        for work in self._ready:
             work.steps.close()
         self._ready.clear()
-        self._in_order.clear()

@@ -88,10 +88,6 @@ class GroupCoordinator:
         """Read what earlier runs have left."""
         self.store.load_all()
 
-    def leader_moved(self, partition: int) -> None:
-        """Another node coordinates the groups of a partition of `__consumer_offsets`."""
-        self.store.leader_moved(partition)
-
     def forget_all(self) -> None:
         """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
         for group in self.store.groups():

@@ -29,7 +29,6 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
-from minibroker.support.letting_go import let_go
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
@@ -189,15 +188,9 @@ class GroupStore:
         It reads the log although it is in the same process: what members waited for is gone, as in Kafka.
         """
         # Before the reload: no request may see groups of the old coordinator beside a log that is still being read.
-        groups = list(self._known.take(partition))
-        for group in groups:
+        for group in self._known.take(partition):
             self._on_forgotten(group)
-        self._core.call_soon(partial(self._let_go, groups))
         self._loader.reload(partition)
-
-    def _let_go(self, groups: list[Any]) -> None:
-        """Free groups that are not known any more, some at a time."""
-        self._core.slices.begin(let_go(groups))
 
     def _on_topic_lost(self) -> None:
         self._owed.clear()

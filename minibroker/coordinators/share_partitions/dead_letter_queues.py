@@ -17,8 +17,7 @@ from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
 from minibroker.support.slices import Steps, Work
-from minibroker.topic_admin import TopicError, creation, plan_topic
-from minibroker_protocol.error_codes import ErrorCode
+from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records import (
     Batch,
@@ -134,7 +133,7 @@ class Burial:
     def _writing(self) -> Steps[int | None]:
         """Write; the milliseconds to wait before the next attempt, or None if there is to be none."""
         try:
-            topic = yield from self._queue()
+            topic = self._queue()
             while self._written < len(self._rows):
                 records = yield from self._records(topic)
                 self._append(topic, records)
@@ -153,7 +152,7 @@ class Burial:
         group_id, left = self._key.group_id, len(self._rows) - self._written
         _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
 
-    def _queue(self) -> Steps[Topic]:
+    def _queue(self) -> Topic:
         """The topic, made if need be (`ProduceRequestHandler.validateDlqTopic`)."""
         config = self._core.config
         name = self._core.configs.group(self._key.group_id).text(NAME)
@@ -169,15 +168,10 @@ class Burial:
         prefix = config.text(PREFIX)
         if not name.startswith(prefix):
             raise _RefusedError(f"{name} does not begin with {prefix}, the {PREFIX}")
-        return topic or (yield from self._new(name))
+        return topic or self._new(name)
 
-    def _new(self, name: str) -> Steps[Topic]:
-        try:
-            (topic,) = yield from creation(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])
-        except TopicError as error:
-            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:  # another request is making it
-                raise _NotYetError(str(error)) from error
-            raise
+    def _new(self, name: str) -> Topic:
+        (topic,) = create_topics(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])
         return topic
 
     def _append(self, topic: Topic, records: Sequence[NewRecord]) -> None:

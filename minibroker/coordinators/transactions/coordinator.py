@@ -112,10 +112,6 @@ class TransactionCoordinator:
         if self._timer is not None:
             self._timer.cancel()
 
-    def leader_moved(self, partition: int) -> None:
-        """Another node coordinates the transactional ids of a partition of `__transaction_state`."""
-        self.store.leader_moved(partition)
-
     # What producers ask for, of `node` if that is given: NOT_COORDINATOR from any but the right one
 
     def init_producer_id(

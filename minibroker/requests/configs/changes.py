@@ -4,8 +4,8 @@ As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to th
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from minibroker.cluster.broker_loggers import ROOT
 from minibroker.config import ConfigType
@@ -15,18 +15,15 @@ from minibroker.requests.configs.resources import (
     CONFIG_RESOURCES,
     Change,
     ConfigResource,
-    Keeping,
+    Keep,
     ResourceError,
     Texts,
     as_refusals,
     check_node,
 )
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode
-
-T = TypeVar("T")
 
 
 class Resource(NamedTuple):
@@ -41,6 +38,7 @@ Changes = Sequence[tuple[str, int, str | None]]
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
 _OPERATIONS: Final = frozenset(map(int, Change))
+_KINDS: Final = frozenset(map(int, ConfigResourceType))
 _CLUSTER_WIDE: Final = (
     ConfigResourceType.BROKER,
     ConfigResourceType.BROKER_LOGGER,
@@ -61,69 +59,47 @@ def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
     return ErrorCode.NONE
 
 
-Outcome = ResourceError | None
-"""None where all went well."""
-_TOO_LARGE: Final = ResourceError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-
-
-def outcomes(
+def alter(
     altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
-) -> Steps[list[Outcome]]:
-    """Alter each resource by itself, and write all down together. With `replaces` the changes are all that is left.
+) -> list[tuple[Resource, ErrorCode, str | None]]:
+    """Alter each resource by itself, and write all of them together; return the error of each, and its message.
 
-    A slice checks or alters a resource. More keys than Kafka's controller writes at once are refused for all resources
-    with POLICY_VIOLATION; the controller counts those that change, after its checks.
+    More keys or resources than Kafka's controller writes together are refused for all resources with POLICY_VIOLATION;
+    the controller counts the keys that change, after its checks.
+
+    Args:
+        altered: the resources with their changes.
+        call: the request's.
+        replaces: the changes are all that is left of a resource's configuration.
+        validate_only: nothing is altered.
     """
-    named: Counter[Resource] = Counter()
-    keys = 0
-    for resource, changes in altered:
-        named[resource] += 1
-        keys += len(changes)
-        yield
-    if keys > MAX_RECORDS:
-        return [_TOO_LARGE] * len(altered)
-    found: dict[int, Outcome] = {}
-    due: dict[Keeping, list[tuple[int, ConfigResource, Texts]]] = {}
+    if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:
+        return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
+    errors: list[ResourceError | None] = [None] * len(altered)
+    named = Counter(resource for resource, _ in altered)
+    due: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
     for number, (resource, changes) in enumerate(altered):
         try:
             _check_form(changes, named=named[resource])
-            yield
             alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
-            found[number] = None
             if alteration is not None and alteration[0].counts_at_once:
-                yield
-                yield from type(alteration[0]).keep([alteration], call)
+                alteration[0].keep([alteration], call)
             elif alteration is not None:
                 due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
         except ResourceError as error:
-            found[number] = error
+            errors[number] = error
         except OSError as error:
-            found[number] = _of_disk(error)
-        yield
+            errors[number] = _of_disk(error)
     for keep, alterations in due.items():
         try:
-            yield from keep([(resource, texts) for _, resource, texts in alterations], call)
+            keep([(resource, texts) for _, resource, texts in alterations], call)
         except OSError as error:
-            found.update((number, _of_disk(error)) for number, _, _ in alterations)
-    return list(found.values())
-
-
-def answered(
-    altered: Sequence[tuple[Resource, Changes]], found: Sequence[Outcome], answer_of: Callable[..., T]
-) -> Steps[list[T]]:
-    """The outcomes as the response of either API has them, made by its class."""
-    responses: list[T] = []
-    for (resource, _), error in zip(altered, found, strict=True):
-        responses.append(
-            answer_of(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=resource.kind,
-                resource_name=resource.name,
-            )
-        )
-        yield
-    return responses
+            for number, _, _ in alterations:
+                errors[number] = _of_disk(error)
+    return [
+        (resource, ErrorCode.NONE if error is None else error.code, None if error is None else error.message)
+        for (resource, _), error in zip(altered, errors, strict=True)
+    ]
 
 
 def _of_disk(error: OSError) -> ResourceError:
@@ -151,7 +127,7 @@ def _checked(
 ) -> tuple[ConfigResource, Texts] | None:
     """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
     kind = resource.kind
-    if kind not in tuple(ConfigResourceType) or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
+    if kind not in _KINDS or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
         raise ResourceError(_INVALID, f"Unknown resource type {kind}")
     forbidden = refusal(resource, call, Operation.ALTER_CONFIGS)
     if forbidden:

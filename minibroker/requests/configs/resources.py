@@ -19,11 +19,10 @@ from minibroker.config.keys import LIST
 from minibroker.config.resources import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.requests.call import Call
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 Texts = Mapping[str, str]
-Keeping = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], Steps[None]]
+Keep = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
 """See `ConfigResource.keep`."""
 
 _INVALID: Final = ErrorCode.INVALID_REQUEST
@@ -107,9 +106,9 @@ class ConfigResource:
         raise NotImplementedError
 
     @staticmethod
-    def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> Steps[None]:
+    def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> None:
         """Have resources of this kind take settings that were checked, together. OSError, and none has."""
-        yield from call.core.configs.putting_all({(resource.kind, resource.name): texts for resource, texts in altered})
+        call.core.configs.put_all({(resource.kind, resource.name): texts for resource, texts in altered})
 
     def refuse_list(self, operation: Change, name: str) -> ResourceError:
         """The error for a key that is taken for a list."""
@@ -145,13 +144,13 @@ class _OfTopic(ConfigResource):
             raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
 
     @staticmethod
-    def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> Steps[None]:
+    def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
         changes: list[tuple[Topic, TopicConfig]] = []
         for resource, _ in altered:  # the settings are in the configuration that was checked
             assert isinstance(resource, _OfTopic)
             assert resource._topic is not None  # noqa: SLF001 - of this class
             changes.append((resource._topic, resource._config))  # noqa: SLF001 - of this class
-        yield from call.core.topics.configuring(changes)
+        call.core.topics.configure_all(changes)
 
 
 def _check_advertised(text: str | None, listeners: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""Authorization: rules (`acls`), their look-up (`rules`), and decisions (`authorizer`, Kafka's `StandardAuthorizer`).
+"""Authorization: rules (`acls`), and decisions (`authorizer`, Kafka's `StandardAuthorizer`).
 
 `minibroker.requests.guard` checks each request by what its handler declares (`minibroker.requests.requirements`).
 """

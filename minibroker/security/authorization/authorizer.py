@@ -9,6 +9,7 @@ users (`super.users`, with semicolons between them) may do everything.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.config.keys import refused
@@ -21,18 +22,16 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.security.authorization.rules import RuleSet
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import BROKER
-from minibroker.support.slices import drain
+from minibroker_protocol.uuids import new_uuid, uuid_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from minibroker.cluster.section_store import ClusterMetadata
     from minibroker.config import BrokerConfig
     from minibroker.security.principals import Client
-    from minibroker.support.slices import Steps
 
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +71,8 @@ _GRANTING: Final = {
 """The operations of a rule that also allow another one. A rule that denies implies nothing."""
 
 _Question = tuple[Any, str, Operation, ResourceType, str]
+_Entry = dict[str, str]
+"""A rule as the metadata keeps it."""
 
 
 def authorizer_of(config: BrokerConfig, metadata: ClusterMetadata) -> Authorizer:
@@ -121,7 +122,7 @@ class Authorizer:
         allowing: list[AclBinding] = []
         denied: set[tuple[PatternType, str]] = set()
         principal, host = str(session.principal), _address(session.client_host)
-        for acl in self._rules.by_type.get(resource_type, ()):
+        for acl in self._by_type.get(resource_type, ()):
             if (
                 acl.principal not in {principal, _EVERYBODY}
                 or acl.host not in {host, WILDCARD}
@@ -154,45 +155,42 @@ class Authorizer:
         return [each for each in supported if self._may(session, each, resource_type, name)]
 
     def find(self, acl_filter: AclFilter) -> list[AclBinding]:
-        """`finding`, at once."""
-        return drain(self.finding(acl_filter))
+        """Return the rules that a filter finds, in the order in which they were made."""
+        only = acl_filter.only
+        if only is not None:
+            return [only] if only in self._entries else []
+        return [acl for acl in self._entries if acl_filter.matches(acl)]
 
     def add(self, acls: Iterable[AclBinding]) -> None:
-        """`adding`, at once."""
-        drain(self.adding(tuple(acls)))
+        """Add rules; those that exist stay.
 
-    def remove(self, acls: Iterable[AclBinding]) -> None:
-        """`removing`, at once."""
-        drain(self.removing(tuple(acls)))
-
-    def finding(self, acl_filter: AclFilter) -> Steps[list[AclBinding]]:
-        """The rules that a filter finds, in the order in which they were made."""
-        return self._rules.find(acl_filter)
-
-    def adding(self, acls: Collection[AclBinding]) -> Steps[None]:
-        """Make rules; those that exist stay. InvalidAclError, before any is made. OSError of the disk."""
+        Raises:
+            InvalidAclError: One of them is invalid; none is added.
+            OSError: The disk refuses; none is added.
+        """
+        added: dict[AclBinding, _Entry] = {}
         for acl in acls:
             acl.check()
-            yield
-        yield from self._change(lambda rules: rules.with_rules(acls))
+            if acl not in self._entries and acl not in added:
+                added[acl] = _written(acl, uuid_text(new_uuid()))
+        if added:
+            self._keep({**self._entries, **added})
+            for acl in added:
+                self._by_type.setdefault(acl.resource_type, _Rules()).add(acl)
 
-    def removing(self, acls: Collection[AclBinding]) -> Steps[None]:
-        """Forget rules. OSError of the disk."""
-        yield from self._change(lambda rules: rules.without(acls))
+    def remove(self, acls: Iterable[AclBinding]) -> None:
+        """Remove rules. OSError, and then none is removed."""
+        removed = {acl for acl in acls if acl in self._entries}
+        if removed:
+            self._keep({acl: entry for acl, entry in self._entries.items() if acl not in removed})
+            for acl in removed:
+                self._by_type[acl.resource_type].remove(acl)
 
-    def _change(self, changed: Callable[[RuleSet], Steps[RuleSet]]) -> Steps[None]:
-        while True:
-            before = self._rules
-            after = yield from changed(before)
-            kept = list(after.entries.values())
-            yield from self._metadata.preparing(_SECTION, kept)
-            # `preparing` takes slices: write only what was made of the rules that are still in force.
-            if self._rules is before:  # else the rules were reset, or changed from within the process
-                break
-        if after is not before:
-            # On disk before it counts: after a crash a rule that was enforced must still be there.
-            self._metadata.write(_SECTION, kept)
-            self._take(after)
+    def _keep(self, entries: dict[AclBinding, _Entry]) -> None:
+        # On disk before it counts: after a crash a rule that was enforced must still be there.
+        self._metadata.write(_SECTION, list(entries.values()))
+        self._entries = entries
+        self._forget_decisions()
 
     def _may(self, session: Client, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         return self._decision(str(session.principal), _address(session.client_host), operation, resource_type, name)
@@ -216,7 +214,7 @@ class Authorizer:
     ) -> bool:
         if principal in self._super_users:
             return True
-        rules = self._rules.by_type.get(resource_type)
+        rules = self._by_type.get(resource_type)
         granting = _GRANTING[operation]
         found = allowed = False
         for acl in () if rules is None else rules.about(name):
@@ -232,11 +230,15 @@ class Authorizer:
         return allowed if found else self._default
 
     def _load(self) -> None:
-        """Take what the metadata has."""
-        self._take(RuleSet.read(self._metadata.read(_SECTION) or ()))
+        """Read the rules from the metadata."""
+        kept: list[_Entry] = self._metadata.read(_SECTION) or []
+        self._entries = {_read(entry): entry for entry in kept}
+        self._by_type: dict[ResourceType, _Rules] = {}
+        for acl in self._entries:
+            self._by_type.setdefault(acl.resource_type, _Rules()).add(acl)
+        self._forget_decisions()
 
-    def _take(self, rules: RuleSet) -> None:
-        self._rules = rules
+    def _forget_decisions(self) -> None:
         self.changes += 1
         self._decisions.clear()
 
@@ -257,3 +259,80 @@ def _address(host: str) -> str:
 
 def _is_wildcard(acl: AclBinding) -> bool:
     return acl.pattern_type is PatternType.LITERAL and acl.resource_name == WILDCARD
+
+
+class _Rules:
+    """The rules for one type of resources.
+
+    Attributes:
+        literal, prefixed: the rules of each name or prefix.
+        lengths: the number of prefixes of each length.
+    """
+
+    __slots__ = ("lengths", "literal", "prefixed")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, dict[AclBinding, None]] = {}
+        self.prefixed: dict[str, dict[AclBinding, None]] = {}
+        self.lengths: Counter[int] = Counter()
+
+    def add(self, acl: AclBinding) -> None:
+        """Add a rule."""
+        name = acl.resource_name
+        named = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
+        if name not in named:
+            named[name] = {}
+            if named is self.prefixed:
+                self.lengths[len(name)] += 1
+        named[name][acl] = None
+
+    def remove(self, acl: AclBinding) -> None:
+        """Remove a rule, which is there."""
+        name = acl.resource_name
+        named = self.prefixed if acl.pattern_type is PatternType.PREFIXED else self.literal
+        del named[name][acl]
+        if not named[name]:
+            del named[name]
+            if named is self.prefixed:
+                self.lengths[len(name)] -= 1
+                if not self.lengths[len(name)]:
+                    del self.lengths[len(name)]
+
+    def about(self, name: str) -> Iterator[AclBinding]:
+        """Yield the rules about a resource. As in Kafka, no wildcard is about a name that begins like one."""
+        yield from self.literal.get(name, ())
+        if not name.startswith(WILDCARD):
+            yield from self.literal.get(WILDCARD, ())
+        for length in self.lengths:
+            if length <= len(name):
+                yield from self.prefixed.get(name[:length], ())
+
+    def __iter__(self) -> Iterator[AclBinding]:
+        for named in (self.literal, self.prefixed):
+            for rules in named.values():
+                yield from rules
+
+
+def _written(acl: AclBinding, id_: str) -> _Entry:
+    return {
+        "id": id_,
+        "resourceType": acl.resource_type.name,
+        "resourceName": acl.resource_name,
+        "patternType": acl.pattern_type.name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name,
+        "permissionType": acl.permission_type.name,
+    }
+
+
+def _read(entry: _Entry) -> AclBinding:
+    return AclBinding(
+        ResourceType[entry["resourceType"]],
+        entry["resourceName"],
+        PatternType[entry["patternType"]],
+        entry["principal"],
+        entry["host"],
+        Operation[entry["operation"]],
+        PermissionType[entry["permissionType"]],
+    )

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.security.sasl.scram import ScramCredential
-from minibroker.support.slices import Steps, drain
 
 if TYPE_CHECKING:
     from minibroker.cluster.section_store import ClusterMetadata
@@ -36,26 +35,15 @@ class ScramCredentials:
         return sorted({user for users in self._stored().values() for user in users})
 
     def alter(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> None:
-        """`altering`, at once."""
-        drain(self.altering(changes))
-
-    def altering(self, changes: Mapping[tuple[str, str], ScramCredential | None]) -> Steps[None]:
         """Store credentials, or remove them (None), by mechanism and user, all at once. OSError."""
-        while True:
-            before = self._metadata.read(_SECTION)
-            stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
-            for (mechanism, user), credential in changes.items():
-                users = stored.setdefault(mechanism, {})
-                if credential is None:
-                    users.pop(user, None)
-                else:
-                    users[user] = _written(credential)
-                yield
-            kept = {mechanism: users for mechanism, users in stored.items() if users} or None
-            yield from self._metadata.preparing(_SECTION, kept)
-            if self._metadata.read(_SECTION) is before:  # else altered from within the process, or reset
-                break
-        self._metadata.write(_SECTION, kept)
+        stored = {mechanism: dict(users) for mechanism, users in self._stored().items()}
+        for (mechanism, user), credential in changes.items():
+            users = stored.setdefault(mechanism, {})
+            if credential is None:
+                users.pop(user, None)
+            else:
+                users[user] = _written(credential)
+        self._metadata.write(_SECTION, {mechanism: users for mechanism, users in stored.items() if users} or None)
 
     def _stored(self) -> dict[str, dict[str, dict[str, Any]]]:
         stored: dict[str, dict[str, dict[str, Any]]] = self._metadata.read(_SECTION) or {}

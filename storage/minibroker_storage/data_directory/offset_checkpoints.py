@@ -4,16 +4,13 @@ import logging
 import os
 import threading
 from collections.abc import Mapping
-from typing import Final
 
-from minibroker_protocol.steps import Steps
 from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.checkpoints import CHECKPOINT_VERSION
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.errors import CorruptCheckpointError
 
 Offsets = Mapping[TopicPartition, int]
-_OF_A_STEP: Final = 5_000
 _logger = logging.getLogger(__name__)
 
 
@@ -104,24 +101,9 @@ class OffsetCheckpoint:
         except OSError as error:
             _logger.error("%s cannot be written: %s", self._path, error)  # noqa: TRY400 - the disk's fault, not ours
 
-    def forget(self, topics: frozenset[str]) -> Steps[None]:
+    def forget(self, topics: frozenset[str]) -> None:
         """Drop what the file holds of topics that were deleted, before new ones take their names. OSError."""
-        while True:
-            offsets = self.offsets
-            kept: dict[TopicPartition, int] = {}
-            for number, (key, offset) in enumerate(offsets.items(), 1):
-                if key[0] not in topics:
-                    kept[key] = offset
-                if not number % _OF_A_STEP:
-                    yield
-            if self.offsets is offsets:  # nothing was noted meanwhile
-                break
-        is_written = len(kept) < len(offsets)
-        if not is_written and self._written is not offsets:
-            for number, (topic, _) in enumerate(self._written, 1):
-                is_written = is_written or topic in topics
-                if not number % _OF_A_STEP:
-                    yield
-        if is_written:
+        kept = {key: offset for key, offset in self.offsets.items() if key[0] not in topics}
+        if len(kept) < len(self.offsets) or any(topic in topics for topic, _ in self._written):
             self.offsets = kept
             self.save(sync=True)

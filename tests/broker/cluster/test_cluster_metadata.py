@@ -1,6 +1,8 @@
 """Metadata that was altered at run time outlives the run, and goes back where it was."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +74,30 @@ def test_nobody_else_on_the_machine_may_read_it_nor_its_copy_in_a_snapshot(tmp_p
         assert broker.services.core.metadata.read("scram") is not None
     modes = [(tmp_path / name / CLUSTER_FILE).stat().st_mode & 0o777 for name in ("data", "snapshot")]
     assert modes == [0o600, 0o600]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        {},
+        3,
+        {"epoch": 1, "levels": {"metadata.version": 20}},
+        {"SCRAM-SHA-256": {"us\u00e9r": {"salt": "x", "iterations": 4096}}},
+        [{"id": "t", "owner": ("User", "alice"), "renewers": (("User", "bob"), ("User", "carol"))}],
+    ],
+)
+def test_a_section_is_read_as_it_was_written(tmp_path: Path, value: Any) -> None:
+    metadata = ClusterMetadata(str(tmp_path))
+    metadata.write("a", value)
+    metadata.write("b", [1])
+    assert ClusterMetadata(str(tmp_path)).read("a") == json.loads(json.dumps(value))
+
+
+def test_a_change_encodes_only_the_entries_that_are_new(tmp_path: Path) -> None:
+    entries: list[dict[str, Any]] = [{"id": number} for number in range(3)]
+    metadata = ClusterMetadata(str(tmp_path))
+    metadata.write("a", entries)
+    entries[0]["id"] = -1  # would be seen if it were encoded again
+    metadata.write("a", [*entries[:2], {"id": "new"}])
+    assert ClusterMetadata(str(tmp_path)).read("a") == [{"id": 0}, {"id": 1}, {"id": "new"}]

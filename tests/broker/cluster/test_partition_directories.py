@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster import partition as partition_module
+from minibroker.logs import log_manager
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -139,7 +140,7 @@ def test_a_clean_stop_on_a_full_disk_is_clean_without_the_directories(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), directory)
 
     with monkeypatch.context() as patched:
-        patched.setattr(partition_module, "create_unused_directory", full)
+        patched.setattr(log_manager, "create_unused_directory", full)
         new.close()
     assert "No space left on device" in caplog.text
     assert directories(new) == {"new-1"}

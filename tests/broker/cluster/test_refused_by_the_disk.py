@@ -13,7 +13,6 @@ from minibroker.handlers.create_delegation_token import handle as create_token
 from minibroker.handlers.expire_delegation_token import handle as expire_token
 from minibroker.handlers.renew_delegation_token import handle as renew_token
 from minibroker.requests.held_for_metadata import DelayedMetadataResponse
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig
 from minibroker_protocol.messages.alter_configs import AlterConfigsRequest
@@ -165,11 +164,11 @@ def test_a_token_whose_fsync_fails_is_answered_storage_error(harness: Harness, s
     call = call_of(harness)
     held: Any
     if kind == "create":
-        held = drain(create_token(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), call))
+        held = create_token(CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1), call)
     elif kind == "renew":
-        held = drain(renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call))
+        held = renew_token(RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=1000), call)
     else:
-        held = drain(expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call))
+        held = expire_token(ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=1000), call)
     assert isinstance(held, DelayedMetadataResponse)
     responses: list[Any] = []
     held.deliver = responses.append

@@ -12,7 +12,6 @@ import pytest
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topics, topic_name_error
 from minibroker.config import BrokerConfig, TopicConfig
-from minibroker.support.slices import Steps
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
@@ -58,9 +57,8 @@ class FakeLogManager:
     def forget_partition(self, partition: Partition) -> None:
         self.let_go_of.append(os.path.basename(partition.directory))
 
-    def forget(self, names: Iterable[str]) -> Steps[None]:
+    def forget(self, names: Iterable[str]) -> None:
         self.forgotten += names
-        yield
 
 
 def opened(data_dir: Path, log_manager: FakeLogManager | None = None) -> Topics:
@@ -141,7 +139,7 @@ def test_the_keeper_of_the_logs_is_told_of_deletions_and_of_new_names(data_dir: 
 
 def test_nothing_is_made_when_an_older_topic_of_the_name_cannot_be_forgotten(data_dir: Path) -> None:
     class Failing(FakeLogManager):
-        def forget(self, names: Iterable[str]) -> Steps[None]:
+        def forget(self, names: Iterable[str]) -> None:
             raise OSError("a full disk")
 
     topics = opened(data_dir, Failing())
@@ -377,7 +375,7 @@ def test_the_names_are_one_object_until_a_topic_comes_or_goes(data_dir: Path) ->
 
 @pytest.mark.parametrize(
     ("step", "partitions"),
-    [("topics.Topics.save", None), ("topics.prepare_partitions", 3)],
+    [("topics.Topics.save", None), ("topics.Topics._add", 3)],
     ids=["before", "after"],
 )
 def test_a_kill_while_a_topic_is_made_leaves_it_whole_or_not_at_all(

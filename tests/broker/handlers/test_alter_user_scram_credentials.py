@@ -93,3 +93,11 @@ def test_a_user_may_be_named_once_in_a_request(harness: Harness) -> None:
     assert alter(harness, deletion(), upsertion()) == {"alice": twice}
     assert alter(harness, upsertion("bob"), upsertion("bob", 2), upsertion("bob")) == {"bob": twice}
     assert harness.services.security.scram.users() == ["alice"]
+
+
+def test_more_changes_than_kafka_writes_together_are_refused(harness: Harness) -> None:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[], upsertions=[upsertion(f"u{number}") for number in range(10_001)]
+    )
+    assert {each.error_code for each in harness.ask(request, 0).results} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert harness.services.security.scram.users() == []

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from minibroker.requests.session import Session
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -89,7 +88,7 @@ def test_a_topic_that_grows_or_comes_is_assigned(consumers: Consumers) -> None:
     assert consumers.given(consumers.beat("a", topics=["t", "later"])) == {"t": [0]}
     topic = consumers.harness.core.topics.get("t")
     assert topic is not None
-    drain(consumers.harness.core.topics.growth([(topic, 2, None)]))
+    consumers.harness.core.topics.grow([(topic, 2, None)])
     assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1]}
     consumers.harness.create("later", 1)
     assert consumers.given(consumers.beat("a", 3)) == {"t": [0, 1], "later": [0]}

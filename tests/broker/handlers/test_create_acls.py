@@ -132,3 +132,9 @@ def test_a_disk_that_refuses_leaves_the_rules_as_they_were(guarded: Harness, mon
     (result,) = create(guarded, creation())
     assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert count(guarded) == 0
+
+
+def test_more_rules_than_kafka_writes_together_are_refused(guarded: Harness) -> None:
+    results = create(guarded, *[creation()] * 10_001)
+    assert {each.error_code for each in results} == {ErrorCode.POLICY_VIOLATION}
+    assert count(guarded) == 0

@@ -4,7 +4,6 @@ import pytest
 
 from minibroker.handlers.expire_delegation_token import handle
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -23,7 +22,7 @@ def expire(
     harness: Harness, hmac: bytes | bytearray | memoryview, period_ms: int = -1, user: str = "alice"
 ) -> tuple[int, int]:
     request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
-    response = drain(handle(request, call_of(harness, user)))
+    response = handle(request, call_of(harness, user))
     assert isinstance(response, ExpireDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 

@@ -1,11 +1,9 @@
 """Metadata: which topics are told, which are created, which are refused."""
 
-import math
 from collections.abc import Callable
 
 import pytest
 
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import (
@@ -18,7 +16,7 @@ from minibroker_protocol.messages.metadata import (
 )
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.uuids import new_uuid
-from tests.broker.harness import Harness, Pending
+from tests.broker.harness import Harness
 
 VERSIONS = range(14)
 
@@ -241,32 +239,12 @@ def test_new_partitions_are_told(harness: Harness) -> None:
     assert len(one(metadata(harness, "t")).partitions) == 1
     topic = harness.core.topics.get("t")
     assert topic is not None
-    drain(harness.core.topics.growth([(topic, 3, None)]))
+    harness.core.topics.grow([(topic, 3, None)])
     assert [p.partition_index for p in one(metadata(harness, "t")).partitions] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("everything", [False, True])
-def test_a_topic_with_many_partitions_is_described_in_steps_once(harness: Harness, *, everything: bool) -> None:
-    harness.create("wide", 1500)
-    harness.core.slices.slice_s = 0.0
-    request = MetadataRequest(topics=None if everything else [MetadataRequestTopic(name="wide")])
-    first = harness.send(request, 12)
-    assert isinstance(first, Pending)
-    harness.core.slices.slice_s = math.inf
-    (wide,) = [each for each in harness.ask(request, 12).topics if each.name == "wide"]
-    assert [each.partition_index for each in wide.partitions] == list(range(1500))
-    assert [each for each in first.response.topics if each.name == "wide"] == [wide]
-    topic = harness.core.topics.get("wide")
-    assert topic is not None
-    assert topic.undescribed == 0
-
-
-def test_partitions_that_change_while_they_are_described_are_described_again(several: Harness) -> None:
-    several.create("wide", 1500)
-    topic = several.core.topics.get("wide")
-    assert topic is not None
-    steps = topic.describing(several.core.cluster)
-    next(steps)
-    topic.changed()
-    assert len(drain(steps)) == 1500
-    assert topic.undescribed == 1500
+def test_more_topics_than_kafka_creates_together_are_not_created(harness: Harness) -> None:
+    requested = [MetadataRequestTopic(name=f"n{number}") for number in range(5001)]
+    topics = harness.ask(MetadataRequest(topics=requested, allow_auto_topic_creation=True), 9).topics
+    assert {topic.error_code for topic in topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert len(harness.core.topics) == 1

@@ -3,7 +3,6 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.handlers.renew_delegation_token import handle
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
@@ -27,7 +26,7 @@ def renew(
     protocol: str = "SASL_SSL",
 ) -> tuple[int, int]:
     request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
-    response = drain(handle(request, call_of(harness, user, protocol=protocol)))
+    response = handle(request, call_of(harness, user, protocol=protocol))
     assert isinstance(response, RenewDelegationTokenResponse)
     return response.error_code, response.expiry_timestamp_ms
 

@@ -5,10 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from tests.broker.harness import Harness, Pending
+from tests.broker.harness import Harness
 
 RAISE: Final = 1
 LOWER: Final = 2
@@ -124,19 +123,3 @@ def test_a_disk_that_refuses_leaves_the_levels_as_they_were(harness: Harness, mo
     response = update(harness, ("group.version", 0, LOWER))
     assert response.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (harness.core.features.level("group.version"), harness.core.features.epoch) == (1, 1)
-
-
-@pytest.mark.parametrize("level", [0, 1])
-def test_many_features_are_checked_in_steps(harness: Harness, level: int) -> None:
-    harness.core.slices.slice_s = 0.0
-    keys = [FeatureUpdateKey(feature=f"f-{number}", max_version_level=level, upgrade_type=RAISE) for number in range(9)]
-    request = UpdateFeaturesRequest(feature_updates=keys)
-    waiting = harness.accept(request, 1)
-    assert isinstance(waiting, Waiting)
-    pending = Pending(request, 1, waiting)
-    steps = 0
-    while not pending.is_answered:
-        harness._soon.pop(0)()
-        steps += 1
-    assert steps > len(keys) // 2
-    assert pending.response.error_code == (ErrorCode.INVALID_UPDATE_VERSION if level else ErrorCode.NONE)

@@ -15,27 +15,19 @@ from hypothesis import strategies as st
 
 from minibroker.cluster.releases import release
 from minibroker.config.release_names import RELEASES
-from minibroker.faults.observer import keep_journal
 from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept, encode_answers, serve
 from minibroker.requests.endpoints import endpoint
-from minibroker.requests.request_path import compose
 from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker.support.slices import Steps, drain, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialUpsertion,
-)
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.schema import schema_of
-from tests.broker.faults.tapped import Channel
 from tests.broker.harness import (
     Harness,
     batch,
@@ -234,28 +226,6 @@ def test_flexible_versions_have_flexible_response_headers_but_for_api_versions(r
 
 
 # Answers.
-
-
-@pytest.mark.parametrize("is_observed", [False, True])
-def test_a_request_that_waits_for_its_turn_keeps_its_bytes(harness: Harness, *, is_observed: bool) -> None:
-    if is_observed:
-        keep_journal(harness.services)
-    harness.core.slices.slice_s = 0.0
-    take, session = compose(harness.services, None, Channel()), harness.session()
-    topics = [CreatableTopic(name=f"made-{number}", num_partitions=1, replication_factor=1) for number in range(5)]
-    first = take(memoryview(bytearray(frame_of(CreateTopicsRequest(topics=topics), 7))), session)
-    change = ScramCredentialUpsertion(
-        name="alice", mechanism=1, iterations=4096, salt=b"a grain", salted_password=b"p" * 32
-    )
-    frame = bytearray(frame_of(AlterUserScramCredentialsRequest(deletions=[], upsertions=[change]), 0))
-    second = take(memoryview(frame), session)
-    for outcome in (first, second):
-        assert isinstance(outcome, Waiting)
-        outcome.delayed.cancel()  # nobody reads the answers
-    frame[:] = bytes(len(frame))  # as when the receive buffer is used again
-    harness.run_soon()
-    credential = harness.services.security.scram.of_user("alice")["SCRAM-SHA-256"]
-    assert credential.salt == b"a grain"
 
 
 def test_answers_leave_in_one_piece_and_in_order(harness: Harness) -> None:

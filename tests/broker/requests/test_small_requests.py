@@ -70,15 +70,9 @@ def test_a_small_request_takes_no_steps(harness: Harness, request_: Any, version
         (_fetch(600), 12),
         (_list_offsets(9), 7),
         (_list_offsets(1, _FIRST_AFTER_THE_EPOCH), 7),
-        (_metadata(40), 12),
         (_find_coordinators(100), 4),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),
 )
 def test_a_large_request_takes_steps(harness: Harness, request_: Any, version: int) -> None:
     assert _takes_steps(harness, request_, version)
-
-
-def test_metadata_of_all_topics_takes_steps_when_they_have_many_partitions(harness: Harness) -> None:
-    harness.create("large", 300)
-    assert _takes_steps(harness, MetadataRequest(topics=None), 12)

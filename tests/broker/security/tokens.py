@@ -5,7 +5,6 @@ from typing import Any
 from minibroker.handlers.create_delegation_token import handle as create_token
 from minibroker.requests.call import Call
 from minibroker.security.principals import USER, Principal
-from minibroker.support.slices import drain
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -31,6 +30,6 @@ def create(harness: Harness, *renewers: str, call: Call | None = None, **fields:
         renewers=[CreatableRenewers(principal_type=USER, principal_name=name) for name in renewers],
         **given,
     )
-    response = drain(create_token(request, call or call_of(harness)))
+    response = create_token(request, call or call_of(harness))
     assert isinstance(response, CreateDelegationTokenResponse)
     return response

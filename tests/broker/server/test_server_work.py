@@ -21,7 +21,7 @@ from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
 from minibroker.support.slices import Steps
 from minibroker_protocol.codec import Splices
-from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import frame_of
@@ -165,9 +165,11 @@ async def test_a_request_behind_one_in_slices_is_served_in_a_later_turn(monkeypa
         server_of(broker).services.core.slices.slice_s = 0.0
         host, port = broker.bootstrap_servers.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        topics = [CreatableTopic(name=name, num_partitions=5, replication_factor=1) for name in ("t", "u")]
+        resources = [
+            DescribeConfigsResource(resource_type=2, resource_name=name, configuration_keys=None) for name in "tuvw"
+        ]
         requests: tuple[tuple[object, int], ...] = (
-            (CreateTopicsRequest(topics=topics, timeout_ms=1000), 4),
+            (DescribeConfigsRequest(resources=resources), 4),
             (HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 0),
         )
         for request, version in requests:

@@ -119,19 +119,6 @@ def test_works_take_turns() -> None:
     assert turns.commits > 2
 
 
-def test_work_in_order_begins_when_the_work_before_it_has_ended() -> None:
-    turns = Turns()
-    log: list[str] = []
-    done: list[str] = []
-    for name in "abc":
-        work_of(turns.slices.begin(counting(name, 4, log), in_order=True)).then(done.append, unexpected)
-    assert turns.slices.has_work_in_order
-    turns.take_all()
-    assert done == ["a", "b", "c"]
-    assert log == [f"{name}{number}" for name in "abc" for number in range(4)]
-    assert not turns.slices.has_work_in_order
-
-
 def test_an_error_reaches_the_owner_of_the_work_and_nobody_else() -> None:
     def failing() -> Steps[str]:
         yield from counting("a", 4, log)
@@ -141,8 +128,8 @@ def test_an_error_reaches_the_owner_of_the_work_and_nobody_else() -> None:
     log: list[str] = []
     done: list[str] = []
     errors: list[Exception] = []
-    work_of(turns.slices.begin(failing(), in_order=True)).then(unexpected, errors.append)
-    work_of(turns.slices.begin(counting("b", 4, log), in_order=True)).then(done.append, unexpected)
+    work_of(turns.slices.begin(failing())).then(unexpected, errors.append)
+    work_of(turns.slices.begin(counting("b", 4, log))).then(done.append, unexpected)
     turns.take_all()
     assert [str(error) for error in errors] == ["no"]
     assert done == ["b"]
@@ -156,8 +143,8 @@ def test_a_fault_in_what_comes_after_a_work_does_not_stop_the_others() -> None:
     def broken(result: str) -> None:
         raise RuntimeError(result)
 
-    work_of(turns.slices.begin(counting("a", 4, log), in_order=True)).then(broken, unexpected)
-    work_of(turns.slices.begin(counting("b", 4, log), in_order=True)).then(done.append, unexpected)
+    work_of(turns.slices.begin(counting("a", 4, log))).then(broken, unexpected)
+    work_of(turns.slices.begin(counting("b", 4, log))).then(done.append, unexpected)
     with pytest.raises(RuntimeError, match="a"):
         turns.take_all()
     turns.take_all()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from minibroker.coordinators.coordinator_log import CoordinatorLogError
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.broker.cluster.nodes import at, coordinator, others
@@ -66,7 +65,7 @@ def test_a_topic_that_has_grown_meanwhile_is_assigned(start_again: Again, consum
     consumers.beat("a")
     topic = consumers.harness.core.topics.get("t")
     assert topic is not None
-    drain(consumers.harness.core.topics.growth([(topic, 3, None)]))
+    consumers.harness.core.topics.grow([(topic, 3, None)])
     start_again(consumers.harness)
     assert consumers.given(consumers.beat("a", 2)) == {"t": [0, 1, 2]}
 

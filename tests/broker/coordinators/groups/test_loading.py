@@ -41,7 +41,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1 << 12)
     monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
     harness.core.slices.slice_s = 0.0
-    harness.services.groups.leader_moved(0)
+    harness.services.groups.store.leader_moved(0)
     yield harness
     harness.close()
 
@@ -108,7 +108,7 @@ def test_a_partition_that_is_too_large_to_be_waited_for_is_refused(
 
 def test_a_request_that_waits_learns_that_the_leader_has_gone_on(moved: Harness) -> None:
     pending = begin(moved, fetch_request("group-7"), 8)
-    moved.services.groups.leader_moved(0)
+    moved.services.groups.store.leader_moved(0)
     moved.run_soon()
     (group,) = pending.response.groups
     assert group.error_code in {0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

@@ -151,9 +151,23 @@ def test_rules_are_kept_with_their_ids(metadata: ClusterMetadata, tmp_path: Path
     kept = metadata.read("acls")
     again = made(ClusterMetadata(str(tmp_path)))
     assert again.find(AclFilter()) == acls
-    assert [each["id"] for each in kept] == [each["id"] for each in again._rules.entries.values()]
+    assert [each["id"] for each in kept] == [each["id"] for each in again._entries.values()]
     again.remove(acls[:1])
     assert [each["id"] for each in again._metadata.read("acls")] == [kept[1]["id"]]
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_rules_count_until_they_are_removed(metadata: ClusterMetadata, harness: Harness, *, prefixed: bool) -> None:
+    authorizer = made(metadata)
+    acls = [rule(Operation.READ, TOPIC, f"t{number}", prefixed=prefixed) for number in range(4)]
+    authorizer.add(acls)
+    authorizer.remove([*acls[1:], *acls[1:]])
+    assert authorizer.find(AclFilter()) == acls[:1]
+    assert [may(authorizer, harness, Operation.READ, f"t{number}") for number in range(4)] == [True, *[False] * 3]
+    authorizer.add(acls)
+    assert may(authorizer, harness, Operation.READ, "t3")
+    assert authorizer.find(AclFilter(*acls[2])) == acls[2:3]
+    assert authorizer.find(AclFilter(*acls[2])._replace(resource_name="other")) == []
 
 
 def test_what_is_replaced_from_outside_counts_at_once(

@@ -1,9 +1,9 @@
-"""Requests about many topics: one write for all, and slices between which other requests are served."""
+"""Requests about many topics: one write for all of them."""
 
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from minibroker_protocol.messages.metadata import MetadataRequest, MetadataReque
 from minibroker_storage.data_directory.topics_file import topics_file_line
 from tests.broker.cluster.nodes import create as create_by_hand
 from tests.broker.config.configs import GROUP, TOPIC
-from tests.broker.harness import Harness, batch
+from tests.broker.harness import Harness
 
 FILE = "minibroker-topics.json"
 NAMES = [f"n-{number}" for number in range(20)]
@@ -144,100 +144,23 @@ def test_only_the_topics_that_have_changed_are_encoded(harness: Harness, monkeyp
     assert encoded == ["one", "one"]
 
 
-# Between two slices.
-
-
-@pytest.fixture
-def coming(harness: Harness) -> Iterator[Any]:
-    """The creation of a topic "new" with 3 partitions, of which one has been looked for on the disk."""
-    slices = harness.core.topics.creation([("new", 3, TopicConfig(CONFIG, {}))])
-    for _ in range(4):  # one begins the topic with its first partition, two make the others
-        next(slices)
-    yield slices
-    slices.close()
-
-
-def names_on_disk(harness: Harness) -> set[str]:
-    return {name for name in os.listdir(harness.data_dir) if name.startswith("new")}
+def test_a_file_in_the_place_of_a_directory_takes_all_back(harness: Harness) -> None:
+    Path(harness.data_dir, "new-2").write_text("in the way")
+    os.mkdir(f"{harness.data_dir}/t-1")
+    os.mkdir(f"{harness.data_dir}/t-2")
+    Path(harness.data_dir, "t-2", "file").write_text("in the way")
+    topics = [CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in ("newer", "new")]
+    answer = harness.ask(CreateTopicsRequest(topics=topics), 7)
+    assert [topic.error_code for topic in answer.topics] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    more = [CreatePartitionsTopic(name="t", count=3, assignments=None)]
+    answer = harness.ask(CreatePartitionsRequest(topics=more, timeout_ms=20_000), 2)
+    assert [each.error_code for each in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [(topic.name, len(topic.partitions)) for topic in harness.core.topics] == [("t", 1)]
+    assert noted(harness) == {"t"}
 
 
 def noted(harness: Harness) -> set[str]:
     return set(json.loads(Path(harness.data_dir, FILE).read_text())["topics"])
-
-
-def test_a_topic_that_is_being_made_is_not_there_yet_but_its_name_is_taken(harness: Harness, coming: Any) -> None:
-    request = MetadataRequest(topics=[MetadataRequestTopic(name="new")], allow_auto_topic_creation=True)
-    assert harness.ask(request, 9).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    again = CreateTopicsRequest(topics=[CreatableTopic(name="new", num_partitions=1, replication_factor=1)])
-    assert harness.ask(again, 7).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-    assert [topic.name for topic in harness.ask(MetadataRequest(topics=None), 9).topics] == ["t"]
-    assert (names_on_disk(harness), noted(harness)) == (set(), {"t", "new"})
-    assert len(list(coming)) == 2
-    assert harness.ask(request, 9).topics[0].error_code == 0
-    harness.produce(batch(b"a record"), "new", 1)
-    assert names_on_disk(harness) == {"new-1"}
-
-
-def test_a_topic_that_has_not_begun_has_its_name_and_is_not_in_the_file(harness: Harness) -> None:
-    slices = harness.core.topics.creation([(name, 1, TopicConfig(CONFIG, {})) for name in ("new", "newer")])
-    next(slices)
-    harness.create("other")
-    assert noted(harness) == {"t", "other", "new"}
-    assert harness.core.topics.is_coming("newer")
-    slices.close()
-    assert noted(harness) == {"t", "other"}
-    harness.create("newer")
-
-
-def test_a_creation_that_is_given_up_leaves_nothing(harness: Harness, coming: Any) -> None:
-    coming.close()
-    assert (names_on_disk(harness), noted(harness)) == (set(), {"t"})
-    harness.create("new")
-
-
-def test_a_directory_that_cannot_be_made_takes_all_back(harness: Harness, coming: Any) -> None:
-    Path(harness.data_dir, "new-2").write_text("in the way")
-    with pytest.raises(FileExistsError):
-        list(coming)
-    assert (names_on_disk(harness), noted(harness)) == ({"new-2"}, {"t"})
-
-
-def test_a_step_makes_one_partition_and_clients_see_them_when_all_are_there(harness: Harness) -> None:
-    topic = harness.core.topics.get("t")
-    assert topic is not None
-    seen = [(len(topic.coming), len(topic.partitions)) for _ in harness.core.topics.growth([None, (topic, 4, None)])]
-    assert seen == [(0, 1), *((coming, 1) for coming in (1, 2, 3)), *[(3, 1)] * 4]  # none, made, looked for
-    assert (len(topic.coming), len(topic.partitions)) == (0, 4)
-
-
-def test_partitions_that_are_coming_heed_nodes_that_stop(several: Harness) -> None:
-    topic, cluster = several.core.topics.get("t"), several.core.cluster
-    assert topic is not None
-    steps = several.core.topics.growth([(topic, 9, [(2, 3)] * 8)])
-    for _ in range(8):
-        next(steps)
-    cluster.stop_node(2)
-    list(steps)
-    assert {(each.leader and each.leader.id, each.isr) for each in topic.partitions[1:]} == {(3, (3,))}
-
-
-def test_a_topic_that_is_deleted_while_it_grows_is_gone(harness: Harness) -> None:
-    topic = harness.core.topics.get("t")
-    assert topic is not None
-    slices = harness.core.topics.growth([(topic, 4, None)])
-    next(slices)
-    request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name="t", count=9, assignments=None)], timeout_ms=20_000
-    )
-    (refused,) = harness.ask(request, 2).results
-    assert refused.error_code == ErrorCode.REASSIGNMENT_IN_PROGRESS
-    assert [len(each.partitions) for each in harness.ask(MetadataRequest(topics=None), 9).topics] == [1]
-    (outcome,) = harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=20_000), 3).responses
-    assert outcome.error_code == 0
-    assert list(slices) == [None]  # and no directory is looked for
-    assert not [name for name in os.listdir(harness.data_dir) if name.startswith("t-")]
-    harness.restart()
-    assert len(harness.core.topics) == 0
 
 
 # A full disk.
