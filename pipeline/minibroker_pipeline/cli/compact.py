@@ -26,7 +26,7 @@ def add(jobs: Any) -> None:
     option("--min-compaction-lag-ms", type=_not_negative, metavar="N", help="leave younger records alone (default: 0)")
     option("--segment-bytes", type=positive, metavar="N", help="join segments up to this size (default: 1 GiB)")
     option("--index-interval-bytes", type=_not_negative, metavar="N", help="as of the topics (default: 4096)")
-    option("--memory", type=positive, metavar="MIB", help="for the keys that one task knows at once (default: 256)")
+    option("--memory", type=positive, metavar="MIB", help="for the keys of one partition (default: 256)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker_pipeline.jobs.compact.job import compact
+from minibroker_pipeline.jobs.compact import compact
 from minibroker_pipeline.jobs.convert.job import convert
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.diff import diff

@@ -1,0 +1,457 @@
+"""Log compaction of whole directories into new ones, without a broker: storage's cleaner, a task for each partition."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest
+from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode.selection import Selection
+from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
+from minibroker_pipeline.jobs.segment_walk import (
+    CUT_SHORT,
+    ZEROS,
+    Entries,
+    NoEntries,
+    read_entries,
+    record_engine,
+    walk_records,
+)
+from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
+from minibroker_pipeline.jobs.text_table import bytes_text, text_table
+from minibroker_pipeline.log_directories.directory_commit import DataDirectoryCommit, PublishedLog, check_apart
+from minibroker_pipeline.log_directories.directory_metadata import carried_files
+from minibroker_pipeline.log_directories.log_end_offsets import LogTail
+from minibroker_pipeline.log_directories.partition_logs import (
+    DataDirectory,
+    PartitionLog,
+    SegmentFiles,
+    find_partitions,
+    open_partition,
+    select,
+)
+from minibroker_protocol.records.header import CONTROL_FLAG, MAGIC_V2
+from minibroker_storage import FilePool, LastStop, Log, LogConfig
+from minibroker_storage.atomic_files import fsync_directory
+from minibroker_storage.cleaner import finish_cleaning, plan_cleaning
+from minibroker_storage.cleaner.clean import clean
+from minibroker_storage.data_directory.names import CLEANER_OFFSETS, TopicPartition
+from minibroker_storage.data_directory.offset_checkpoints import parse_offset_checkpoint
+from minibroker_storage.layout import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    file_name,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+_NS_PER_MS: Final = 1_000_000
+MIN_MEMORY_BYTES: Final = 64 * 1024
+_OPEN_FILES: Final = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactSettings:
+    """The settings of a compaction. `ValueError` for what Kafka refuses.
+
+    Attributes:
+        topics: only these; without any, all but the internal ones.
+        now_ms: the time by which delete horizons are set and judged; None for the clock's.
+        from_start: whether the whole log counts as dirty. Otherwise the log below its offset in
+            cleaner-offset-checkpoint counts as compacted, as for a broker.
+        roll: whether the active segment is closed before, so that it is compacted as well.
+        delete_retention_ms: Kafka's `delete.retention.ms`: for how long tombstones and markers stay.
+        min_compaction_lag_ms: Kafka's `min.compaction.lag.ms`: younger records are left alone.
+        segment_bytes: Kafka's `segment.bytes`: neighbors that fit into one segment are joined.
+        segment_index_bytes: Kafka's `segment.index.bytes`, likewise.
+        index_interval_bytes: Kafka's `index.interval.bytes`.
+        producer_id_expiration_ms: the broker's `producer.id.expiration.ms`: until then a producer's last batch stays.
+        memory_bytes: the memory for the keys of one partition, like a broker's `log.cleaner.dedupe.buffer.size`. A
+            log with more keys is cleaned in several passes.
+    """
+
+    topics: tuple[str, ...] = ()
+    now_ms: int | None = None
+    from_start: bool = False
+    roll: bool = False
+    delete_retention_ms: int = _DAY_MS
+    min_compaction_lag_ms: int = 0
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    producer_id_expiration_ms: int = _DAY_MS
+    memory_bytes: int = 256 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        self.log_config()
+        if self.memory_bytes < MIN_MEMORY_BYTES:
+            raise ValueError(f"memory: {self.memory_bytes} bytes are less than {MIN_MEMORY_BYTES}")
+
+    def log_config(self) -> LogConfig:
+        """Return the configuration of the logs while they are cleaned."""
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_index_bytes=self.segment_index_bytes,
+            index_interval_bytes=self.index_interval_bytes,
+            compact=True,
+            delete=False,
+            delete_retention_ms=self.delete_retention_ms,
+            min_compaction_lag_ms=self.min_compaction_lag_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+
+
+class LogChangedError(Exception):
+    """A segment is not the one that was there when the job began: a broker is at work in the directory."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of cleaned segments. Records are those with data."""
+
+    bytes_before: int = 0
+    bytes_after: int = 0
+    records_before: int = 0
+    records_after: int = 0
+    #: Of the removed records: those without a key, and all those of aborted transactions.
+    without_key: int = 0
+    aborted: int = 0
+    tombstones_after: int = 0
+
+    def add(self, other: "Tally") -> None:
+        """Add the counts of another one."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def as_json(self) -> dict[str, int]:
+        """Return the counts with JSON's names."""
+        return {_camel(name): count for name, count in asdict(self).items()}
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(other.title() for other in others)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedLog:
+    """One partition. `tally` is of the segments that were cleaned; the others were copied.
+
+    `cleaned_offset` is its offset in cleaner-offset-checkpoint, None if it was never cleaned.
+    """
+
+    topic: str
+    partition: int
+    segments_before: int
+    segments_after: int
+    cleaned_offset: int | None
+    tally: Tally
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report of the partition for programs."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "segmentsBefore": self.segments_before,
+            "segmentsAfter": self.segments_after,
+            "cleanedOffset": self.cleaned_offset,
+            **self.tally.as_json(),
+        }
+
+
+@dataclass(slots=True)
+class CompactReport:
+    """All partitions that were written."""
+
+    target: str
+    logs: list[CompactedLog] = field(default_factory=list[CompactedLog])
+
+    @property
+    def total(self) -> Tally:
+        """The counts of all logs together."""
+        total = Tally()
+        for log in self.logs:
+            total.add(log.tally)
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs."""
+        return {"target": self.target, "logs": [log.as_json() for log in self.logs], "total": self.total.as_json()}
+
+    def as_text(self) -> str:
+        """Return a table, and a line that sums up."""
+        titles = ("topic", "partition", "segments", "records", "stay", "no key", "aborted", "bytes", "become")
+        rows = [
+            [
+                log.topic,
+                f"{log.partition}",
+                f"{log.segments_before} > {log.segments_after}",
+                f"{log.tally.records_before:,}",
+                f"{log.tally.records_after:,}",
+                f"{log.tally.without_key:,}",
+                f"{log.tally.aborted:,}",
+                bytes_text(log.tally.bytes_before),
+                bytes_text(log.tally.bytes_after),
+            ]
+            for log in self.logs
+        ]
+        total = self.total
+        return (
+            (text_table(titles, rows, left=(0,)) + "\n" if rows else "")
+            + f"{len(self.logs):,} partitions in {self.target}: of {total.records_before:,} records in segments that"
+            f" could be compacted {total.records_after:,} stay, of {bytes_text(total.bytes_before)}"
+            f" {bytes_text(total.bytes_after)}\n"
+        )
+
+
+def compact(
+    paths: Sequence[str],
+    target: str,
+    settings: CompactSettings | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    processes: int | None = None,
+) -> CompactReport:
+    """Write the logs in data directories, or of single partitions, compacted into the new data directory `target`.
+
+    Each log is copied, opened as after a crash, and cleaned by the broker's own cleaner: closed segments below the last
+    stable offset lose what newer records replace, and everything else stays. Brokers continue from there,
+    cleaner-offset-checkpoint included. Nothing is changed in `paths`; no broker should be writing there.
+
+    Args:
+        paths: directories of this machine, or addresses that fsspec knows.
+        target: a directory that is not there or empty. It appears as a whole, when everything is done.
+        settings: see there.
+        spark: runs the tasks, whose workers see the target's parent directory under the same path. Without a session
+            they run here, in `processes`.
+        processes: how many at most. None: as many as there are processors, where there is enough to read.
+
+    Raises:
+        ValueError: a topic is not there, a partition is in two directories, the target is not empty.
+        decode.DamagedLogError: bytes that are no log; `verify` says what to do about them.
+        LogChangedError: a broker has changed the directory meanwhile.
+        OSError: a directory or a file cannot be read or written.
+    """
+    settings = settings or CompactSettings()
+    now_ms = time.time_ns() // _NS_PER_MS if settings.now_ms is None else settings.now_ms
+    logs = [open_partition(found) for found in select(find_partitions(paths), topics=settings.topics)]
+    check_apart(paths, target)
+    cleaned = {id(log.data): _cleaner_offsets(log.data) for log in logs}
+    with DataDirectoryCommit(target) as commit:
+        tasks = [
+            CompactTask(
+                log,
+                commit.partition_directory(log.topic, log.partition),
+                cleaned[id(log.data)].get((log.topic, log.partition)),
+                settings,
+                now_ms,
+            )
+            for log in logs
+        ]
+        sizes = [sum(segment.size for segment in log.segments) for log in logs]
+        progress = Progress("compact", len(tasks), "partitions")
+        results = [
+            result
+            for some in run_tasks(compact_logs, tasks, sizes, spark=spark, processes=processes, progress=progress)
+            for result in some
+        ]
+        results.sort(key=lambda result: (result.report.topic, result.report.partition))
+        published = {(result.report.topic, result.report.partition): result.published for result in results}
+        commit.publish(published, carried_files(logs))
+    return CompactReport(commit.target, [result.report for result in results])
+
+
+def _cleaner_offsets(data: DataDirectory) -> dict[TopicPartition, int]:
+    path = f"{data.path}/{CLEANER_OFFSETS}"
+    try:
+        return parse_offset_checkpoint(data.filesystem.read(path), path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+
+
+class CompactTask(NamedTuple):
+    """A log, the new partition's directory, and the log's offset in cleaner-offset-checkpoint."""
+
+    log: PartitionLog
+    directory: str
+    cleaned_offset: int | None
+    settings: CompactSettings
+    now_ms: int
+
+
+class Compacted(NamedTuple):
+    """The result of a task, with the checkpointed offsets."""
+
+    report: CompactedLog
+    published: PublishedLog
+
+
+def compact_logs(tasks: Sequence[CompactTask]) -> list[Compacted]:
+    """Compact some partitions; their files are on disk on return.
+
+    Raises:
+        DamagedLogError: bytes that are no log.
+        LogChangedError: a file of the source was replaced.
+        OSError: a file cannot be read or written.
+    """
+    engine = record_engine()
+    return [_compact_log(task, engine) for task in tasks]
+
+
+def _compact_log(task: CompactTask, engine: RecordEngine) -> Compacted:
+    source, settings, now_ms = task.log, task.settings, task.now_ms
+    tail = LogTail(transactions=True)
+    tail.update(source)
+    if tail.damage is not None:
+        raise DamagedLogError(tail.damaged_file, tail.damage)
+    last = len(source.segments) - 1
+    copied = [_copy_segment(task, one, engine, is_last=number == last) for number, one in enumerate(source.segments)]
+    small = [file_name(offset, SNAPSHOT_SUFFIX) for offset in source.snapshots]
+    for name in (*small, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA):
+        with contextlib.suppress(FileNotFoundError):
+            content = source.filesystem.read(f"{source.directory}/{name}")
+            with open(f"{task.directory}/{name}", "wb") as file:
+                file.write(content)
+    start = source.data.log_starts.get((source.topic, source.partition), 0)
+    is_valid = task.cleaned_offset is not None and source.start_offset <= task.cleaned_offset <= tail.log_end_offset
+    cleaned_offset = task.cleaned_offset if is_valid else None
+    tally = Tally()
+    # Nothing but the log files is trusted, so indexes and transaction indexes are made again.
+    log = Log.open(
+        task.directory,
+        config=settings.log_config(),
+        files=FilePool(_OPEN_FILES),
+        last_stop=LastStop.CRASHED,
+        log_start_offset=start,
+        now_ms=now_ms,
+    )
+    try:
+        if tail.log_end_offset >= start:
+            _check_complete(source, log, copied)
+        # Records above the high watermark, and open transactions, are not decided.
+        log.high_watermark = tail.end_offset
+        if settings.roll:
+            log.roll(now_ms)
+        first_dirty = None if settings.from_start else cleaned_offset
+        plan = plan_cleaning(log, first_dirty, now_ms, dedupe_buffer_bytes=settings.memory_bytes, force=True)
+        end = -1 if plan is None else plan.first_uncleanable_offset
+        _count(log, end, engine, tally, is_before=True)
+        while plan is not None:
+            cleaned_offset = finish_cleaning(log, clean(plan))
+            for path in log.take_deleted_files():
+                os.unlink(path)
+            plan = plan_cleaning(log, cleaned_offset, now_ms, dedupe_buffer_bytes=settings.memory_bytes, force=True)
+        _count(log, end, engine, tally, is_before=False)
+        end_offset, segments = log.log_end_offset, len(log.segments)
+    finally:
+        log.close()
+    _sync(task.directory)
+    report = CompactedLog(source.topic, source.partition, len(source.segments), segments, cleaned_offset, tally)
+    return Compacted(report, PublishedLog(end_offset, start, cleaned_offset))
+
+
+def _copy_segment(task: CompactTask, segment: SegmentFiles, engine: RecordEngine, *, is_last: bool) -> int:
+    """Copy a log file while checking every entry, without what is torn at the end of the last one; return its size."""
+    source, path = task.log, task.log.path(segment)
+    copy = f"{task.directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
+    try:
+        file = source.filesystem.open(path)
+    except FileNotFoundError:
+        raise _changed(path) from None
+    with file, open(copy, "xb") as target:
+        if file.identity != segment.identity:
+            raise _changed(path)
+        target.writelines(
+            entries.data for entries in _checked_entries(file, path, segment.size, engine, is_last=is_last)
+        )
+    if isinstance(source.filesystem, LocalFileSystem):
+        modified_ns = os.stat(path).st_mtime_ns
+    else:
+        modified_ns = task.now_ms * _NS_PER_MS
+    os.utime(copy, ns=(modified_ns, modified_ns))
+    return os.stat(copy).st_size
+
+
+def _changed(path: str) -> LogChangedError:
+    return LogChangedError(
+        f"{path}: not the file that was there when the job began; a broker works in the directory. Run it again"
+    )
+
+
+def _checked_entries(file: OpenFile, path: str, size: int, engine: RecordEngine, *, is_last: bool) -> Iterator[Entries]:
+    """Yield all entries of a log file. A wrong checksum is damage, because cleaning would hide it."""
+    for piece in read_entries(file, size, engine):
+        if isinstance(piece, NoEntries):
+            if is_last and piece.reason in {CUT_SHORT, ZEROS}:
+                return
+            raise DamagedLogError(path, Damage(piece.position, piece.offset, piece.size, piece.reason))
+        wrong = engine.wrong_crcs(piece.data, piece.headers)
+        if wrong:
+            header = piece.headers[wrong[0]]
+            at = piece.position + int(header["position"])
+            damage = Damage(at, int(header["base_offset"]), int(header["size"]), "wrong checksum")
+            raise DamagedLogError(path, damage)
+        yield piece
+
+
+def _check_complete(source: PartitionLog, log: Log, copied: Sequence[int]) -> None:
+    """Raise if opening the log has cut off entries whose offsets do not follow those before them."""
+    sizes = {segment.base_offset: segment.size for segment in log.segments}
+    for segment, size in zip(source.segments, copied, strict=True):
+        left = sizes.get(segment.base_offset, 0)
+        if left < size:
+            message = "its offsets do not follow those of the entries before"
+            raise DamagedLogError(source.path(segment), Damage(left, None, size - left, message))
+
+
+def _count(log: Log, end: int, engine: RecordEngine, tally: Tally, *, is_before: bool) -> None:
+    """Count the records of the segments below `end`. Raise DamagedLogError for records that cannot be read."""
+    aborted = tuple(one[:3] for segment in log.segments for one in segment.transaction_index.since(0))
+    data_of = Selection(DecodeRequest(isolation="read_committed", aborted=aborted)).lines
+    size = records = without_key = tombstones = in_aborted = 0
+    for segment in log.segments:
+        if segment.base_offset >= end:
+            break
+        path = segment.log.path
+        size += segment.size
+        with LocalFileSystem().open(path) as file:
+            for entries in _checked_entries(file, path, segment.size, engine, is_last=False):
+                headers = entries.headers
+                lines = data_of(headers)
+                others = np.delete(headers, lines)
+                is_marker = (others["attributes"] & CONTROL_FLAG != 0) & (others["magic"] == MAGIC_V2)
+                in_aborted += int(others["record_count"][~is_marker].sum())
+                damage: list[Damage] = []
+                for table, _ in walk_records(entries, lines, engine, damage):
+                    records += table.rows
+                    has_key = table.key_size[: table.rows] >= 0
+                    without_key += table.rows - int(np.count_nonzero(has_key))
+                    tombstones += int(np.count_nonzero(has_key & (table.value_size[: table.rows] < 0)))
+                if damage:
+                    raise DamagedLogError(path, damage[0])
+    if is_before:
+        tally.bytes_before, tally.records_before = size, records + in_aborted
+        tally.without_key, tally.aborted = without_key, in_aborted
+    else:
+        tally.bytes_after, tally.records_after, tally.tombstones_after = size, records, tombstones
+
+
+def _sync(directory: str) -> None:
+    """Put all files of a directory on disk."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            fd = os.open(entry.path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+    fsync_directory(directory)
