@@ -20,7 +20,7 @@ from minibroker.cluster.producer_ids import ProducerIds
 from minibroker.cluster.section_store import ClusterMetadata
 from minibroker.cluster.topics import Topics
 from minibroker.config import BrokerConfig
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.logs.chores import Chores
 from minibroker.logs.log_manager import LogManager
 from minibroker.logs.write_group import WriteGroup

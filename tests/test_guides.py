@@ -14,8 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker, OperationError
-from minibroker.config.broker_keys import BROKER_KEYS
-from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
 from tests.samples import not_in_check

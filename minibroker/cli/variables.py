@@ -67,7 +67,7 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     names = sorted(name for name in environment if name.startswith("KAFKA_"))
     if not names or in_container(environment):
         return None
-    from minibroker.config.broker_keys import BROKER_KEYS  # noqa: PLC0415 - most environments have no such variable
+    from minibroker.config.key_tables import BROKER_KEYS  # noqa: PLC0415 - most environments have no such variable
 
     names = [name for name in names if config_name(name) in BROKER_KEYS]
     if not names:

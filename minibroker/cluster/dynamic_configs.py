@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
-from minibroker.config.release_names import is_before
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
+from minibroker.config.releases import is_before
 from minibroker_storage.data_directory.names import CLUSTER_FILE
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, ParamSpec
 if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.config import BrokerConfig
-    from minibroker.config.resources import ConfigResourceType
+    from minibroker.config.keys import ConfigResourceType
     from minibroker_storage.log_shape import LogShape
 
 P = ParamSpec("P")

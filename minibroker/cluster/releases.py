@@ -21,7 +21,7 @@ from minibroker.cluster.features import (
     TRANSACTION_VERSION,
     Feature,
 )
-from minibroker.config.release_names import RELEASES, release_name
+from minibroker.config.releases import RELEASES, release_name
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 

@@ -4,10 +4,9 @@
 """
 
 from minibroker.config.broker import BrokerConfig
-from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance
 from minibroker.config.topic import TopicConfig
-from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource
 from minibroker.support.properties import PropertiesError, parse_properties
 

@@ -1,13 +1,12 @@
 """The broker's configuration, read from properties, and the defaults that it gives to topics."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from minibroker.config.broker_keys import ACTED_ON, BROKER_KEYS
-from minibroker.config.connection_overrides import read_overrides
-from minibroker.config.keys import MIB, ConfigKey, ConfigType, ConfigValue, refused
-from minibroker.config.release_keys import emulated, keys_of_release
-from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, read_int, refused
+from minibroker.config.releases import emulated, keys_of_release
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 # Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
@@ -18,7 +17,11 @@ _SAME_THING = {
     for name, _ in key.synonyms
 }
 
+_MIB: Final = 1024 * 1024
 _NUMBERS: Final = ("node.id", "broker.id")
+_WAIT: Final = "replica.fetch.wait.max.ms"
+_LAG: Final = "replica.lag.time.max.ms"
+_SOCKET_TIMEOUT: Final = "replica.socket.timeout.ms"
 _NO_DIRECTORY = "At least one log directory must be defined via log.dirs or log.dir."
 LISTENER: Final = "listener.name."
 """The start of the names of keys that one listener has for itself."""
@@ -38,6 +41,10 @@ STREAMS_ASSIGNORS: Final = {
     "sticky": "sticky",
 }
 """The assignors of streams groups, as `group.streams.assignors` may name them (KIP-1071)."""
+
+_OVERRIDES: Final = "max.connections.per.ip.overrides"
+_HOST: Final = r"[-%._:0-9a-zA-Z]*"
+"""Kafka's pattern of a host (`Utils.validHostPattern`). The host need not exist."""
 
 Rule = tuple[str, Callable[[Mapping[str, Any]], bool], str]
 """The key to blame, what has to hold of the values, and what is said where it does not."""
@@ -71,7 +78,7 @@ _RULES: tuple[Rule, ...] = (
     ("log.dir", lambda v: v["log.dirs"] is not None or _names_something(v["log.dir"]), _NO_DIRECTORY),
     (
         "log.cleaner.dedupe.buffer.size",
-        lambda v: v["log.cleaner.dedupe.buffer.size"] > MIB * v["log.cleaner.threads"],
+        lambda v: v["log.cleaner.dedupe.buffer.size"] > _MIB * v["log.cleaner.threads"],
         "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
     ),
     (
@@ -120,6 +127,19 @@ _RULES: tuple[Rule, ...] = (
     *bounded("group.streams", "heartbeat.interval.ms"),
     *bounded("group.streams", "session.timeout.ms"),
     at_most("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
+    (
+        _WAIT,
+        lambda values: values[_WAIT] <= values[_SOCKET_TIMEOUT],
+        f"{_SOCKET_TIMEOUT} should always be at least {_WAIT} to prevent unnecessary socket timeouts",
+    ),
+    (
+        _WAIT,
+        lambda values: values[_WAIT] <= values[_LAG],
+        f"{_WAIT} should always be less than or equal to {_LAG} to prevent frequent changes in ISR",
+    ),
+    *bounded("group.share", "record.lock.duration.ms"),
+    *bounded("group.share", "delivery.count.limit"),
+    *bounded("group.share", "partition.max.record.locks"),
 )
 
 
@@ -141,20 +161,20 @@ class RunTime(NamedTuple):
 
 
 _UNALTERED = RunTime({}, {})
-_DEFAULTS = {name: key.default for name, key in ACTED_ON.items()}
 
 
 class _Values(dict[str, ConfigValue]):
-    """The values of a configuration; a key that the broker does not act on has its default until it is set."""
+    """The values of a configuration. A key that is not set gets its default when it is first asked for."""
 
     __slots__ = ("_keys",)
 
     def __init__(self, keys: Mapping[str, ConfigKey]) -> None:
-        super().__init__(_DEFAULTS if keys is BROKER_KEYS else {name: key.default for name, key in keys.items()})
+        super().__init__()
         self._keys = keys
 
     def __missing__(self, name: str) -> ConfigValue:
-        return self._keys[name].default
+        value = self[name] = self._keys[name].default
+        return value
 
 
 _NAMES_OF_CLASSES: Final = (".class", ".class.name", ".classes", ".reporters", ".interceptors")
@@ -184,10 +204,10 @@ class BrokerConfig(ConfigValues):
         values = _Values(keys)
         for texts in (given, *run_time):
             values.update((name, keys[name].parse(text)) for name, text in texts.items() if _counts(keys, name))
-        for name, holds, because in _rules(values):
+        for name, holds, because in _RULES:
             if not holds(values):
                 raise refused(name, values[name], because)
-        read_overrides(str(values["max.connections.per.ip.overrides"]))
+        read_overrides(str(values[_OVERRIDES]))
         super().__init__(keys, values)
         self.given = given
         self.unknown = unknown
@@ -308,14 +328,6 @@ def _counts(keys: Mapping[str, ConfigKey], name: str) -> bool:
     return name in keys and (keys[name].is_known or name in _NUMBERS)
 
 
-def _rules(values: Mapping[str, ConfigValue]) -> tuple[Rule, ...]:
-    if len(values) == len(_DEFAULTS):
-        return _RULES
-    from minibroker.config.reported_keys.rules import RULES  # noqa: PLC0415 - few set what the broker does not act on
-
-    return _RULES + RULES
-
-
 def _is_prefixed(name: str) -> bool:
     """A key of a listener, of a mechanism, or of both: what is behind the prefixes is one of ours."""
     rest = name
@@ -374,3 +386,33 @@ def _checked(topic_name: str, name: str, given: int, value: int) -> int:
     if topic_name == "segment.jitter.ms" and value < 0:
         raise refused(name, given, "log.roll.jitter.ms must be greater than or equal to 0")
     return value
+
+
+def read_overrides(text: str) -> dict[str, int]:
+    """Read `max.connections.per.ip.overrides`, as host:limit,..., split as in Kafka at commas and at the last colon.
+
+    Raises:
+        ConfigError: in the words of Kafka 3.9.1.
+    """
+    limits: dict[str, int] = {}
+    # As Java splits: what is empty at the end does not count, what is empty elsewhere has no colon.
+    entries = re.split(r"\s*,\s*", text) if text else []
+    while entries and not entries[-1]:
+        entries.pop()
+    for entry in entries:
+        host, colon, number = entry.rpartition(":")
+        if not colon:
+            because = f"begin 0, end -1, length {len(entry)}"
+            raise ConfigError(f"Error parsing configuration property '{_OVERRIDES}': {because}")
+        limits[host.strip()] = _connections(number.strip())
+    strangers = [host for host in limits if not re.fullmatch(_HOST, host)]
+    if strangers:
+        raise ConfigError(f"{_OVERRIDES} contains invalid addresses : {','.join(strangers)}")
+    return limits
+
+
+def _connections(text: str) -> int:
+    limit = read_int(text)
+    if limit is None:
+        raise ConfigError(f'For input string: "{text}"')
+    return limit

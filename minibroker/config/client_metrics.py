@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.config.keys import HONORED, INT, LIST, MEDIUM, ConfigError, ConfigKey, ConfigValue, Range, by_name
+from minibroker.config.key_tables import CLIENT_METRICS_KEYS
+from minibroker.config.keys import ConfigError, ConfigValue
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker.support.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
@@ -23,17 +24,6 @@ MATCHED: Final = (
     "client_source_port",
 )
 """The properties of a client that a subscription can match (KIP-714)."""
-
-# fmt: off
-CLIENT_METRICS_KEYS = by_name((
-    ConfigKey(_INTERVAL, INT, DEFAULT_INTERVAL_MS, Range(100, _HOUR_MS), MEDIUM, HONORED,
-              "How often clients send their metrics."),
-    ConfigKey(_MATCH, LIST, [], None, MEDIUM, HONORED,
-              "Which clients are asked, as name=regular expression,...; without any, all of them."),
-    ConfigKey(_METRICS, LIST, [], None, MEDIUM, HONORED,
-              "The metrics that are asked for, by prefixes of their names; * is all of them."),
-))
-# fmt: on
 
 
 class ClientMetricsConfig(ConfigValues):

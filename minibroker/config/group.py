@@ -9,29 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker import STREAMS_ASSIGNORS, BrokerConfig
-from minibroker.config.keys import (
-    BOOLEAN,
-    DISTINCT,
-    HONORED,
-    INT,
-    LIST,
-    LONG,
-    LOW,
-    MEDIUM,
-    NOT_NEGATIVE,
-    POSITIVE,
-    REPORTED,
-    STRING,
-    ConfigError,
-    ConfigKey,
-    ConfigValue,
-    OneOf,
-    Range,
-    by_name,
-)
-from minibroker.config.offset_reset import LATEST, OffsetResetStrategy
-from minibroker.config.release_keys import keys_of_release
-from minibroker.config.release_names import is_before
+from minibroker.config.key_tables import GROUP_KEYS
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
+from minibroker.config.releases import is_before, keys_of_release
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
@@ -80,86 +60,6 @@ _SESSIONS: Final = (
     (_STREAMS_SESSION, _STREAMS_HEARTBEAT),
 )
 """A session lasts longer than the time between two heartbeats."""
-
-# fmt: off
-GROUP_KEYS = by_name((
-    ConfigKey(_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How long the group keeps an assignment before it gets another.",
-              (("group.consumer.assignment.interval.ms", 1),)),
-    ConfigKey(_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
-              "How often members of the group send a heartbeat.",
-              (("group.consumer.heartbeat.interval.ms", 1),)),
-    ConfigKey("consumer.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
-              "Whether a thread of its own makes the group's assignments.", is_internal=True),
-    ConfigKey(_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
-              "After how long a silence a member of the group is dropped.",
-              (("group.consumer.session.timeout.ms", 1),)),
-    ConfigKey("errors.deadletterqueue.copy.record.enable", BOOLEAN, False, None, MEDIUM, HONORED,
-              "Whether keys and values of records go to the dead-letter queue of the share group, or only where they "
-              "are (KIP-1191)."),
-    ConfigKey(_DEAD_LETTER_QUEUE, STRING, "", None, MEDIUM, HONORED,
-              "The topic that is the dead-letter queue of the share group; without a name it has none (KIP-1191)."),
-    ConfigKey(_SHARE_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How long a share group keeps an assignment before it gets another.",
-              (("group.share.assignment.interval.ms", 1),)),
-    ConfigKey("share.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
-              "Whether a thread of its own makes the share group's assignments.", is_internal=True),
-    ConfigKey("share.auto.offset.reset", STRING, LATEST, OffsetResetStrategy(), MEDIUM, HONORED,
-              "Where a share group begins in a partition that it has not read before."),
-    ConfigKey("share.delivery.count.limit", INT, 5, Range(2), MEDIUM, HONORED,
-              "How often a record is delivered to the share group at most.",
-              (("group.share.delivery.count.limit", 1),)),
-    ConfigKey(_SHARE_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
-              "How often members of the share group send a heartbeat.",
-              (("group.share.heartbeat.interval.ms", 1),)),
-    ConfigKey("share.isolation.level", STRING, "read_uncommitted", OneOf("read_committed", "read_uncommitted"), MEDIUM,
-              HONORED, "Whether the share group gets records of transactions that are not committed."),
-    ConfigKey("share.partition.max.record.locks", INT, 2_000, Range(100), MEDIUM, HONORED,
-              "How many records of a partition the share group may have in hand at once.",
-              (("group.share.partition.max.record.locks", 1),)),
-    ConfigKey("share.record.lock.duration.ms", INT, 30_000, Range(1_000), MEDIUM, HONORED,
-              "How long a record is locked for the member of the share group that got it.",
-              (("group.share.record.lock.duration.ms", 1),)),
-    ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, HONORED,
-              "Whether members of the share group may renew their locks."),
-    ConfigKey(_SHARE_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
-              "After how long a silence a member of the share group is dropped.",
-              (("group.share.session.timeout.ms", 1),)),
-    ConfigKey("streams.acceptable.recovery.lag", LONG, 10_000, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How many records a copy of a task's state may lack, and the streams group takes it for complete.",
-              (("group.streams.acceptable.recovery.lag", 1),), is_internal=True),
-    ConfigKey(_STREAMS_ASSIGNMENT, INT, 1_000, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How long a streams group keeps an assignment before it gets another.",
-              (("group.streams.assignment.interval.ms", 1),)),
-    ConfigKey(_STREAMS_ASSIGNOR, STRING, None, None, MEDIUM, HONORED,
-              "The assignor of the streams group, by its name; there is sticky.",
-              (("group.streams.assignors", 1),)),
-    ConfigKey("streams.assignor.offload.enable", BOOLEAN, True, None, MEDIUM, REPORTED,
-              "Whether a thread of its own makes the streams group's assignments.", is_internal=True),
-    ConfigKey(_STREAMS_HEARTBEAT, INT, 5_000, POSITIVE, MEDIUM, HONORED,
-              "How often members of the streams group send a heartbeat.",
-              (("group.streams.heartbeat.interval.ms", 1),)),
-    ConfigKey("streams.initial.rebalance.delay.ms", INT, 3_000, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How long the first assignment of the empty streams group waits for more members.",
-              (("group.streams.initial.rebalance.delay.ms", 1),)),
-    ConfigKey(_STREAMS_STANDBYS, INT, 0, NOT_NEGATIVE, MEDIUM, HONORED,
-              "How many standby replicas each task of the streams group has.",
-              (("group.streams.num.standby.replicas", 1),)),
-    ConfigKey(_STREAMS_WARMUPS, INT, 2, NOT_NEGATIVE, MEDIUM, REPORTED,
-              "How many warm-up replicas the streams group has; as in Kafka 4.4 no assignor makes any.",
-              (("group.streams.num.warmup.replicas", 1),), is_internal=True),
-    ConfigKey(_RACK_TAGS, LIST, [], DISTINCT, LOW, HONORED,
-              "The client tags that standby tasks are to be spread over; members hear which of them they lack. As in "
-              "Kafka 4.4 the sticky assignor passes them over.",
-              (("group.streams.rack.aware.assignment.tags", 1),)),
-    ConfigKey(_STREAMS_SESSION, INT, 45_000, POSITIVE, MEDIUM, HONORED,
-              "After how long a silence a member of the streams group is dropped.",
-              (("group.streams.session.timeout.ms", 1),)),
-    ConfigKey(_STREAMS_OFFSETS, INT, 60_000, POSITIVE, MEDIUM, HONORED,
-              "How often members of the streams group report the offsets of their tasks.",
-              (("group.streams.task.offset.interval.ms", 1),), is_internal=True),
-))
-# fmt: on
 
 
 def group_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:

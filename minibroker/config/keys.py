@@ -1,12 +1,12 @@
-"""Configuration keys, and how their texts become values: the vocabulary of the two tables.
+"""Configuration keys, and how their texts become values: the vocabulary of the tables.
 
 The rules are those of `org.apache.kafka.common.config.ConfigDef` (Kafka 3.9.1), down to the sentences of a refusal,
 which tools show and people search for.
 """
 
-from collections.abc import Iterable
+import re
 from enum import Enum, IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim
 
@@ -16,10 +16,6 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 NO_RECORD_LIMIT = INT_MAX - 8
 """The largest array that a JVM makes: Kafka's default for a record that is unpacked."""
-
-# What a row says of `ConfigKey.honored`.
-HONORED = True
-REPORTED = False
 
 # The \s of Java's regular expressions is narrower than Python's idea of white space.
 _AROUND_COMMAS = " \t\n\v\f\r"
@@ -47,14 +43,14 @@ class Importance(Enum):
     LOW = "low"
 
 
-BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, CLASS, PASSWORD = ConfigType
-HIGH, MEDIUM, LOW = Importance
+class ConfigResourceType(IntEnum):
+    """A resource that has a configuration, numbered as in DescribeConfigs (`ConfigResource.Type`)."""
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
-MIB = 1024 * 1024
-MAX_DOUBLE = 1.7976931348623157e308
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigError(ValueError):
@@ -267,15 +263,61 @@ class KafkaVersion(Validator):
         return "a version of Kafka, 0.8.0 to 4.0-IV1"
 
 
-NOT_NEGATIVE = Range(0)
-POSITIVE = Range(1)
+_ENDPOINT: Final = r"(?a)(?:[a-zA-Z][a-zA-Z\d+.-]*://)?(?P<host>\[[^]]*\]|[^:/]*):(?P<port>\d+)\Z"
+_PORTS: Final = 1 << 16
 
-COMPRESSION_TYPES = OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-GZIP_LEVELS, LZ4_LEVELS, ZSTD_LEVELS = GzipLevel(), Range(1, 17), Range(-131072, 22)
-CLEANUP_POLICIES = OneOf("compact", "delete")
-DISTINCT = Distinct()
-TIMESTAMP_TYPES = OneOf("CreateTime", "LogAppendTime")
-KAFKA_VERSIONS = KafkaVersion()
+
+class NotEmpty(Validator):
+    """Any text but an empty one (`ConfigDef.NonEmptyString`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse the empty text."""
+        if not value:
+            raise refused(name, value, "String must be non-empty")
+
+    def __str__(self) -> str:
+        return "not empty"
+
+
+class ThreadsOrDefault(Validator):
+    """A number of threads, or -1 for that of another key (`RemoteLogManagerConfig`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse 0 and what is below -1."""
+        assert isinstance(value, int)
+        if value != -1 and value < 1:
+            raise refused(name, value, "Value can be -1 or greater than 0")
+
+    def __str__(self) -> str:
+        return "at least 1, or -1"
+
+
+class Endpoints(Validator):
+    """Addresses as host:port (`QuorumConfig.ControllerQuorumBootstrapServersValidator`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse the first address of another form, as `QuorumConfig.parseBootstrapServers` does."""
+        assert isinstance(value, list)
+        for address in value:
+            endpoint = re.match(_ENDPOINT, address)
+            if endpoint is None:
+                error = ConfigError(
+                    f"Failed to parse host name from {address} for the configuration {name}. "
+                    'Each entry should be in the form "{host}:{port}"'
+                )
+                error.name, error.value = name, address
+                raise error
+            if len(endpoint["port"]) > len(str(_PORTS)) or int(endpoint["port"]) >= _PORTS:
+                raise refused(name, address, f"port out of range:{endpoint['port']}")
+
+    def __str__(self) -> str:
+        return "host:port,..."
 
 
 class ConfigKey(NamedTuple):
@@ -289,7 +331,8 @@ class ConfigKey(NamedTuple):
             topic key's. The first that is set wins; the last always has a value.
         is_internal: marks a key that Kafka does not list unless it is set.
         is_known: False for a key that the emulated release does not have.
-        is_dynamic: whether brokers of the emulated release take the key at run time; None without such a release.
+        is_dynamic: whether brokers take the key at run time (KIP-226).
+        is_per_broker: whether the key may not be altered for all brokers at once.
         reported_type: the type that the emulated release reports, if it is not `type`.
     """
 
@@ -303,12 +346,13 @@ class ConfigKey(NamedTuple):
     synonyms: tuple[tuple[str, int], ...] = ()
     is_internal: bool = False
     is_known: bool = True
-    is_dynamic: bool | None = None
+    is_dynamic: bool = False
+    is_per_broker: bool = False
     reported_type: ConfigType | None = None
 
     def parse(self, text: str) -> ConfigValue:
         """Read and check a value as it stands in a properties file or a request; may raise ConfigError."""
-        value = _parse(self.name, self.type, text)
+        value = parse_value(self.name, self.type, text)
         if isinstance(self.allowed, Distinct) and isinstance(value, list):
             value = list(dict.fromkeys(value))
         if self.allowed is not None:
@@ -322,15 +366,11 @@ class ConfigKey(NamedTuple):
         return ",".join(value) if isinstance(value, list) else _java_text(value)
 
 
-def by_name(keys: Iterable[ConfigKey]) -> dict[str, ConfigKey]:
-    """Index a table by the names of its keys."""
-    return {key.name: key for key in keys}
-
-
 _BITS = {ConfigType.INT: 31, ConfigType.SHORT: 15, ConfigType.LONG: 63}
 
 
-def _parse(name: str, kind: ConfigType, text: str) -> ConfigValue:
+def parse_value(name: str, kind: ConfigType, text: str) -> ConfigValue:
+    """Read a value of the key `name`; raise ConfigError if it is not one of this type."""
     trimmed = trim(text)
     if kind is ConfigType.BOOLEAN:
         folded = fold(trimmed)

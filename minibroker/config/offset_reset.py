@@ -10,10 +10,9 @@ LATEST: Final = "latest"
 BY_DURATION: Final = "by_duration"
 _PREFIX: Final = f"{BY_DURATION}:"
 # Java's Duration.parse
-_DURATION: Final = re.compile(
-    r"([-+]?)P(?=.)(?:([-+]?\d+)D)?"
-    r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?",
-    re.ASCII | re.IGNORECASE,
+_DURATION: Final = (
+    r"(?ai)([-+]?)P(?=.)(?:([-+]?\d+)D)?"
+    r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?"
 )
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60 * _SECOND_MS
@@ -38,7 +37,7 @@ class OffsetReset(NamedTuple):
         lowered = text.lower()
         if lowered in {EARLIEST, LATEST}:
             return cls(lowered)
-        found = _DURATION.fullmatch(text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
+        found = re.fullmatch(_DURATION, text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
         if found is None:
             raise ValueError(text)
         sign, days, hours, minutes, sign_of_seconds, seconds, fraction = found.groups(default="0")

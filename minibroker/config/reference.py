@@ -1,14 +1,10 @@
-"""Write docs/configuration.md from the tables: `python -m minibroker.config.reference > docs/configuration.md`."""
+"""Write docs/configuration.md from `keys.tsv`: `python -m minibroker.config.reference > docs/configuration.md`."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable
 
-from minibroker.config.broker_keys import BROKER_KEYS
-from minibroker.config.client_metrics import CLIENT_METRICS_KEYS
-from minibroker.config.group import GROUP_KEYS
+from minibroker.config.key_tables import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS
 from minibroker.config.keys import ConfigKey
-from minibroker.config.run_time import ALTERABLE, PER_BROKER
-from minibroker.config.topic_keys import TOPIC_KEYS
 
 KAFKA_4_DEFAULTS = {
     "group.coordinator.append.linger.ms": "-1",
@@ -25,7 +21,7 @@ KAFKA_4_DEFAULTS = {
 _HEAD = """\
 # Configuration
 
-<!-- Made by `python -m minibroker.config.reference`: change the tables there, not this page. -->
+<!-- Made by `python -m minibroker.config.reference`: change `minibroker/config/keys.tsv`, not this page. -->
 
 You configure minibroker with Apache Kafka's own keys. Types, defaults and limits are those of Kafka 3.9.1, and of 4.4.0
 for keys that are new in Kafka 4. Keys that begin with `minibroker.` are its own. For tests,
@@ -113,7 +109,7 @@ def _in_both(default: tuple[str, str]) -> tuple[str, str, str]:
 
 def _counts_at_once(key: ConfigKey) -> bool:
     """Does it change something when it is altered? Others are kept and returned."""
-    return key.honored and key.name in ALTERABLE - PER_BROKER
+    return key.honored and key.is_dynamic and not key.is_per_broker
 
 
 def _synonyms(key: ConfigKey) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from minibroker.config.broker import LISTENER, BrokerConfig
-from minibroker.config.broker_keys import BROKER_KEYS
-from minibroker.config.keys import LONG, LONG_MAX, MEDIUM, NOT_NEGATIVE, REPORTED, ConfigError, ConfigKey, by_name
-from minibroker.config.release_names import is_before
-from minibroker.config.topic_keys import TOPIC_KEYS
+from minibroker.config.key_tables import BROKER_KEYS, DYNAMIC_KEYS
+from minibroker.config.keys import ConfigError, ConfigKey
+from minibroker.config.releases import is_before
 
 STORE_KEYS: Final = frozenset(
     f"ssl.{name}"
@@ -20,41 +19,6 @@ STORE_KEYS: Final = frozenset(
 )
 """These may be altered for one listener at a time only."""
 
-_OF_LISTENERS: Final = frozenset(
-    {
-        "advertised.listeners",
-        "listener.security.protocol.map",
-        "listeners",
-        "principal.builder.class",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.principal.to.local.rules",
-        "sasl.kerberos.service.name",
-        "sasl.kerberos.ticket.renew.jitter",
-        "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
-        "sasl.mechanism.inter.broker.protocol",
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.engine.factory.class",
-        "ssl.keymanager.algorithm",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-    }
-)
-
-PER_BROKER: Final = STORE_KEYS | _OF_LISTENERS
-"""These may not be altered for all brokers at once."""
-
 _THREADS: Final = frozenset(
     {"background.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"}
 )
@@ -65,65 +29,6 @@ _LISTENERS_OF_ALL: Final = frozenset({*_OF_CONNECTIONS, "num.network.threads"})
 _FIXED_HERE: Final = ("listener.security.protocol.map", "listeners")
 """Kafka opens new listeners while it runs; minibroker does not."""
 
-_OTHERS: Final = frozenset(
-    {
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.threads",
-        *_OF_CONNECTIONS,
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
-        "message.max.bytes",
-        "metric.reporters",
-        "num.network.threads",
-        "producer.id.expiration.ms",
-        "remote.fetch.max.wait.ms",
-        "remote.log.index.file.cache.total.size.bytes",
-        "remote.log.manager.copy.max.bytes.per.second",
-        "remote.log.manager.fetch.max.bytes.per.second",
-        "transaction.partition.verification.enable",
-    }
-)
-
-# Of the keys that mean the same for a topic, the one that counts first.
-_OF_TOPICS: Final = frozenset(key.synonyms[0][0] for key in TOPIC_KEYS.values() if key.synonyms)
-
-_OF_KAFKA_4: Final = frozenset(
-    {
-        "config.providers",
-        "cordoned.log.dirs",
-        "errors.deadletterqueue.auto.create.topics.enable",
-        "errors.deadletterqueue.topic.name.prefix",
-        "follower.fetch.last.tiered.offset.enable",
-        "group.consumer.assignment.interval.ms",
-        "group.coordinator.cached.buffer.max.bytes",
-        "group.share.assignment.interval.ms",
-        "group.streams.assignment.interval.ms",
-        "remote.list.offsets.request.timeout.ms",
-        "remote.log.manager.follower.thread.pool.size",
-        "share.coordinator.cached.buffer.max.bytes",
-    }
-)
-"""Keys that 3.9 does not have, as 4.4.0 has them."""
-
-ALTERABLE: Final = PER_BROKER | _THREADS | _OTHERS | _OF_KAFKA_4 | (_OF_TOPICS - {"log.message.format.version"})
-"""Keys that may be altered while a broker runs; all others of Kafka's are read-only."""
-
-# fmt: off
-ONLY_AT_RUN_TIME: Final = by_name(
-    ConfigKey(name, LONG, LONG_MAX, NOT_NEGATIVE, MEDIUM, REPORTED, meaning)
-    for name, meaning in (
-        ("follower.replication.throttled.rate", "Bytes a second for replication to throttled followers."),
-        ("leader.replication.throttled.rate", "Bytes a second for replication from throttled leaders."),
-        ("replica.alter.log.dirs.io.max.bytes.per.second", "Bytes a second for moving replicas between directories."),
-    )
-)
-"""Keys that stand in no properties file (`DynamicConfig.Broker`)."""
-# fmt: on
-
 _FIRST_IN_JAVA: Final = "4.3"
 """The first release whose refusals list keys as Java prints a set; earlier ones print Scala's."""
 _LISTENER_PREFIX: Final = re.compile(r"listener\.name\.([^.]*)\.(.+)\Z", re.DOTALL)
@@ -133,14 +38,13 @@ def key_of(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> ConfigKey 
     """The row of a broker's key; what a listener has for itself (`listener.name.<listener>.`) is as it is for all."""
     listener = _of_listener(name)
     base = listener[2] if listener else name
-    key = keys.get(base) or ONLY_AT_RUN_TIME.get(base)
+    key = keys.get(base) or DYNAMIC_KEYS.get(base)
     return key if key is not None and key.is_known else None
 
 
 def is_alterable(name: str, keys: Mapping[str, ConfigKey] = BROKER_KEYS) -> bool:
     """Return whether brokers take a key at run time: of the emulated release, or of any."""
-    key = keys.get(name)
-    return name in ALTERABLE if key is None or key.is_dynamic is None else key.is_dynamic
+    return name in keys and keys[name].is_dynamic
 
 
 def _of_listener(name: str) -> re.Match[str] | None:
@@ -150,7 +54,7 @@ def _of_listener(name: str) -> re.Match[str] | None:
 
 def _may_be_known(name: str, before: BrokerConfig) -> bool:
     """Whether a name is a key's, or a listener's, without the exception by which a look-up would say no."""
-    return before.knows(name) or name in ONLY_AT_RUN_TIME or name.startswith(LISTENER)
+    return before.knows(name) or name in DYNAMIC_KEYS or name.startswith(LISTENER)
 
 
 def check(
@@ -178,7 +82,7 @@ def check(
             key.parse(text)
     if not is_of_one_broker:
         _refuse(
-            [name for name in texts if name in PER_BROKER or _is_of_one_listener(name)],
+            [name for name in texts if _is_per_broker(name, before.keys) or _is_of_one_listener(name)],
             "Cannot update these configs at default cluster level, broker id must be specified: Set",
             before,
         )
@@ -194,6 +98,10 @@ def check(
             own = f"listener.name.{listener.lower()}.{limit}"
             if own in texts:
                 _check_some(limit, texts[own])
+
+
+def _is_per_broker(name: str, keys: Mapping[str, ConfigKey]) -> bool:
+    return name in keys and keys[name].is_per_broker
 
 
 def _is_of_one_listener(name: str) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from minibroker.config.broker import BrokerConfig, timestamp_limits
+from minibroker.config.key_tables import TOPIC_KEYS
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
-from minibroker.config.topic_keys import TOPIC_KEYS
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 
 _UNKNOWN: Final = "Unknown topic config name: {}"

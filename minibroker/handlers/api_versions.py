@@ -15,7 +15,7 @@ from version 4 on only, since older Java clients cannot read them (KIP-1022).
 import re
 from typing import Final
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner, joins_early
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING

@@ -15,8 +15,8 @@ from minibroker.cluster.topics import topic_name_error
 from minibroker.config import ConfigEntry, ConfigKey, ConfigSource, ConfigType
 from minibroker.config.client_metrics import ClientMetricsConfig
 from minibroker.config.group import GroupConfig
-from minibroker.config.release_names import RELEASES, is_before
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
+from minibroker.config.releases import RELEASES, is_before
 from minibroker.config.run_time import is_alterable, key_of
 from minibroker.config.values import ConfigValues
 from minibroker.requests.call import Call

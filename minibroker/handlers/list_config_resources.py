@@ -7,7 +7,7 @@ something set, brokers and their loggers those that are up. UNSUPPORTED_VERSION 
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType

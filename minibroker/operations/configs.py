@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.errors import OperationError

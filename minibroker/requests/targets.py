@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.requests.declarations import KeyList, Names, Target, TopicList
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import fields_of, first_version

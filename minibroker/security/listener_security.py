@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from minibroker.config import BrokerConfig
-from minibroker.config.keys import ConfigError
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigError, ConfigResourceType
 from minibroker.security.missing_extra import MissingExtraError, missing_extra
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker.security.sasl.jaas import JaasError, JaasLogin, parse_jaas

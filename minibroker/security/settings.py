@@ -9,7 +9,7 @@ from typing import cast
 
 from minibroker.config import BrokerConfig
 from minibroker.config.broker import LISTENER
-from minibroker.config.broker_keys import BROKER_KEYS
+from minibroker.config.key_tables import BROKER_KEYS
 from minibroker.config.keys import ConfigError, ConfigValue
 from minibroker.config.run_time import STORE_KEYS
 

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from minibroker.config import BrokerConfig
-from minibroker.config.broker_keys import BROKER_KEYS
-from minibroker.config.connection_overrides import read_overrides
+from minibroker.config.broker import read_overrides
+from minibroker.config.key_tables import BROKER_KEYS
 from minibroker.config.keys import INT_MAX, ConfigError
 
 if TYPE_CHECKING:

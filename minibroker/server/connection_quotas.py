@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from minibroker.config import BrokerConfig, ConfigError
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.quotas.rates import Rate
 from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
 from minibroker.server.idle import IdleExpiry

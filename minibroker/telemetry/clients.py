@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from minibroker.config.client_metrics import ALL_METRICS, DEFAULT_INTERVAL_MS, MATCHED, ClientMetricsConfig
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.core import Core
 from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from minibroker.config.release_names import RELEASES, release_name
+from minibroker.config.releases import RELEASES, release_name
 from tests.kafka import jars, jvm
 from tests.patience import PATIENCE_S
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from minibroker import Broker
-from minibroker.config.release_names import RELEASES, release_name
+from minibroker.config.releases import RELEASES, release_name
 from minibroker_protocol.coordinator_records import ConsumerProtocolAssignment, encode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from minibroker.cluster.node import Node
 from minibroker.config.keys import LONG_MAX
-from minibroker.config.release_names import is_before
+from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.broker_loggers import ROOT
 from minibroker.config import ConfigType
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.requests.call import Call
 from minibroker.requests.configs.resources import (
     CONFIG_RESOURCES,

@@ -13,10 +13,10 @@ from minibroker.cluster.dynamic_configs import MIN_ISR
 from minibroker.cluster.listeners import ListenerError, parse_listeners
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.config import ConfigError, ConfigKey, TopicConfig
-from minibroker.config.client_metrics import CLIENT_METRICS_KEYS, ClientMetricsConfig, SubscriptionError
+from minibroker.config.client_metrics import ClientMetricsConfig, SubscriptionError
 from minibroker.config.group import GroupConfig, group_keys
-from minibroker.config.keys import LIST
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.key_tables import CLIENT_METRICS_KEYS
+from minibroker.config.keys import ConfigResourceType, ConfigType
 from minibroker.config.run_time import check, key_of
 from minibroker.requests.call import Call
 from minibroker_protocol.error_codes import ErrorCode
@@ -233,7 +233,7 @@ class _OfGroup(ConfigResource):
 
     def key(self, name: str) -> ConfigKey | None:
         key = _known(group_keys(self._core.config).get(name))
-        return None if key is None or key.type is LIST else key  # Kafka alters no list of a group in parts
+        return None if key is None or key.type is ConfigType.LIST else key  # Kafka alters no list of a group in parts
 
     def default(self, name: str) -> str:
         raise NotImplementedError  # no list is altered in parts

@@ -6,7 +6,7 @@ import pytest
 
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions

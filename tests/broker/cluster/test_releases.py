@@ -10,7 +10,7 @@ import pytest
 from minibroker import Broker
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.releases import ReleaseError, release
-from minibroker.config.release_names import RELEASES
+from minibroker.config.releases import RELEASES
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster.section_store import ClusterFileError
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import (
     APPEND,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.topic_admin import MAX_RECORDS
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import BROKER, GROUP, OK, SET, TOPIC, change

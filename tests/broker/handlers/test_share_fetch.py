@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

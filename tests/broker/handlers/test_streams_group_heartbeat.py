@@ -7,7 +7,7 @@ import pytest
 from minibroker.cluster.releases import release
 from minibroker.config import TopicConfig
 from minibroker.config.broker import RunTime
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.groups.streams.internal_topics import StatusCode
 from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from minibroker.cluster.releases import release
-from minibroker.config.release_names import RELEASES
+from minibroker.config.releases import RELEASES
 from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept, encode_answers, serve
 from minibroker.requests.endpoints import endpoint

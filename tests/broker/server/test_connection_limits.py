@@ -7,8 +7,7 @@ import pytest
 from minibroker import Broker
 from minibroker.clock import ManualClock
 from minibroker.config import BrokerConfig, ConfigError
-from minibroker.config.broker import RunTime
-from minibroker.config.connection_overrides import read_overrides
+from minibroker.config.broker import RunTime, read_overrides
 from minibroker.quotas.host_names import HostNames
 from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
 from minibroker_protocol.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.config.release_names import is_before
+from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError, fenced, no_such_group
 from minibroker.coordinators.groups.modern.changes import Change
 from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from minibroker.cluster.features import STREAMS_VERSION
-from minibroker.config.release_names import is_before
+from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.modern.answers import GroupRefusedError, fenced, no_such_group

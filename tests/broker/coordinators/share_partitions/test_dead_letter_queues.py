@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.config.resources import ConfigResourceType
+from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.share_partitions.dead_letter_queues import Buried
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_state.state import SharePartitionKey

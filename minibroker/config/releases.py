@@ -1,4 +1,4 @@
-"""The configuration keys of one release of Kafka, for `--emulate`.
+"""Kafka's releases, their order, and the configuration keys of each, for `--emulate`.
 
 `release_keys.tsv` has the facts of each release's own `ConfigDef`, from 0.11 on, where DescribeConfigs begins. The
 columns are the kind of resource, the key, the first and the last release with these facts, the type, the default, the
@@ -11,9 +11,16 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from minibroker.config.keys import MEDIUM, REPORTED, ConfigKey, ConfigType, Distinct, OneOf, Range, Validator
-from minibroker.config.release_names import RELEASES, is_before, release_name
+from minibroker.config.key_tables import lines_of, validator_of
+from minibroker.config.keys import ConfigKey, ConfigType, Importance
 
+RELEASES: Final = (
+    "0.8.2", "0.9", "0.10.0", "0.10.1", "0.10.2", "0.11", "1.0", "1.1",
+    "2.0", "2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
+    "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
+    "4.0", "4.1", "4.2", "4.3", "4.4",
+)  # fmt: skip
+"""The minor releases that can be emulated, oldest first."""
 _FIRST: Final = "0.11"
 _OURS: Final = {
     "group.consumer.migration.policy": "4.0",
@@ -25,6 +32,21 @@ _OURS: Final = {
 }
 """Keys whose defaults are minibroker's own: in all releases, or before the given one."""
 _tables: dict[tuple[str, str], Mapping[str, ConfigKey]] = {}
+
+
+def release_name(text: str) -> str | None:
+    """Return the entry of `RELEASES` that a user means: "2.0", "2.0.1", "v3.9.x", "0.10" (the last of its line)."""
+    numbers = text.strip().removeprefix("v").removesuffix(".x").split(".")
+    for count in (3, 2):
+        if ".".join(numbers[:count]) in RELEASES:
+            return ".".join(numbers[:count])
+    same_line = [name for name in RELEASES if name.startswith(f"{'.'.join(numbers)}.")]
+    return same_line[-1] if same_line and all(map(str.isdecimal, numbers)) else None
+
+
+def is_before(name: str | None, release: str) -> bool:
+    """Return whether a broker that emulates the release `name`, or none, behaves as before `release`."""
+    return name is not None and RELEASES.index(name) < RELEASES.index(release)
 
 
 def keys_of_release(release: str | None, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
@@ -48,10 +70,7 @@ def emulated(properties: Mapping[str, str]) -> str | None:
 
 @cache
 def _rows() -> list[list[str]]:
-    from importlib.resources import files  # noqa: PLC0415 - few brokers emulate a release
-
-    text = files("minibroker.config").joinpath("release_keys.tsv").read_text(encoding="utf-8")
-    return [(line + "\t\t").split("\t") for line in text.splitlines()]
+    return [(line + "\t\t").split("\t") for line in lines_of("release_keys.tsv")]
 
 
 def _table(at: int, kind: str, base: Mapping[str, ConfigKey]) -> Mapping[str, ConfigKey]:
@@ -73,7 +92,7 @@ def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str,
     reported = ConfigType[type_]
     if base is None:
         words = f"A key of Kafka {RELEASES[at]}; it has no effect here."
-        base = ConfigKey(name, reported, None, None, MEDIUM, REPORTED, words)
+        base = ConfigKey(name, reported, None, None, Importance.MEDIUM, False, words)
     key = base if base.honored else base._replace(type=reported)
     if allowed != "=" and key.type is reported:
         key = key._replace(allowed=validator_of(allowed))
@@ -82,15 +101,3 @@ def _key(base: ConfigKey | None, name: str, at: int, facts: tuple[str, str, str,
         value = None if default == "-" else key._replace(allowed=None).parse(default[1:])
         key = key._replace(default=value)
     return key._replace(is_internal="i" in flags, is_dynamic="d" in flags, reported_type=reported)
-
-
-def validator_of(text: str) -> Validator | None:
-    """Return the validator that a column of a table describes. The limits of a double may be integers."""
-    words, *flags = text.split(" ")
-    names = words.split("|") if words else []
-    if flags:
-        return Distinct(*names, is_empty_allowed="nonempty" not in flags)
-    if ".." in words:
-        least, _, most = words.partition("..")
-        return Range(int(least), (float if "." in most else int)(most) if most else None)
-    return OneOf(*names) if names else None

@@ -1,0 +1,131 @@
+"""The tables of configuration keys: types, defaults and limits of Kafka 3.9.1, meanings in our own words.
+
+All of Kafka's keys are in `keys.tsv`, those that are new in Kafka 4 as in 4.4.0; they were compared with
+`kafka.server.KafkaConfig.configDef`, `AbstractKafkaConfig.CONFIG_DEF`, `LogConfig`, `GroupConfig`,
+`ClientMetricsConfigs` and `DynamicConfig.Broker`. Keys that begin with `minibroker.` are ours.
+
+A line of the file is a key. Its columns are the kind of resource, the name, the type, the importance, the default, the
+allowed values, flags, the broker keys that give a topic or a group its default (with the factor between their units),
+and the meaning. A default begins with an equals sign; a dash stands for null. The flag "h" marks a key that has an
+effect, "i" an internal one, "d" one that brokers take at run time (`DynamicBrokerConfig`), and "b" one of these that
+cannot be altered for all brokers at once.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from minibroker.config.keys import (
+    ClusterId,
+    ConfigKey,
+    ConfigType,
+    Distinct,
+    Endpoints,
+    GzipLevel,
+    Importance,
+    KafkaVersion,
+    NotEmpty,
+    OneOf,
+    OneOfAnyCase,
+    Range,
+    ThreadsOrDefault,
+    ThrottledReplicas,
+    Validator,
+    Voters,
+    parse_value,
+)
+from minibroker.config.offset_reset import OffsetResetStrategy
+
+_VALIDATORS = {
+    "ClusterId": ClusterId(),
+    "Endpoints": Endpoints(),
+    "GzipLevel": GzipLevel(),
+    "KafkaVersion": KafkaVersion(),
+    "NotEmpty": NotEmpty(),
+    "OffsetResetStrategy": OffsetResetStrategy(),
+    "ThreadsOrDefault": ThreadsOrDefault(),
+    "ThrottledReplicas": ThrottledReplicas(),
+    "Voters": Voters(),
+}
+
+
+def lines_of(file: str) -> list[str]:
+    """Return the lines of a table in this folder."""
+    return Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+
+
+def validator_of(text: str) -> Validator | None:
+    """Return the validator that a column of a table describes. The limits of a double may be integers."""
+    words, *flags = text.split(" ")
+    names = words.split("|") if words else []
+    if "anycase" in flags:
+        return OneOfAnyCase(*names)
+    if flags:
+        return Distinct(*names, is_empty_allowed="nonempty" not in flags)
+    if ".." in words:
+        least, _, most = words.partition("..")
+        return Range(int(least), (float if "." in most else int)(most) if most else None)
+    return _VALIDATORS.get(words) or (OneOf(*names) if names else None)
+
+
+class ConfigKeys(Mapping[str, ConfigKey]):
+    """The keys of one kind of resource, in the order of the file. A line is parsed when its key is first asked for."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, lines: dict[str, str]) -> None:
+        self._keys: dict[str, str | ConfigKey] = {**lines}
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        key = self._keys[name]
+        if isinstance(key, str):
+            key = self._keys[name] = _parse(name, key)
+        return key
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def _parse(name: str, facts: str) -> ConfigKey:
+    type_, importance, default, allowed, flags, synonyms, documentation = facts.split("\t")
+    kind = ConfigType[type_]
+    return ConfigKey(
+        name,
+        kind,
+        None if default == "-" else parse_value(name, kind, default[1:]),
+        validator_of(allowed) if allowed else None,
+        Importance[importance],
+        "h" in flags,
+        documentation,
+        tuple(map(_synonym, synonyms.split())),
+        is_internal="i" in flags,
+        is_dynamic="d" in flags,
+        is_per_broker="b" in flags,
+    )
+
+
+def _synonym(text: str) -> tuple[str, int]:
+    name, _, factor = text.partition("*")
+    return name, int(factor or 1)
+
+
+def _tables() -> dict[str, ConfigKeys]:
+    tables: dict[str, dict[str, str]] = {}
+    for line in lines_of("keys.tsv"):
+        kind, name, facts = line.split("\t", 2)
+        tables.setdefault(kind, {})[name] = facts
+    return {kind: ConfigKeys(lines) for kind, lines in tables.items()}
+
+
+_TABLES = _tables()
+BROKER_KEYS = _TABLES["broker"]
+TOPIC_KEYS = _TABLES["topic"]
+GROUP_KEYS = _TABLES["group"]
+CLIENT_METRICS_KEYS = _TABLES["client-metrics"]
+DYNAMIC_KEYS = _TABLES["dynamic"]
+"""Keys that a broker has at run time only, and no properties file."""
