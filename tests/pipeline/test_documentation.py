@@ -25,7 +25,7 @@ from tests.pipeline.producing import Message, create, produce
 ELSEWHERE: Final = {
     ("docs/spark.md", "Spark"): "installs packages",
     ("docs/spark.md", "On a cluster"): "test_cluster.py",
-    ("docs/spark-jobs.md", "bench: how fast is reading?"): "takes minutes; small in a test of its own",
+    ("docs/spark-jobs.md", "How fast is reading?"): "takes minutes; small in a test of its own",
     ("docs/spark-example.md", "An example: the standard library in Spark"): "test_examples.py",
     ("README.md", "Work on it"): "make serve and make test",
 }

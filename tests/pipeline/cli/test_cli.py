@@ -129,14 +129,14 @@ def test_workers_without_the_package_are_told_of(
     def fail(*_: object, **__: object) -> None:
         raise PythonException("Traceback:\n...\nModuleNotFoundError: No module named 'minibroker_pipeline'\n\n\tat x.Y")
 
-    monkeypatch.setattr("minibroker_pipeline.jobs.stats.stats", fail)
+    monkeypatch.setattr("minibroker_pipeline.cli.run.stats", fail)
     assert main(["stats", str(directory)]) == 2
     assert "Spark's workers have no minibroker_pipeline: install it there" in capsys.readouterr().err
 
 
 def test_every_option_is_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs/spark-jobs.md").read_text()
-    for job in ("stats", "verify", "diff", "export", "import", "compact", "bench"):
+    for job in ("stats", "verify", "diff", "export", "import", "compact", "convert"):
         with pytest.raises(SystemExit):
             main([job, "--help"])
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help"}

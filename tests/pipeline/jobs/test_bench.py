@@ -1,7 +1,8 @@
-"""`minibroker-pipeline bench`: what it measures and how it sums up."""
+"""`python -m benchmarks.spark`: what it measures and how it sums up, and the command that was its own."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,10 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from minibroker_pipeline.cli import main
-from minibroker_pipeline.jobs.bench import BenchReport, BenchSettings, Sample, meter
-from minibroker_pipeline.jobs.bench.own_broker import BrokerError, OwnBroker
-from minibroker_pipeline.jobs.bench.report import CONNECTOR, SOURCE, Case
+from benchmarks.spark import CONNECTOR, SOURCE, BenchReport, BenchSettings, Case, Sample, cpu_seconds, main
+from minibroker_pipeline import cli
 from tests.patience import PATIENCE_S
 
 CASE = Case(100, "none", 1_000, 120_000)
@@ -38,9 +37,9 @@ def sample(reader: str, query: str, seconds: Sequence[float]) -> list[Sample]:
 def test_a_run_measures_both_formats_and_the_jobs_and_leaves_nothing(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert spark  # the command takes the session that there is
+    assert spark  # the program takes the session that there is
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert main(["bench", "--records", "500", "--sizes", "100", "--codecs", "lz4", "--rounds", "1", "--json", "-"]) == 0
+    assert main(["--records", "500", "--sizes", "100", "--codecs", "lz4", "--rounds", "1", "--json", "-"]) == 0
     report = json.loads(capsys.readouterr().out)
     figures = {(one["query"], one["reader"]): one for one in report["figures"]}
     assert list(figures) == [
@@ -70,20 +69,27 @@ def test_ratios_are_those_within_rounds_and_of_jobs_to_the_query_without_a_sink(
 
 
 def test_cpu_time_counts_processes_below_and_what_has_ended() -> None:
-    before = meter.cpu_seconds([os.getpid()])
+    before = cpu_seconds([os.getpid()])
     subprocess.run([sys.executable, "-c", BURN], check=True, timeout=PATIENCE_S)
-    after = meter.cpu_seconds([os.getpid()])
+    after = cpu_seconds([os.getpid()])
     assert before is not None
     assert after is not None
     assert after - before > 0.25
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
-    with (
-        pytest.raises(BrokerError, match=r"the broker did not start: .*no/name"),
-        OwnBroker(str(tmp_path), ["no/name"]),
-    ):
-        pass
+def test_the_command_of_the_pipeline_says_where_it_is_and_runs_it(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert cli.main(["bench", "--help"]) == 0
+    output = capfd.readouterr()
+    assert output.out.startswith("usage: python -m benchmarks.spark")
+    assert output.err == (
+        "minibroker-pipeline: bench has moved: run `python -m benchmarks.spark` in a checkout of minibroker\n"
+    )
+    page = (Path(__file__).parents[3] / "docs/spark-jobs.md").read_text()
+    assert {option for option in re.findall(r"--[a-z-]+", output.out) if option not in page} == {"--help"}
+    monkeypatch.setattr(cli, "_CHECKOUT", str(tmp_path))  # as where the package is installed
+    assert cli.main(["bench"]) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,208 @@
+"""The jobs of `minibroker-pipeline`: options to settings, the Spark session, and the output of the report."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_pipeline.jobs.compact import CompactSettings, compact
+from minibroker_pipeline.jobs.convert import ConvertSettings, convert
+from minibroker_pipeline.jobs.diff import COLUMNS, DiffSettings, diff
+from minibroker_pipeline.jobs.stats import stats
+from minibroker_pipeline.jobs.stats_page import stats_html, stats_text
+from minibroker_pipeline.jobs.verify import VerifySettings, verify
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FOUND: Final = 1
+"""The exit status of `verify` when there is damage, and of `diff` when there are differences."""
+_MEBIBYTE: Final = 1024 * 1024
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job that the options name; return the exit status."""
+    return _JOBS[options.job](options)
+
+
+def _stats(options: argparse.Namespace) -> int:
+    report = stats(options.paths, topics=options.topics, spark=_session_for(options), processes=options.processes)
+    _tell(options, report.as_json(options.by), stats_text(report, options.by))
+    if options.html:
+        _write_text(options.html, stats_html(report))
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    settings = VerifySettings(
+        topics=tuple(options.topics),
+        compacted=tuple(options.compacted),
+        index_interval_bytes=options.index_interval_bytes,
+    )
+    report = verify(options.paths, settings, spark=_session_for(options), processes=options.processes)
+    _tell(options, report.as_json(), report.as_text())
+    return 0 if report.is_sound else _FOUND
+
+
+def _diff(options: argparse.Namespace) -> int:
+    settings = DiffSettings(
+        topics=tuple(options.topics),
+        by_content=options.by_content,
+        columns=tuple(options.columns.split(",")) if options.columns else COLUMNS,
+        isolation=options.isolation,
+        mode=options.mode,
+    )
+    report = diff(options.left, options.right, settings, spark=_session_for(options), processes=options.processes)
+    _tell(options, report.as_json(), report.as_text())
+    return 0 if report.is_equal else _FOUND
+
+
+def _export(options: argparse.Namespace) -> int:
+    from minibroker_pipeline.jobs.export import ExportSettings, export  # noqa: PLC0415 - `--help` needs none of it
+    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - as above
+
+    schema = options.json_schema
+    if options.keep_corrupt and not schema:
+        raise ValueError("--keep-corrupt is of use with --json-schema only")
+    payload = Payload("json", schema, "permissive" if options.keep_corrupt else "failfast") if schema else Payload()
+    settings = ExportSettings(
+        topics=tuple(options.topics),
+        payload=payload,
+        isolation=options.isolation,
+        mode=options.mode,
+        save=options.save,
+    )
+    spark = _session_for(options, is_needed=True)
+    assert spark is not None
+    export(spark, options.paths, options.target, settings)
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from minibroker_pipeline.jobs.import_ import ImportSettings, import_files  # noqa: PLC0415 - `--help` needs none of it
+
+    writing = {
+        "partitions": options.partitions,
+        "codec": options.codec,
+        "compressionLevel": options.level,
+        "batchBytes": options.batch_bytes,
+        "segmentBytes": options.segment_bytes,
+        "timestampType": options.timestamp_type,
+    }
+    settings = ImportSettings(
+        format=options.format,
+        schema=options.schema,
+        read_options=dict(_pair(text) for text in options.option),
+        topic=options.topic,
+        columns=tuple(options.column),
+        key=options.key,
+        value=options.value,
+        timestamp=options.timestamp,
+        partition=options.partition,
+        headers=options.headers,
+        payload=_payload(options),
+        order_by=tuple(options.order_by),
+        keep_offsets=options.keep_offsets,
+        save=options.save,
+        options={name: value for name, value in writing.items() if value is not None},
+    )
+    spark = _session_for(options, is_needed=True, packages=("avro",) if options.avro_schema else ())
+    assert spark is not None
+    import_files(spark, options.paths, options.target, settings)
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--option {text!r} is not NAME=VALUE")
+    return name, value
+
+
+def _payload(options: argparse.Namespace) -> Any:
+    from minibroker_pipeline.payloads import Payload  # noqa: PLC0415 - needs PySpark
+
+    if options.avro_schema:
+        with open(options.avro_schema, encoding="utf-8") as file:
+            return Payload("avro", file.read())
+    # What is written needs no schema: the columns have one.
+    return Payload("json", "-") if options.json else Payload()
+
+
+def _compact(options: argparse.Namespace) -> int:
+    given = {
+        "now_ms": options.now,
+        "delete_retention_ms": options.delete_retention_ms,
+        "min_compaction_lag_ms": options.min_compaction_lag_ms,
+        "segment_bytes": options.segment_bytes,
+        "index_interval_bytes": options.index_interval_bytes,
+        "memory_bytes": None if options.memory is None else options.memory * _MEBIBYTE,
+    }
+    settings = CompactSettings(
+        topics=tuple(options.topics),
+        from_start=options.from_start,
+        roll=options.roll,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    report = compact(options.paths, options.to, settings, spark=_session_for(options), processes=options.processes)
+    _tell(options, report.as_json(), report.as_text())
+    return 0
+
+
+def _convert(options: argparse.Namespace) -> int:
+    settings = ConvertSettings(
+        format=options.format,
+        codec=options.codec,
+        level=options.level,
+        batch_bytes=options.batch_bytes,
+        topics=tuple(options.topics),
+        drop=tuple(options.drop),
+        mode=options.mode,
+        segment_bytes=options.segment_bytes,
+        index_interval_bytes=options.index_interval_bytes,
+    )
+    spark = _session_for(options)
+    report = convert(options.paths, options.target, settings, spark=spark, processes=options.processes)
+    _tell(options, report.as_json(), report.as_text())
+    return 0
+
+
+def _session_for(
+    options: argparse.Namespace, *, is_needed: bool = False, packages: Sequence[str] = ()
+) -> "SparkSession | None":
+    """The session that a job asks for: none without `--master` or `spark-submit`, unless it `is_needed`."""
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # as `session` has it, which would load PySpark
+    if not (is_needed or is_submitted or options.master):
+        return None
+    from minibroker_pipeline.session import spark_session  # noqa: PLC0415 - most jobs need no Spark
+
+    return spark_session(f"minibroker-pipeline {options.job}", master=options.master, packages=packages)
+
+
+def _tell(options: argparse.Namespace, report: dict[str, Any], text: str) -> None:
+    """Print a report, and write it where `--json` says."""
+    if options.json == "-":
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+        return
+    sys.stdout.write(text)
+    if options.json:
+        _write_text(options.json, json.dumps(report, indent=2) + "\n")
+
+
+def _write_text(path: str, text: str) -> None:
+    """A file as a user wants it. `OSError`."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+_JOBS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "stats": _stats,
+    "verify": _verify,
+    "diff": _diff,
+    "export": _export,
+    "import": _import,
+    "compact": _compact,
+    "convert": _convert,
+}
