@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from minibroker.coordinators.share_partitions.manager import SharePartitions
     from minibroker.coordinators.share_state.coordinator import ShareCoordinator
     from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
+    from minibroker.faults.observer import RequestObserver
+    from minibroker.inspection.tape import Tape
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
-    from minibroker.routing.interceptors import Observer, Tape
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
     from minibroker.support.background import Background
@@ -74,7 +75,7 @@ class Services:
         self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
-        self.observer: Observer | None = None
+        self.observer: RequestObserver | None = None
         self.tape: Tape | None = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
@@ -254,7 +255,7 @@ class Services:
 
         return SecurityStore(self.core)
 
-    def observe(self, observer: "Observer | None") -> None:
+    def observe(self, observer: "RequestObserver | None") -> None:
         """Have requests pass by `observer` from now on."""
         self.observer = observer
         self.chain_version += 1

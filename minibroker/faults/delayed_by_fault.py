@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from minibroker.inspection.message_json import detached
 from minibroker.requests.declarations import Target
 from minibroker.requests.dispatch import UnencodableAnswerError, encode_answers
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import Answer
+from minibroker.routing.outcomes import Answer, DelayedResponse
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock, Timer
     from minibroker.faults.fault import Fault
     from minibroker.faults.registry import MatchedFault
-    from minibroker.routing.interceptors import Channel
+    from minibroker.routing.outcomes import Channel
 
 _BODY_AT: Final = 8
 _CORRELATION_ID_AT: Final = 4

@@ -7,7 +7,7 @@ writes the request down, and lets the faults do with it what they are for.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.hooks import FaultHit
 from minibroker.faults.delayed_by_fault import DelayedByFault
@@ -20,8 +20,7 @@ from minibroker.inspection.journal import DEFAULT_CAPACITY, LENGTH_SIZE, Entry, 
 from minibroker.inspection.kept import early_targets, plain_request_of, request_of
 from minibroker.requests.dispatch import outcome_of, serve
 from minibroker.requests.targets import targets_of
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import Answer, Outcome, Waiting
+from minibroker.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Target
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Channel
+    from minibroker.routing.outcomes import Channel
     from minibroker.services import Services
 
 
@@ -56,9 +55,8 @@ def watch_requests(services: Services, watcher: Callable[[Entry], None] | None) 
 def drop_journal(services: Services) -> None:
     """Keep no journal any more."""
     if services.observer is not None:
-        observer = _observer_of(services)
-        observer.journal = None
-        observer.settle()
+        services.observer.journal = None
+        services.observer.settle()
 
 
 def faults_of(services: Services) -> FaultRegistry:
@@ -78,7 +76,7 @@ def _faults_changed(services: Services, registry: FaultRegistry) -> None:
 
 
 def _observer_of(services: Services) -> RequestObserver:
-    return cast("RequestObserver | None", services.observer) or RequestObserver(services)
+    return services.observer or RequestObserver(services)
 
 
 class _Request:
@@ -139,7 +137,7 @@ class RequestObserver:
         self._services.observe(None if idle else self)
 
     def serve(self, channel: Channel, decoded: tuple[Any, Call, int], frame: memoryview) -> Steps[Outcome]:
-        """See `Observer`."""
+        """Serve a request, decoded to (message, call, correlation id), and write it down if there is a journal."""
         request = _Request(decoded, frame, has_faults=self.faults is not None)
         if self.history is not None:
             self.history.note()
@@ -163,7 +161,7 @@ class RequestObserver:
     # The journal
 
     def begin(self, channel: Channel, decoded: tuple[Any, Call, int], frame: memoryview) -> Entry:
-        """See `Observer`."""
+        """Write down a request, and return its entry in the journal."""
         request, call, correlation_id = decoded
         version = int.from_bytes(frame[2:4], "big", signed=True)
         entry = self._entry(channel, call.session, len(frame))
@@ -174,7 +172,7 @@ class RequestObserver:
     def begin_plain(
         self, channel: Channel, call: Call, correlation_id: int, size: int, values: tuple[Any, ...]
     ) -> Entry:
-        """See `Observer`."""
+        """Write down a request that was served in the plain shape, and return its entry in the journal."""
         entry = self._entry(channel, call.session, size)
         kept, targets = plain_request_of(call, values)
         entry.keep(call, call.api_version, correlation_id, kept, targets)
@@ -197,7 +195,7 @@ class RequestObserver:
         return origin
 
     def note_refused(self, channel: Channel, frame: memoryview, session: Session, error: Exception) -> None:
-        """See `Observer`."""
+        """Write down a frame that cannot be decoded."""
         if self.journal is None and self.watcher is None:
             return
         entry = self._entry(channel, session, len(frame))

@@ -14,7 +14,7 @@ from minibroker.requests.declarations import Target
 from minibroker.requests.merging import MergedAnswer, merged
 from minibroker.requests.refusals import error_answer, part_answer
 from minibroker.requests.targets import only
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey

@@ -14,7 +14,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode

@@ -13,7 +13,7 @@ from minibroker.requests.configs.resources import Change
 from minibroker.requests.declarations import config_resources_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,

@@ -14,7 +14,7 @@ from minibroker.cluster.features import METADATA_VERSION
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker.security.sasl import scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted

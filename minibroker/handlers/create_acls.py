@@ -11,7 +11,7 @@ from typing import Final
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import (
     AclBinding,

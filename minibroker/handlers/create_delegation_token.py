@@ -12,7 +12,7 @@ from minibroker.requests.declarations import Refusal
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, may_ask, named
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import ANONYMOUS, USER, Principal
 from minibroker_protocol.error_codes import ErrorCode

@@ -16,7 +16,7 @@ from minibroker.requests.declarations import topics_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import on_each
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.topic_admin import (
     TopicError,

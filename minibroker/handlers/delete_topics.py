@@ -17,7 +17,7 @@ from minibroker.requests.declarations import topics_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.quota_mutations import count_mutation
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE, TopicError, disk_refusal
 from minibroker_protocol.error_codes import ErrorCode

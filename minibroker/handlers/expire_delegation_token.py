@@ -9,7 +9,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.requests.token_requests import NO_TIME, find
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,

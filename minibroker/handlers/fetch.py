@@ -55,7 +55,7 @@ from minibroker.requests.fetch.reader import (
     refused_partition,
 )
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.support.error_mapping import MAPPED
 from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode

@@ -14,7 +14,7 @@ from minibroker.requests.configs.changes import Resource, alter
 from minibroker.requests.declarations import config_resources_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

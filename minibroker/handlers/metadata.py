@@ -18,7 +18,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target, topics_at
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.advice import MISSING_TOPICS, about_missing, tell_creation
 from minibroker.topic_admin import (

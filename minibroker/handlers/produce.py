@@ -44,7 +44,7 @@ from minibroker.requests.produce.record_sets import (
     takes_long_to_validate,
 )
 from minibroker.requests.requirements import checked, on_each
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps, drain

@@ -10,7 +10,7 @@ from typing import Final
 
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.support.advice import SECURITY, about_needless_login
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -31,7 +31,7 @@ from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share.acknowledging import acknowledge, member_of, right_error
 from minibroker.requests.share.delayed import DelayedShareFetch
 from minibroker.requests.share.reader import ShareReader, failed
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint

@@ -29,7 +29,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler, checked, missing_to_subscribe
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker.topic_admin import (

@@ -18,7 +18,7 @@ from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.update_features import (

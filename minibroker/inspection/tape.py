@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from minibroker.clock import Clock
-    from minibroker.routing.interceptors import Take
-    from minibroker.routing.outcomes import Outcome
+    from minibroker.routing.outcomes import Outcome, Take
     from minibroker_protocol.codec import Splices
     from minibroker_storage.log_slice import LogSlice
 

@@ -13,8 +13,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Waiting
+from minibroker.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 
     from minibroker.clock import Timer
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Channel, Take
-    from minibroker.routing.outcomes import Outcome
+    from minibroker.routing.outcomes import Channel, Outcome, Take
     from minibroker.security.listener_security import ListenerSecurity
 
 
@@ -103,8 +101,8 @@ class Authentication:
             self._timer.cancel()
             self._timer = None
 
-    def before(self, take: Take, channel: Channel) -> Take:  # noqa: ARG002 - it has its connection
-        """See `Interceptor`."""
+    def before(self, take: Take) -> Take:
+        """Return a `Take` that serves logins, and has `take` serve all that comes after them."""
         return partial(self._accept, take)
 
     def _accept(self, take: Take, frame: memoryview, session: Session) -> Outcome:

@@ -2,8 +2,7 @@
 
 `accept` takes a frame; its last step is `serve`: commit, authorize, handle.
 
-There are no sockets here: a test can drive it with bytes alone. Interceptors stand before it
-(`minibroker.routing.interceptors`).
+There are no sockets here: a test can drive it with bytes alone. Interceptors stand before it (`request_path`).
 """
 
 import logging
@@ -12,15 +11,13 @@ from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from types import GeneratorType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.session import Session
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.interceptors import Channel, Observer
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting, make_answer
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Channel, DelayedResponse, Outcome, Waiting, make_answer
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.services import Services
 from minibroker.support.error_mapping import MAPPED, error_code_of
@@ -39,6 +36,9 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FrameReader, read_request_header
 from minibroker_protocol.primitives import skip_tagged_fields
+
+if TYPE_CHECKING:
+    from minibroker.faults.observer import RequestObserver
 
 _logger = logging.getLogger(__name__)
 
@@ -157,7 +157,7 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     return None if response is None else (values, response)
 
 
-def accept_observed(observer: Observer, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+def accept_observed(observer: "RequestObserver", channel: Channel, frame: memoryview, session: Session) -> Outcome:
     """`accept` for a broker with an observer, which serves the request."""
     try:
         call, correlation_id = call_of(frame, session)

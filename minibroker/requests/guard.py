@@ -14,7 +14,7 @@ from minibroker.requests.merging import MergedAnswer, merged
 from minibroker.requests.refusals import error_answer, part_answer
 from minibroker.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.requests.targets import has_list, names_of, only
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
 from minibroker.support.slices import Steps, result_of

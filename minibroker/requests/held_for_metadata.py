@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from minibroker.requests.call import Call
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 
 _T = TypeVar("_T")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.primitives import ZERO_UUID
 
 _IDENTITIES: Final = ("topic_id", "name", "topic", "topic_name", "transactional_id", "group_id", "producer_id")

@@ -7,8 +7,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.requests.dispatch import SlicedRequest
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.outcomes import Outcome, Waiting
+from minibroker.routing.outcomes import DelayedResponse, Outcome, Waiting
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.frame import read_request_header
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock, Timer
     from minibroker.quotas.manager import Quotas
     from minibroker.requests.session import Session
-    from minibroker.routing.interceptors import Channel, Take
+    from minibroker.routing.outcomes import Take
 
 _NEVER_THROTTLED: Final = frozenset(
     {
@@ -39,8 +38,8 @@ class Meter:
     def __init__(self, quotas: Quotas) -> None:
         self._quotas = quotas
 
-    def before(self, take: Take, channel: Channel) -> Take:  # noqa: ARG002 - any connection
-        """See `Interceptor`."""
+    def before(self, take: Take) -> Take:
+        """Return a `Take` that meters what `take` serves."""
         return partial(self._meter, take)
 
     def _meter(self, take: Take, frame: memoryview, session: Session) -> Outcome:

@@ -1,13 +1,17 @@
 """The path of a connection's requests: the interceptors before `dispatch`."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from minibroker.requests.dispatch import accept, accept_observed, accept_plain
-from minibroker.routing.interceptors import Channel, Interceptor, Take
+from minibroker.routing.outcomes import Channel, Take
 from minibroker.services import Services
 
+if TYPE_CHECKING:
+    from minibroker.requests.authentication import Authentication
 
-def compose(services: Services, authentication: Interceptor | None, channel: Channel) -> Take:
+
+def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> Take:
     """`accept` with the observer, and all interceptors before it that there are now: authentication, meter."""
     observer = services.observer
     take: Take
@@ -18,5 +22,5 @@ def compose(services: Services, authentication: Interceptor | None, channel: Cha
     if services.quotas is not None:
         from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
 
-        take = Meter(services.quotas).before(take, channel)
-    return take if authentication is None else authentication.before(take, channel)
+        take = Meter(services.quotas).before(take)
+    return take if authentication is None else authentication.before(take)

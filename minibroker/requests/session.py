@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.node import Node
     from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
     from minibroker.requests.call import Call
-    from minibroker.routing.delayed import DelayedResponse
+    from minibroker.routing.outcomes import DelayedResponse
     from minibroker.services import Services
     from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
     from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

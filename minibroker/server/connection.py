@@ -19,9 +19,7 @@ from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
-from minibroker.routing.delayed import DelayedResponse
-from minibroker.routing.interceptors import Interceptor, Take, Tap
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Waiting
+from minibroker.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Outcome, Take, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
@@ -33,7 +31,9 @@ from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
 from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
-    # Most brokers have no logins.
+    # Most brokers have no logins and no tape.
+    from minibroker.inspection.tape import Tap
+    from minibroker.requests.authentication import Authentication
     from minibroker.security.listener_security import ListenerSecurity
 
 _logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._listener = listener
         self._security = security
         self._permit = permit
-        self._authentication: Interceptor | None = None
+        self._authentication: Authentication | None = None
         self._tap: Tap | None = None
         self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms

@@ -11,13 +11,15 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from minibroker.routing.interceptors import Tap
 from minibroker_protocol.codec import Splices
 from minibroker_storage.descriptors import is_among_the_last
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log_slice import COPIED, LogSlice
+
+if TYPE_CHECKING:
+    from minibroker.inspection.tape import Tap
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
@@ -283,7 +285,7 @@ class TappedOutbox(Outbox):
     __slots__ = ("_tap",)
 
     def __init__(
-        self, transport: asyncio.Transport, on_moved: Callable[[], None], on_drained: Callable[[], None], tap: Tap
+        self, transport: asyncio.Transport, on_moved: Callable[[], None], on_drained: Callable[[], None], tap: "Tap"
     ) -> None:
         super().__init__(transport, on_moved, on_drained)
         self._tap = tap

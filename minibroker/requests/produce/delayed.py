@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from minibroker_protocol.records.header import NO_OFFSET

@@ -14,7 +14,6 @@ from minibroker_protocol.messages.alter_client_quotas import (
     AlterEntryData,
     OpData,
 )
-from tests.broker.faults.tapped import Channel
 from tests.broker.harness import Harness, Pending, frame_of
 
 Entity = Mapping[str, str | None]
@@ -53,7 +52,7 @@ class Metered:
         services = self.harness.services
         frame = memoryview(bytearray(frame_of(request, version, client_id=self.client_id)))
         self.session.muted_ms = 0
-        take = accept if services.quotas is None else Meter(services.quotas).before(accept, Channel())
+        take = accept if services.quotas is None else Meter(services.quotas).before(accept)
         outcome = take(frame, self.session)
         services.core.writes.commit()
         if isinstance(outcome, Waiting):

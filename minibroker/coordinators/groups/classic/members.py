@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.core import Core
-from minibroker.routing.delayed import DelayedResponse
+from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolSubscription
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.errors import DecodeError
