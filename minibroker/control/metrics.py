@@ -21,7 +21,7 @@ from minibroker.cluster.topics import Topic
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.coordinators.share_partitions.measured import Spread
+from minibroker.coordinators.share_partitions.manager import Spread
 from minibroker.errors import OperationError
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations

@@ -11,9 +11,8 @@ from typing import Final
 from minibroker.coordinators.share_partitions.sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSessionError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
-from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import asked_by_handler, checked
-from minibroker.requests.share.acknowledging import acknowledge, member_of, right_error
+from minibroker.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
@@ -45,10 +44,7 @@ def handle(request: ShareAcknowledgeRequest, call: Call) -> Steps[ShareAcknowled
     leaders: dict[int, NodeEndpoint] = {}
     for (topic_id, index), code in outcomes.items():
         data = PartitionData(partition_index=index, error_code=code, error_message=code.meaning if code else None)
-        known = call.core.topics.with_id(topic_id)
-        place = None if known is None else known.partition(index)
-        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER and place is not None:
-            data.current_leader = hint_of(place, call, leaders)
+        hint_leader((topic_id, index), data, call, leaders)
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=[]))
         topic.partitions.append(data)
         yield

@@ -7,8 +7,7 @@ answer, as in Kafka.
 
 from typing import Final
 
-from minibroker.coordinators.share_state.batches import MOST_BATCHES, StateBatch
-from minibroker.coordinators.share_state.state import Change, SharePartitionKey
+from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, SharePartitionKey, StateBatch
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster

@@ -1,9 +1,62 @@
-"""Acquisition: the records that a member gets of what was read (`SharePartition.acquire`)."""
+"""Acquisition: the records that a member gets of what was read (`SharePartition.acquire`), and their locks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.clock import Clock, Timer
+
 _LEAST_THROTTLED: Final = 2
+
+
+class Limits(NamedTuple):
+    """The limits of a share group.
+
+    Attributes:
+        lock_ms: how long a member has acquired records to itself.
+        deliveries: how often a record is delivered at most.
+        locks: how many offsets of a partition are in flight at most.
+        renews: members may renew their locks (KIP-1222).
+        buries: unprocessable records go to a dead-letter queue (KIP-1191).
+        reads_committed: members get no records of transactions that are open or were aborted.
+    """
+
+    lock_ms: int
+    deliveries: int
+    locks: int
+    renews: bool = True
+    buries: bool = False
+    reads_committed: bool = False
+
+
+class LockTimer:
+    """One timer for all locks; `on_end` is called when the first one ends."""
+
+    __slots__ = ("_at_ms", "_clock", "_is_closed", "_on_end", "_timer")
+
+    def __init__(self, clock: Clock, on_end: Callable[[], None]) -> None:
+        self._clock = clock
+        self._on_end = on_end
+        self._timer: Timer | None = None
+        self._at_ms = 0.0
+        self._is_closed = False
+
+    def watch(self, deadline_ms: float | None) -> None:
+        """Wake up at a time of the clock's monotonic time, or with None at no time. It may be later than before."""
+        if self._timer is not None and (deadline_ms is None or deadline_ms < self._at_ms):
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None and self._timer is None and not self._is_closed:
+            self._at_ms = deadline_ms
+            self._timer = self._clock.call_later(max(deadline_ms - self._clock.monotonic_ms(), 0), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._on_end()
+
+    def close(self) -> None:
+        """Wake up no more."""
+        self._is_closed = True
+        self.watch(None)
 
 
 class Acquired(NamedTuple):

@@ -142,13 +142,6 @@ class InFlightBatch:
                 self.is_split = True
             yield piece
 
-    def touched(self, first: int, last: int) -> Iterator[Piece]:
-        """The pieces that have any of some offsets."""
-        for index in range(bisect_left(self.pieces, first, key=_LAST), len(self.pieces)):
-            if self.pieces[index].first > last:
-                return
-            yield self.pieces[index]
-
     def piece_at(self, offset: int) -> Piece:
         """The piece that has an offset, or else the last one."""
         return next((piece for piece in self.pieces if piece.last >= offset), self.pieces[-1])
@@ -224,11 +217,3 @@ class Batches(list[InFlightBatch]):
     def beginning_between(self, first: int, last: int) -> list[InFlightBatch]:
         """The batches that begin between two offsets, both included."""
         return [each for each in self.from_to(first, last) if each.first >= first]
-
-    def are_acquired(self, member: str, first: int, last: int) -> bool:
-        """Whether a member has all offsets between two others in hand, both included."""
-        return all(
-            piece.state is RecordState.ACQUIRED and piece.member == member
-            for batch in self.from_to(first, last)
-            for piece in batch.touched(first, last)
-        )

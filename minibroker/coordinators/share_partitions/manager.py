@@ -1,6 +1,8 @@
 """The share-partitions that are in use, and the share sessions of each broker (Kafka's `SharePartitionManager`)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -8,14 +10,12 @@ from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
-from minibroker.coordinators.share_partitions.acknowledging import Write
+from minibroker.coordinators.share_partitions.acquisition import Limits
+from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of
-from minibroker.coordinators.share_partitions.dead_records import DeadRecords
-from minibroker.coordinators.share_partitions.limits import Limits
-from minibroker.coordinators.share_partitions.measured import Measured
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessions, TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
-from minibroker.coordinators.share_state.coordinator import ReadOutcome, ShareCoordinator
+from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED, error_code_of
@@ -24,9 +24,8 @@ from minibroker_protocol.error_codes import ErrorCode
 
 _WITH_QUEUES: Final = 2
 """The level of share.version from which on groups have dead-letter queues."""
-_STEP: Final = 100
-"""Share-partitions that are given up in one step."""
-_ONE_STEP: Final = (None,)
+_MAX_VALUES: Final = 1028
+"""The size of the sample that Kafka's histograms take."""
 _READ_COMMITTED: Final = "read_committed"
 _WAITS: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -44,6 +43,67 @@ def _error_of(code: ErrorCode) -> ErrorCode:
     if code in _FENCED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return code if not code or code in _KEPT else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class Spread:
+    """The spread of some values.
+
+    Attributes:
+        count: the number of values so far.
+        values: the last ones.
+    """
+
+    __slots__ = ("count", "values")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.values: deque[float] = deque(maxlen=_MAX_VALUES)
+
+    def add(self, value: float) -> None:
+        """Note a value."""
+        self.count += 1
+        self.values.append(value)
+
+    def quantile(self, share: float) -> float:
+        """The value that a share of the last values does not exceed; 0 without any."""
+        ordered = sorted(self.values)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0
+
+
+@dataclass(slots=True)
+class FetchesOfGroup:
+    """ShareFetch requests of a group.
+
+    Attributes:
+        ratio: the percentage of a request's partitions that it could acquire records of.
+        acquire_ms: the time until it could.
+    """
+
+    ratio: Spread = field(default_factory=Spread)
+    acquire_ms: Spread = field(default_factory=Spread)
+
+
+class Measured:
+    """The metrics of all share groups of a process (Kafka's `ShareGroupMetrics`).
+
+    Attributes:
+        acknowledged: type of acknowledgement -> the number of records.
+        load_ms: the time that it took to load a share-partition.
+        fetches: group id -> its requests.
+    """
+
+    def __init__(self) -> None:
+        self.acknowledged: Counter[int] = Counter()
+        self.load_ms = Spread()
+        self.fetches: defaultdict[str, FetchesOfGroup] = defaultdict(FetchesOfGroup)
+
+    def acknowledge(self, acknowledgements: Iterable[Acknowledgement]) -> None:
+        """Note records that a member was allowed to acknowledge."""
+        for first, last, types in acknowledgements:
+            if len(types) == 1:
+                self.acknowledged[types[0]] += last - first + 1
+            else:
+                self.acknowledged.update(types)
 
 
 class _InUse(NamedTuple):
@@ -75,11 +135,11 @@ class SharePartitions:
 
     def sessions(self, node: Node) -> ShareSessions:
         """The sessions of a broker."""
-        known = self._sessions.get(node.id)
-        if known is None:
+        sessions = self._sessions.get(node.id)
+        if sessions is None:
             limit = self._core.config.integer("group.share.max.share.sessions")
-            known = self._sessions[node.id] = ShareSessions(limit)
-        return known
+            sessions = self._sessions[node.id] = ShareSessions(limit)
+        return sessions
 
     def limits(self, group_id: str) -> Limits:
         """The limits of a group."""
@@ -119,32 +179,27 @@ class SharePartitions:
 
     def load(self, key: SharePartitionKey, place: Partition) -> Steps[SharePartition | ErrorCode]:
         """A share-partition, loaded if need be; NONE if that is not possible yet, or the error."""
-        found = self._in_use.get(key)
-        if found is not None:
-            return found.share_partition
+        if (in_use := self.find(key)) is not None:
+            return in_use
         began_ms = self._core.clock.monotonic_ms()
         read = self._states.read(key, place.leader_epoch)
         if read.code:
             code = _error_of(read.code)
             return ErrorCode.NONE if code is ErrorCode.COORDINATOR_NOT_AVAILABLE else code
         start = read.start_offset
-        if start == UNKNOWN:
+        if start == UNKNOWN:  # the group has not read the partition before
+            reset = OffsetReset.of(self._core.configs.group(key.group_id).text("share.auto.offset.reset"))
             try:
-                start = yield from self._first_offset(key.group_id, place)
+                log = place.log
+                start = log.log_start_offset if reset.kind == EARLIEST else log.high_watermark
+                if reset.kind == BY_DURATION:
+                    first = yield from log.search_by_timestamp(self._core.clock.now_ms() - reset.before_ms)
+                    start = log.high_watermark if first is None else first.offset
             except MAPPED as error:
                 return error_code_of(error)
-        found = self._in_use.get(key)
-        if found is not None:  # it was loaded between two steps
-            return found.share_partition
-        made = self._made(key, place, read, start)
-        self._in_use[key] = _InUse(place.leader, made)
-        self._of_place.setdefault(key[1:], {})[key] = None
-        self.measured.load_ms.add(self._core.clock.monotonic_ms() - began_ms)
-        made.resume()
-        return made
-
-    def _made(self, key: SharePartitionKey, place: Partition, read: ReadOutcome, start: int) -> SharePartition:
-        return SharePartition(
+            if (in_use := self.find(key)) is not None:  # it was loaded between two steps
+                return in_use
+        loaded = SharePartition(
             self._core.clock,
             start,
             read.batches,
@@ -153,23 +208,16 @@ class SharePartitions:
             partial(self.changed, key),
             partial(self._bury, key),
         )
+        self._in_use[key] = _InUse(place.leader, loaded)
+        self._of_place.setdefault(key[1:], {})[key] = None
+        self.measured.load_ms.add(self._core.clock.monotonic_ms() - began_ms)
+        loaded.resume()
+        return loaded
 
     def _bury(self, key: SharePartitionKey, dead: Sequence[DeadRecords]) -> None:
         share_partition = self._in_use[key].share_partition
         buried = self.buried.setdefault(key.group_id, Buried())
         burial_of(self._core, key, buried, lambda: not share_partition.is_fenced, share_partition.archive_dead, dead)
-
-    def _first_offset(self, group_id: str, place: Partition) -> Steps[int]:
-        """The offset to begin at in a partition that a group has not read before. StorageError, OSError."""
-        reset = OffsetReset.of(self._core.configs.group(group_id).text("share.auto.offset.reset"))
-        log = place.log
-        if reset.kind == EARLIEST:
-            return log.log_start_offset
-        if reset.kind == BY_DURATION:
-            found = yield from log.search_by_timestamp(self._core.clock.now_ms() - reset.before_ms)
-            if found is not None:
-                return found.offset
-        return log.high_watermark
 
     def _write(self, key: SharePartitionKey, state_epoch: int, leader_epoch: int, state: Write) -> ErrorCode:
         change = Change(leader_epoch, state.start_offset, state.delivery_complete_count, state.batches)
@@ -188,11 +236,12 @@ class SharePartitions:
             return
         group_id, member_id = member
         for topic_id, index in session.partitions:
-            found = self.get(SharePartitionKey(group_id, topic_id, index), node)
-            for _ in _ONE_STEP if found is None else found.release(member_id):
-                yield
-                if sessions.get(member) is not None:  # it has begun again: what it has now is its own
-                    return
+            share_partition = self.get(SharePartitionKey(group_id, topic_id, index), node)
+            if share_partition is not None:
+                share_partition.release(member_id)
+            yield
+            if sessions.get(member) is not None:  # it has begun again: what it has now is its own
+                return
 
     def connection_lost(self, node: Node, connection: object) -> None:
         """End the sessions that a connection has opened; with a group's last one its share-partitions are given up."""
@@ -201,17 +250,14 @@ class SharePartitions:
             self._core.slices.begin(self._end_sessions(node, members))
 
     def _end_sessions(self, node: Node, members: Sequence[MemberKey]) -> Steps[None]:
-        sessions = self.sessions(node)
         for member in members:
             yield from self.release(node, member)
         for group_id in dict.fromkeys(group_id for group_id, _ in members):
-            for count, (key, each) in enumerate(tuple(self._in_use.items())):
-                if not count % _STEP:
-                    yield
-                    if sessions.has_group(group_id):
-                        break
-                if key.group_id == group_id and each.node is node:
-                    self.forget(key)
+            if not self.sessions(node).has_group(group_id):
+                for key, in_use in tuple(self._in_use.items()):
+                    if key.group_id == group_id and in_use.node is node:
+                        self.forget(key)
+                yield
 
     def leader_moved(self, place: Partition) -> None:
         """Another broker leads a partition: it loads the state."""

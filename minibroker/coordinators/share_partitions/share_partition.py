@@ -2,28 +2,18 @@
 
 A state machine without files and sockets: the log is read and the state is written by others. Kafka's `SharePartition`
 decides. Each change happens at once, so that no state is ever half changed; the state is written before a change of it
-counts. Who gives back a lot gives it back in several changes.
+counts.
 """
 
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from minibroker.clock import Clock
-from minibroker.coordinators.share_partitions.acknowledging import (
-    REJECT,
-    RENEW,
-    STATES,
-    Acknowledgement,
-    Changes,
-    RefusedError,
-    Write,
-    dead_of,
-    runs,
-)
 from minibroker.coordinators.share_partitions.acquisition import (
     Acquired,
+    Limits,
+    LockTimer,
     Span,
     Wish,
     end_of_batch_with,
@@ -33,18 +23,26 @@ from minibroker.coordinators.share_partitions.acquisition import (
     throttled_from,
     without,
 )
-from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
+from minibroker.coordinators.share_partitions.changes import (
+    EXCEEDED,
+    REJECT,
+    REJECTED,
+    RENEW,
+    STATES,
+    Acknowledgement,
+    Changes,
+    DeadRecords,
+    RefusedError,
+    Write,
+    dead_of,
+    runs,
+)
 from minibroker.coordinators.share_partitions.in_flight import Batches, InFlightBatch, Piece, RecordState
-from minibroker.coordinators.share_partitions.limits import Limits
-from minibroker.coordinators.share_partitions.lock_timer import LockTimer
-from minibroker.coordinators.share_state.batches import StateBatch
-from minibroker.support.slices import Steps
+from minibroker.coordinators.share_state.state import KEEP_START, MOST_BATCHES, StateBatch, combine
 from minibroker_protocol.error_codes import ErrorCode
 
 _FEW_DELIVERIES: Final = 2
 """Up to this limit of deliveries the last one is not made alone."""
-_RELEASED_AT_ONCE: Final = 500
-"""Runs of offsets that are given back in one step: some milliseconds."""
 _logger = logging.getLogger(__name__)
 
 
@@ -135,10 +133,9 @@ class SharePartition:
         """Whether a member could get records, if the log has them."""
         return self.next_fetch_offset != self.end_offset + 1 or self.in_flight < self._limits().locks
 
-    def room_at(self, offset: int) -> int:
-        """The most offsets from one on that `acquire` has a use for."""
-        is_in_flight = offset <= self.end_offset and self._batches
-        return sys.maxsize if is_in_flight else max(self._limits().locks - self.in_flight, 0)
+    def room_from(self, offset: int) -> int:
+        """Return how many offsets from one on `acquire` may take at most."""
+        return max(self.end_offset + 1 - offset, 0) + max(self._limits().locks - self.in_flight, 0)
 
     # Acquiring
 
@@ -307,25 +304,25 @@ class SharePartition:
 
     # Acknowledging
 
-    def acknowledge(self, member: str, acknowledgements: Iterable[Acknowledgement]) -> ErrorCode:
+    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> ErrorCode:
         """Change the states of records as a member says: all of them, or none where there is an error.
 
-        INVALID_REQUEST for a type that there is not and for offsets past the end, INVALID_RECORD_STATE for records
-        that the member does not have, and the coordinator's errors.
+        INVALID_REQUEST for a type that does not exist, for offsets past the end, and for more runs of offsets than a
+        state can hold; INVALID_RECORD_STATE for records that the member does not have; and the coordinator's errors.
         """
+        if self.in_flight > MOST_BATCHES:
+            count = sum(len(each.types) for each in acknowledgements if each.last >= self.start_offset)
+            if 2 * count + sum(1 for _ in self.pieces) > MOST_BATCHES:
+                return ErrorCode.INVALID_REQUEST
         changes = Changes()
         try:
-            for each in acknowledgements:
-                self._acknowledge(member, each, changes)
+            for acknowledgement in acknowledgements:
+                self._acknowledge(member, acknowledgement, changes)
         except RefusedError as refused:
             # All or nothing: a member can't know which part of a refused request has counted.
             changes.roll_back()
             return refused.code
         return self._finish(changes)
-
-    def has_acquired(self, member: str, acknowledged: Acknowledgement) -> bool:
-        """Whether a member has all of some offsets in hand, as far as they are not done with."""
-        return self._batches.are_acquired(member, max(acknowledged.first, self.start_offset), acknowledged.last)
 
     def _acknowledge(self, member: str, acknowledged: Acknowledgement, changes: Changes) -> None:
         if any(each not in STATES and each != RENEW for each in acknowledged.types):
@@ -362,25 +359,15 @@ class SharePartition:
         else:
             self._leave(piece, STATES[kind], changes)
 
-    def release(self, member: str) -> Steps[None]:
-        """Give back all that a member has acquired, some batches in a step: its session is over."""
-        at: int | None = 0
-        while at is not None and not self.is_fenced:
-            _, at = self._release(lambda piece: piece.member == member, at)
-            yield
+    def release(self, member: str) -> None:
+        """Release all records that a member has acquired, because its session is over."""
+        if not self.is_fenced:
+            self._release(lambda piece: piece.member == member)
 
-    def _release(self, is_meant: Callable[[Piece], bool], first: int) -> tuple[ErrorCode, int | None]:
-        """Give back what some members have acquired, from the batch with an offset on.
-
-        Returns the coordinator's error, and the offset to go on at if that was a lot.
-        """
+    def _release(self, is_meant: Callable[[Piece], bool]) -> ErrorCode:
+        """Release the acquired records of some members."""
         changes = Changes()
-        following: int | None = None
-        for batch, piece in self._held(is_meant, first):
-            # Each change is written as a record: a member with 10,000 records would hold the event loop.
-            if len(changes.states) >= _RELEASED_AT_ONCE:
-                following = piece.first
-                break
+        for batch, piece in self._held(is_meant):
             changes.note(batch)
             # Records below the start are gone from the log; only the rest may be delivered again.
             if piece.first < self.start_offset <= piece.last:
@@ -388,10 +375,10 @@ class SharePartition:
                 batch.is_split = True
             state = RecordState.ARCHIVED if piece.last < self.start_offset else RecordState.AVAILABLE
             self._leave(piece, state, changes)
-        return self._finish(changes), following
+        return self._finish(changes)
 
-    def _held(self, is_meant: Callable[[Piece], bool], first: int) -> Iterator[tuple[InFlightBatch, Piece]]:
-        for batch in self._batches[max(self._batches.index_of(first), 0) :]:
+    def _held(self, is_meant: Callable[[Piece], bool]) -> Iterator[tuple[InFlightBatch, Piece]]:
+        for batch in self._batches:
             if any(piece.state is RecordState.ACQUIRED and is_meant(piece) for piece in batch.pieces):
                 for piece in batch.within(batch.first, batch.last):
                     if piece.state is RecordState.ACQUIRED and is_meant(piece):
@@ -410,9 +397,11 @@ class SharePartition:
         self._watch_locks()
         if not changes.states:
             return ErrorCode.NONE
+        # A record of the coordinator has at most so many batches; equal neighbors may be one.
+        states = changes.states if len(changes.states) <= MOST_BATCHES else combine((), changes.states, KEEP_START)
         # KIP-932: an acknowledgement that outlasts no restart must not count: its records would come twice,
         # unannounced.
-        if code := self._write(Write(self.start_offset, self.delivery_complete_count, changes.states)):
+        if code := self._write(Write(self.start_offset, self.delivery_complete_count, states)):
             changes.roll_back()
             self._watch_locks()
             return code
@@ -470,7 +459,7 @@ class SharePartition:
         def is_late(piece: Piece) -> bool:
             return piece.deadline_ms is not None and piece.deadline_ms <= now_ms
 
-        if code := self._release(is_late, 0)[0]:  # `_watch_locks` wakes up at once for those that are left
+        if code := self._release(is_late):
             # A member that is gone must not keep its records because the coordinator is away.
             _logger.warning("locks of records have ended, and the state is not written: %s", code.name)
             changes = Changes()

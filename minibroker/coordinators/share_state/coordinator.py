@@ -8,8 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
-from minibroker.coordinators.share_state.batches import MOST_BATCHES, StateBatch
-from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, ShareState
+from minibroker.coordinators.share_state.state import (
+    MOST_BATCHES,
+    UNKNOWN,
+    Change,
+    SharePartitionKey,
+    ShareState,
+    StateBatch,
+)
 from minibroker.coordinators.share_state.store import Kept, ShareStateStore
 from minibroker.core import Core
 from minibroker.topic_admin import TopicError

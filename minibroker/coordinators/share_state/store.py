@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from minibroker.cluster.node import Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import PartitionLoader
-from minibroker.coordinators.share_state.batches import MOST_BATCHES
 from minibroker.coordinators.share_state.state import (
+    MOST_BATCHES,
     Change,
     SharePartitionKey,
     ShareState,

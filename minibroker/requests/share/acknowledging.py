@@ -4,23 +4,24 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.features import SHARE_VERSION
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, split
-from minibroker.coordinators.share_partitions.many_acknowledgements import acknowledge_in_steps
+from minibroker.coordinators.share_partitions.changes import Acknowledgement
 from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessionError, TopicIdPartition
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
+from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import missing
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.share_acknowledge import PartitionData as AcknowledgedPartition
 from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeRequest
 from minibroker_protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
+from minibroker_protocol.messages.share_fetch import PartitionData as FetchedPartition
 
 _RENEW: Final = 4
 _TYPES: Final = frozenset(range(4))
 _TYPES_WITH_RENEWAL: Final = _TYPES | {_RENEW}
-_STEP: Final = 500
-"""Partitions and batches that are looked at in one step."""
 _FIRST_WITH_RENEWAL: Final = 2
 _LONGEST_MEMBER_ID: Final = 36
 
@@ -45,21 +46,31 @@ def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) 
     return group_id, member_id
 
 
+def hint_leader(
+    key: TopicIdPartition, data: FetchedPartition | AcknowledgedPartition, call: Call, leaders: dict[int, NodeEndpoint]
+) -> None:
+    """Name the leader to a client that has asked another broker (KIP-951)."""
+    if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        topic = call.core.topics.with_id(key[0])
+        partition = None if topic is None else topic.partition(key[1])
+        if partition is not None:
+            data.current_leader = hint_of(partition, call, leaders)
+
+
 def acknowledge(
     request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call
 ) -> Steps[dict[TopicIdPartition, ErrorCode]]:
-    """Acknowledge what a request names, partition by partition; the outcome for each of them."""
-    named: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
-    for topic in request.topics:
-        for each in topic.partitions:
-            named[topic.topic_id, each.partition_index] = each.acknowledgement_batches
-            if not len(named) % _STEP:
-                yield
+    """Acknowledge what a request names, partition by partition; return the outcome for each of them."""
+    named = {
+        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+        for topic in request.topics
+        for each in topic.partitions
+    }
     outcomes: dict[TopicIdPartition, ErrorCode] = {}
     for key, batches in named.items():
         if batches or isinstance(request, ShareAcknowledgeRequest):
-            outcomes[key] = yield from _acknowledge(request, key, batches, call)
-        yield
+            outcomes[key] = _acknowledge(request, key, batches, call)
+            yield
     return outcomes
 
 
@@ -68,42 +79,39 @@ def _acknowledge(
     key: TopicIdPartition,
     batches: Sequence[AcknowledgementBatch],
     call: Call,
-) -> Steps[ErrorCode]:
+) -> ErrorCode:
     topic = call.core.topics.with_id(key[0])
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     may_renew = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
-    acknowledgements = yield from _checked(batches, may_renew=may_renew)
+    acknowledgements = _checked(batches, may_renew=may_renew)
     if acknowledgements is None:
         return ErrorCode.INVALID_REQUEST
     code = missing(call, Operation.READ, ResourceType.TOPIC, topic.name)
     if code or not batches:
         return code
-    share_key = SharePartitionKey(request.group_id or "", *key)
     manager = call.services.share_partitions
-    found = manager.get(share_key, call.node)
-    if found is None or topic.partition(key[1]) is None:
+    share_partition = manager.get(SharePartitionKey(request.group_id or "", *key), call.node)
+    if share_partition is None or topic.partition(key[1]) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    code = yield from acknowledge_in_steps(found, request.member_id or "", acknowledgements)
+    code = share_partition.acknowledge(request.member_id or "", acknowledgements)
     if not code:
         manager.measured.acknowledge(acknowledgements)
     return code
 
 
-def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Steps[list[Acknowledgement] | None]:
-    """The acknowledgements; None if they are not in order, or lack types (`validateAcknowledgementBatches`)."""
+def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement] | None:
+    """Return the acknowledgements; None if they are out of order or lack types (`validateAcknowledgementBatches`)."""
     allowed = _TYPES_WITH_RENEWAL if may_renew else _TYPES
-    found: list[Acknowledgement] = []
+    acknowledgements: list[Acknowledgement] = []
     before, kind_before = -1, -1
-    for count, each in enumerate(batches, 1):
-        first, last, types = each.first_offset, each.last_offset, each.acknowledge_types
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         if first > last or first < before or not types:
             return None
         if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
             return None
         if not (first == last == before and kind_before == types[0] == _RENEW):  # else it was just renewed
-            found += split(Acknowledgement(first, last, types))
+            acknowledgements.append(Acknowledgement(first, last, types))
         before, kind_before = last, types[-1]
-        if not count % _STEP:
-            yield
-    return found
+    return acknowledgements

@@ -1,8 +1,9 @@
-"""The log reads of a ShareFetch request: records to acquire, and the partitions of its response."""
+"""The log reads of a ShareFetch request: records to acquire, the partitions of its response, and the wait for more."""
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
 from minibroker.coordinators.share_partitions.acquisition import Span, Wish
@@ -10,12 +11,18 @@ from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
+from minibroker.requests.delayed_read import DelayedRead
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.messages.share_fetch import AcquiredRecords, PartitionData, ShareFetchRequest
+from minibroker_protocol.messages.share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
 from minibroker_protocol.records import iter_batches
 from minibroker_protocol.records.header import (
     LOG_OVERHEAD,
@@ -30,8 +37,7 @@ from minibroker_storage.log_slice import LogSlice
 
 _STRICT: Final = 1
 _ABORT_MARKER: Final = 0
-_LISTED_AT_ONCE: Final = 500
-_READ_AT_ONCE: Final = 4096
+_HEADS_BYTES: Final = 4096
 """The heads of small batches are read together."""
 
 
@@ -57,67 +63,45 @@ class ShareReader:
         self._request = request
         self._call = call
         self._asked = asked
+        self._unloaded = deque(asked)
         self._group_id = request.group_id or ""
         self._manager = call.services.share_partitions
         self._committed = self._manager.limits(self._group_id).reads_committed
         self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
         self._results: dict[TopicIdPartition, PartitionData] = {}
         self._left = 0
+        self._has_data = False
         self._began_ms = call.core.clock.monotonic_ms()
         self.keys: list[SharePartitionKey] = []
         self.logs: list[Log] = []
 
-    def load(self) -> Steps[None]:
-        """Find the share-partitions; each failure is an error in the response."""
-        for key in self._asked:
-            usable = yield from self._load(key)
-            if isinstance(usable, ErrorCode):
-                if usable:
-                    self._results[key] = failed(key[1], usable)
-            else:
-                self._usable[key] = usable
-            yield
-
-    def _load(self, key: TopicIdPartition) -> Steps[tuple[Partition, SharePartition] | ErrorCode]:
-        place = self._place(key)
-        if isinstance(place, ErrorCode):
-            return place
-        share_key = SharePartitionKey(self._group_id, *key)
-        loaded = yield from self._manager.load(share_key, place)
-        if isinstance(loaded, ErrorCode):
-            return loaded
-        self.keys.append(share_key)
-        try:
-            self.logs.append(place.log)
-        except MAPPED as error:
-            return error_code_of(error)
-        return place, loaded
-
-    def _place(self, key: TopicIdPartition) -> Partition | ErrorCode:
-        """A partition that the client may read, and that its broker leads."""
-        call = self._call
-        topic = call.core.topics.with_id(key[0])
-        if topic is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        if not call.allows(Operation.READ, ResourceType.TOPIC, topic.name):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        place = topic.partition(key[1])
-        if place is None:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return place if place.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-    @property
-    def has_nothing_to_wait_for(self) -> bool:
-        """Whether no partition could be served."""
-        return not self._usable
-
     def attempt(self, *, is_last: bool) -> Steps[dict[TopicIdPartition, PartitionData] | None]:
-        """Acquire records, if there are enough of them or this is the last attempt.
+        """Acquire records, if there are enough of them, this is the last attempt, or there is nothing to wait for.
 
         Returns the partitions of the response, or None.
         """
-        found, is_over = yield from self._read()
-        is_complete = is_last or is_over or self._has_enough(found)
+        while self._unloaded:
+            key = self._unloaded.popleft()
+            partition = self._partition(key)
+            if isinstance(partition, ErrorCode):
+                self._results[key] = failed(key[1], partition)
+            else:
+                loaded = yield from self._manager.load(SharePartitionKey(self._group_id, *key), partition)
+                self._use(key, partition, loaded)
+            yield
+        acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
+        found: list[_Found] = []
+        is_over = is_last or not self._usable
+        self._left = self._most_bytes()
+        self._has_data = False
+        for key, partition, share_partition in acquirable:
+            outcome = self._read(key, partition, share_partition, self._left // len(acquirable))
+            if outcome is None:
+                is_over = True
+            else:
+                found.append(outcome)
+            yield
+        is_complete = is_over or self._has_enough(found)
         if self._usable:
             self._measure(len(found), is_complete=is_complete)
         if not is_complete:
@@ -125,15 +109,41 @@ class ShareReader:
         results = dict(self._results)
         left = self._request.max_records
         for each in found:
-            data, count = yield from self._acquire(each, left)
+            data, count = self._acquire(each, left)
             left -= count
             results[each.key] = data
             yield
         return results
 
+    def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
+        """Return a partition that the client may read, and that its broker leads."""
+        call = self._call
+        topic = call.core.topics.with_id(key[0])
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not call.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partition = topic.partition(key[1])
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return partition if partition.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _use(self, key: TopicIdPartition, partition: Partition, loaded: SharePartition | ErrorCode) -> None:
+        """Use a share-partition that was loaded; each failure is an error in the response."""
+        code = loaded if isinstance(loaded, ErrorCode) else ErrorCode.NONE
+        if not isinstance(loaded, ErrorCode):
+            self.keys.append(SharePartitionKey(self._group_id, *key))
+            try:
+                self.logs.append(partition.log)
+                self._usable[key] = partition, loaded
+            except MAPPED as error:
+                code = error_code_of(error)
+        if code:
+            self._results[key] = failed(key[1], code)
+
     def _measure(self, found: int, *, is_complete: bool) -> None:
         """Note how long it took until records could be acquired (`DelayedShareFetch`), and of how many partitions."""
-        measured = self._manager.measured.of_group(self._group_id)
+        measured = self._manager.measured.fetches[self._group_id]
         if found or is_complete:
             now_ms = self._call.core.clock.monotonic_ms()
             measured.acquire_ms.add(now_ms - self._began_ms)
@@ -141,33 +151,27 @@ class ShareReader:
         if is_complete:
             measured.ratio.add(100 * found // len(self._asked))
 
-    def _read(self) -> Steps[tuple[list[_Found], bool]]:
-        """The ranges to acquire from, and whether an error ends the wait."""
-        acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
-        found: list[_Found] = []
-        is_over = has_data = False
-        self._left = self._most_bytes()
-        for key, place, share_partition in acquirable:
-            if share_partition.is_fenced or place.leader is not self._call.node:
-                self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                self._usable.pop(key, None)
-                is_over = True
-                continue
-            try:
-                log = place.log
-                offset = share_partition.next_fetch_offset
-                end = log.last_stable_offset if self._committed else None
-                data = log.read(offset, self._left // len(acquirable), min_one_batch=not has_data, end_offset=end)
-                has_data |= data.size > 0
-                found.append(_Found(key, share_partition, log, offset, data))
-            except OffsetOutOfRangeError:
-                share_partition.begin_at(place.log.log_start_offset)
-                is_over = True
-            except MAPPED as error:
-                self._results[key] = failed(key[1], error_code_of(error))
-                is_over = True
-            yield
-        return found, is_over
+    def _read(
+        self, key: TopicIdPartition, partition: Partition, share_partition: SharePartition, limit: int
+    ) -> _Found | None:
+        """Read the range to acquire from, or return None for an error, which ends the wait."""
+        if share_partition.is_fenced or partition.leader is not self._call.node:
+            self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._usable.pop(key, None)
+            return None
+        try:
+            log = partition.log
+            offset = share_partition.next_fetch_offset
+            end = log.last_stable_offset if self._committed else None
+            data = log.read(offset, limit, min_one_batch=not self._has_data, end_offset=end)
+        except OffsetOutOfRangeError:
+            share_partition.begin_at(partition.log.log_start_offset)
+            return None
+        except MAPPED as error:
+            self._results[key] = failed(key[1], error_code_of(error))
+            return None
+        self._has_data |= data.size > 0
+        return _Found(key, share_partition, log, offset, data)
 
     def _most_bytes(self) -> int:
         call = self._call
@@ -191,15 +195,15 @@ class ShareReader:
                 readable += size
         return readable >= least
 
-    def _acquire(self, found: _Found, max_records: int) -> Steps[tuple[PartitionData, int]]:
-        """Acquire records of a range; their batches, and their number."""
+    def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
+        """Acquire records of a range; return their batches, and their number."""
         request = self._request
         index = found.key[1]
         share_partition = found.share_partition
         held = max(share_partition.end_offset + 1 - found.offset, 0)  # others may have what lies before the end
-        count = held + min(max_records, share_partition.room_at(found.offset))
+        count = min(held + max_records, share_partition.room_from(found.offset))
         try:
-            batches = yield from _batches(found.data, found.offset, count)
+            batches = _batches(found.data, found.offset, count)
         except MAPPED as error:
             return failed(index, error_code_of(error)), 0
         is_strict = request.share_acquire_mode == _STRICT
@@ -216,13 +220,11 @@ class ShareReader:
         begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
         records = found.data._replace(position=found.data.position + begin, size=end - begin)
         found.log.resume_behind(records, last + 1)
-        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=[])
-        for number, each in enumerate(acquired, 1):
-            data.acquired_records.append(
-                AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
-            )
-            if not number % _LISTED_AT_ONCE:
-                yield
+        listed = [
+            AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
+            for each in acquired
+        ]
+        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=listed)
         return data, sum(each.last - each.first + 1 for each in acquired)
 
     def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
@@ -256,8 +258,8 @@ class _Batch(NamedTuple):
     header: BatchHeader
 
 
-def _batches(data: LogSlice, offset: int, count: int) -> Steps[list[_Batch]]:
-    """The whole batches of a range that have the first `count` offsets from one on; their heads are read. OSError."""
+def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
+    """Return the whole batches of a range that have the first `count` offsets from one on. OSError."""
     found: list[_Batch] = []
     position = 0
     chunk, chunk_at = b"", 0
@@ -265,9 +267,7 @@ def _batches(data: LogSlice, offset: int, count: int) -> Steps[list[_Batch]]:
     while data.size - position >= LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
         at = position - chunk_at
         if at + RECORD_BATCH_OVERHEAD > len(chunk):
-            size = min(_READ_AT_ONCE, data.size - position)
-            if chunk:
-                yield
+            size = min(_HEADS_BYTES, data.size - position)
             chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
         try:
             header = read_entry_header(chunk, at)
@@ -301,3 +301,48 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
         error_message=code.meaning if code else None,
         acquired_records=[],
     )
+
+
+class DelayedShareFetch(DelayedRead):
+    """A share fetch that waits for records that its member can acquire (Kafka's `DelayedShareFetch`).
+
+    It waits for appends, for records that are released, or for its time to be up. `answer` makes the response of what
+    an attempt of `reader` has acquired.
+    """
+
+    deliver: Callable[[ShareFetchResponse], None]
+
+    def __init__(
+        self,
+        request: ShareFetchRequest,
+        call: Call,
+        reader: ShareReader,
+        answer: Callable[[Mapping[TopicIdPartition, PartitionData]], ShareFetchResponse],
+    ) -> None:
+        self._reader = reader
+        self._answer = answer
+        super().__init__(call, request.max_wait_ms, reader.logs)
+        call.services.share_partitions.watch(reader.keys, self.look_soon)
+
+    def _on_end(self) -> None:
+        self._call.services.share_partitions.unwatch(self._reader.keys, self.look_soon)
+
+    def _begin(self) -> Any:
+        return self._call.core.slices.begin(self._reader.attempt(is_last=self._is_over))
+
+    def _on_read(self, results: dict[TopicIdPartition, PartitionData] | None) -> None:
+        self._is_reading = False
+        if self._timer is None:
+            return
+        if results is not None:
+            self._stop_waiting()
+            self.deliver(self._answer(results))
+        elif self._is_over or self._woken:
+            self._call.core.call_soon(self._look)
+
+    def _fail(self, error: Exception) -> None:
+        if self._timer is not None:
+            self._stop_waiting()
+            results = {key[1:]: failed(key[2], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.keys}
+            self.deliver(self._answer(results))
+        raise error

@@ -100,3 +100,8 @@ def test_what_nobody_fetches_is_not_acknowledged(harness: Harness, member: Share
 @pytest.mark.parametrize("fields", [{"group_id": None}, {"member_id": ""}, {"member_id": "m" * 37}])
 def test_a_request_that_makes_no_sense_is_refused(member: ShareMember, fields: dict[str, Any]) -> None:
     assert member.acknowledge([(0, 0, ACCEPT)], **fields).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_record_that_is_renewed_again_and_again_is_renewed_once(harness: Harness, member: ShareMember) -> None:
+    assert member.acknowledged([(0, 0, RENEW)] * 1_000, is_renew_ack=True) == 0
+    assert harness.services.share_partitions.measured.acknowledged == {RENEW: 1}

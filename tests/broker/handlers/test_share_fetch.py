@@ -390,3 +390,17 @@ def test_only_the_leader_serves_and_another_one_goes_on(several: Harness) -> Non
     harness.core.cluster.move_leader("t", 0, other.id)
     harness.asks = other.id
     assert acquired(ShareMember(harness, "n").one(T0)) == [(1, 1, 1)]
+
+
+def test_a_connection_that_was_lost_ends_the_sessions_of_all_its_members(harness: Harness) -> None:
+    begin(harness)
+    harness.produce(batch(b"a"))
+    member, other = ShareMember(harness), ShareMember(harness, "n")
+    other.connection = member.connection
+    member.fetch(T0)
+    other.fetch(T0)
+    sessions = harness.services.share_partitions.sessions(harness.core.cluster.first)
+    assert len(sessions) == 2
+    member.connection.close()
+    assert len(sessions) == 0
+    assert harness.services.share_partitions.all == {}

@@ -1,7 +1,7 @@
 """Numbers of share groups for metrics."""
 
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement
-from minibroker.coordinators.share_partitions.measured import Measured, Spread
+from minibroker.coordinators.share_partitions.changes import Acknowledgement
+from minibroker.coordinators.share_partitions.manager import Measured, Spread
 from tests.broker.coordinators.share_partitions.members import ACCEPT, REJECT, RELEASE, ShareMember, begin
 from tests.broker.harness import Harness, batch
 

@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinators.share_partitions.acknowledging import Acknowledgement, Write
-from minibroker.coordinators.share_partitions.acquisition import Acquired, Span, Wish
-from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
+from minibroker.coordinators.share_partitions.acquisition import Acquired, Limits, Span, Wish, merged, without
+from minibroker.coordinators.share_partitions.changes import EXCEEDED, REJECTED, Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.in_flight import RecordState
-from minibroker.coordinators.share_partitions.limits import Limits
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
-from minibroker.coordinators.share_state.batches import StateBatch, combine
-from minibroker.support.slices import drain
+from minibroker.coordinators.share_state.state import MOST_BATCHES, StateBatch, combine
 from minibroker_protocol.error_codes import ErrorCode
 
 LOCK_MS = 30_000
@@ -144,11 +141,11 @@ def test_a_record_that_fails_often_comes_with_few_others_and_at_last_alone() -> 
     for _ in range(4):
         acquired = world.fetch(most=10)
         sizes.append(acquired[-1].last - acquired[0].first + 1)
-        drain(world.of.release("m"))
+        world.of.release("m")
     assert sizes[:3] == [10, 10, 10]
     assert sizes[3] == 5, "half of the batch at the third delivery that failed"
     assert world.fetch("n", most=10) == [Acquired(0, 0, 5)]
-    drain(world.of.release("n"))
+    world.of.release("n")
     assert world.fetch("n", most=10) == [Acquired(1, 1, 5)], "the other one is archived"
     assert world.of.start_offset == 1
 
@@ -176,29 +173,27 @@ def test_a_lock_ends_although_that_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("ends", [False, True], ids=["released", "locks end"])
-def test_much_is_given_back_in_steps(*, ends: bool) -> None:
-    world = World(locks=4000)
-    spans = [Span(at, at) for at in range(1800)]
-    world.fetch(most=1800, size=1, spans=spans)
+@pytest.mark.parametrize("count", [1800, MOST_BATCHES + 1])
+def test_many_records_are_given_back(count: int, *, ends: bool) -> None:
+    world = World(locks=2 * count)
+    spans = [Span(at, at) for at in range(count)]
+    world.fetch(most=count, size=1, spans=spans)
     if ends:
         world.clock.advance(LOCK_MS)
     else:
-        assert sum(1 for _ in world.of.release("m")) == 4
-    given_back = [each for write in world.writes for each in write.batches]
-    assert given_back == [StateBatch(at, at, 1, AVAILABLE) for at in range(1800)]
-    assert [len(write.batches) for write in world.writes] == [500, 500, 500, 300]
+        world.of.release("m")
+    one_by_one = [StateBatch(at, at, 1, AVAILABLE) for at in range(count)]
+    assert world.written() == (one_by_one if count <= MOST_BATCHES else [StateBatch(0, count - 1, 1, AVAILABLE)])
     assert world.of.next_fetch_offset == 0
-    assert len(world.fetch("n", most=2000, size=1, spans=spans)) == 1800
+    assert len(world.fetch("n", most=count, size=1, spans=spans)) == count
 
 
 def test_a_fenced_share_partition_gives_nothing_back() -> None:
     world = World()
-    world.fetch(most=1800, size=1, spans=[Span(at, at) for at in range(1800)])
-    steps = world.of.release("m")
-    next(steps)
+    world.fetch(most=10)
     world.of.fence()
-    drain(steps)
-    assert len(world.writes) == 1
+    world.of.release("m")
+    assert world.writes == []
 
 
 def test_a_renewed_lock_lasts_longer() -> None:
@@ -280,9 +275,9 @@ def test_the_end_of_a_session_gives_back_what_the_member_has() -> None:
     world = World()
     world.fetch(most=10)
     world.fetch("n", most=10)
-    drain(world.of.release("m"))
+    world.of.release("m")
     assert world.states() == [(0, 9, AVAILABLE, 1), (10, 19, ACQUIRED, 1)]
-    drain(world.of.release("m"))
+    world.of.release("m")
     assert len(world.writes) == 1
 
 
@@ -318,7 +313,7 @@ def test_what_the_log_has_lost_is_given_up() -> None:
 def test_offsets_that_compaction_took_away_hold_nobody_up() -> None:
     world = World()
     world.fetch(most=20)
-    drain(world.of.release("m"))
+    world.of.release("m")
     assert world.fetch(spans=[Span(13, 19), Span(20, 29)]) == [Acquired(13, 19, 2), Acquired(20, 29, 1)]
     world.acknowledge(13, 29, ACCEPT)
     assert world.of.start_offset == 30
@@ -364,7 +359,7 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             if world.acknowledge(each.first, each.last, *types, member=member) is ErrorCode.NONE:
                 accepted |= {each.first + at for at, kind in enumerate(types) if kind == ACCEPT}
         else:
-            drain(world.of.release(member))
+            world.of.release(member)
             held[member].clear()
         for write in world.writes:
             start = write.start_offset
@@ -380,7 +375,7 @@ def test_random_lives_lose_no_record_and_accept_none_twice(seed: int) -> None:
             or any(p.first <= offset <= p.last and p.state is ACKNOWLEDGED for p in world.of.pieces)
         }
     for name in held:
-        drain(world.of.release(name))
+        world.of.release(name)
     for _ in range(1000):
         got = world.fetch("z")
         if not got:
@@ -449,3 +444,33 @@ def test_a_leader_that_is_none_any_more_archives_nothing() -> None:
     world.of.fence()
     world.of.archive_dead(world.buried)
     assert world.states() == [(0, 9, ARCHIVING, 1)]
+
+
+def test_more_runs_than_a_state_can_hold_are_refused() -> None:
+    records = 3 * MOST_BATCHES
+    world = World()
+    world.fetch(most=records, size=records, spans=[Span(0, records - 1)])
+    assert world.acknowledge(0, records - 1, *[ACCEPT, RELEASE] * (records // 2)) is ErrorCode.INVALID_REQUEST
+    assert world.acknowledge(0, records - 1, ACCEPT) is ErrorCode.NONE
+
+
+def test_aborted_records_are_left_out_of_what_was_acquired() -> None:
+    chosen = random.Random(5)
+    for _ in range(300):
+        bounds = sorted(chosen.sample(range(60), 2 * chosen.randint(0, 8)))
+        acquired = [Acquired(a, b - 1, 1) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
+        bounds = sorted(chosen.sample(range(60), 2 * chosen.randint(0, 8)))
+        spans = [Span(a, b - 1) for a, b in zip(bounds[::2], bounds[1::2], strict=True)]
+        left = {at for each in acquired for at in range(each.first, each.last + 1)}
+        left -= {at for span in spans for at in range(span.first, span.last + 1)}
+        found = without(acquired, spans)
+        assert [at for each in found for at in range(each.first, each.last + 1)] == sorted(left)
+        assert without(acquired, merged(spans)) == found
+
+
+def test_many_aborted_batches_are_taken_back() -> None:
+    spans = [Span(at, at) for at in range(2_000)]
+    world = World()
+    acquired = world.fetch(most=2_000, size=2_000, spans=spans)
+    assert world.of.archive(acquired, spans[::2]) == [Acquired(at, at, 1) for at in range(1, 2_000, 2)]
+    assert len(world.states()) == 2_000

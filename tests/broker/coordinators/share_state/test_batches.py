@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from minibroker.coordinators.share_state.batches import KEEP_START, StateBatch, combine
+from minibroker.coordinators.share_state.state import KEEP_START, StateBatch, combine
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinators.share_state.batches import StateBatch
 from minibroker.coordinators.share_state.coordinator import Outcome, ReadOutcome, ShareCoordinator, Summary
-from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
+from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey, StateBatch
 from minibroker_protocol.coordinator_records.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,

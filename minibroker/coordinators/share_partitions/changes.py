@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.share_partitions.dead_records import EXCEEDED, REJECTED, DeadRecords
 from minibroker.coordinators.share_partitions.in_flight import InFlightBatch, Piece, RecordState
-from minibroker.coordinators.share_state.batches import StateBatch
+from minibroker.coordinators.share_state.state import StateBatch
 from minibroker_protocol.error_codes import ErrorCode
 
-_RUNS_AT_ONCE: Final = 500
-"""Types of offsets that are acknowledged in one step: some milliseconds."""
+REJECTED: Final = "Offset rejected by client."
+EXCEEDED: Final = "Offset delivery count exceeded the threshold."
+"""The reasons for a dead-letter queue, in Kafka's words (`ShareGroupDLQManager`)."""
 REJECT: Final = 3
 RENEW: Final = 4
 STATES: Final = {
@@ -30,8 +30,22 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
 
 
+class DeadRecords(NamedTuple):
+    """Unprocessable offsets on their way to the dead-letter queue of their share group (KIP-1191), `last` included.
+
+    Attributes:
+        deliveries: how often they were acquired.
+        reason: REJECTED or EXCEEDED.
+    """
+
+    first: int
+    last: int
+    deliveries: int
+    reason: str
+
+
 class Write(NamedTuple):
-    """The state to write down; see `ShareState`."""
+    """The state to write; see `ShareState`."""
 
     start_offset: int
     delivery_complete_count: int
@@ -100,25 +114,3 @@ def runs(acknowledged: Acknowledgement) -> Iterator[tuple[int, int, int]]:
         count = sum(1 for _ in run)
         yield offset, offset + count - 1, kind
         offset += count
-
-
-def parts_of(acknowledgements: Sequence[Acknowledgement]) -> list[list[Acknowledgement]]:
-    """Acknowledgements in parts, each for one step."""
-    parts: list[list[Acknowledgement]] = []
-    room = 0
-    for each in acknowledgements:
-        if room <= 0:
-            parts.append([])
-            room = _RUNS_AT_ONCE
-        parts[-1].append(each)
-        room -= len(each.types)
-    return parts
-
-
-def split(acknowledged: Acknowledgement) -> Iterator[Acknowledgement]:
-    """The acknowledgement as it is, or one for each run of equal types where there are many types."""
-    if len(acknowledged.types) <= _RUNS_AT_ONCE:
-        yield acknowledged
-        return
-    for first, last, kind in runs(acknowledged):
-        yield Acknowledgement(first, last, (kind,))
