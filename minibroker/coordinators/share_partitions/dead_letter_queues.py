@@ -12,7 +12,7 @@ from typing import Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
-from minibroker.coordinators.share_partitions.dead_records import DeadRecords
+from minibroker.coordinators.share_partitions.changes import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
@@ -28,7 +28,6 @@ from minibroker_protocol.records import (
     build_batch,
     iter_batches,
 )
-from minibroker_protocol.records.batch import records_in_steps
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
 from minibroker_protocol.records.log_validator import prepare
 from minibroker_protocol.records.record import encode_record
@@ -47,8 +46,6 @@ _HEADER: Final = "__dlq.errors."
 _ATTEMPTS: Final = 5
 _FIRST_BACKOFF_MS: Final = 1000
 _READ_BYTES: Final = 1 << 20
-_AT_ONCE: Final = 500
-"""Records that are made in one step."""
 _logger = logging.getLogger(__name__)
 
 
@@ -60,7 +57,7 @@ class _NotYetError(Exception):
     """Nothing can be written now; it may be possible soon."""
 
 
-_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, TopicError, EncodeError, *MAPPED)
+_REFUSALS: Final[tuple[type[Exception], ...]] = (_RefusedError, _NotYetError, TopicError, EncodeError, *MAPPED)
 
 
 @dataclass(slots=True)
@@ -78,7 +75,7 @@ class Buried:
     failures: int = 0
 
 
-class Burial:
+class _Burial:
     """Some records of a share-partition on their way to its group's queue.
 
     Args:
@@ -112,7 +109,7 @@ class Burial:
             return
         try:
             begun = self._core.slices.begin(self._writing())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the records must not be in flight for ever
+        except Exception as error:  # noqa: BLE001 - whatever it is, the records must not stay in flight forever
             self._failed(error)
             return
         if isinstance(begun, Work):
@@ -131,29 +128,26 @@ class Burial:
         self._done()
 
     def _writing(self) -> Steps[int | None]:
-        """Write; the milliseconds to wait before the next attempt, or None if there is to be none."""
+        """Write, a batch in each step; the milliseconds to wait before the next attempt, or None if there is none."""
         try:
             topic = self._queue()
             while self._written < len(self._rows):
-                records = yield from self._records(topic)
+                records = self._records(topic)
                 self._append(topic, records)
                 self._written += len(records)
                 self._attempts = 0
-        except _NotYetError as error:
-            self._attempts += 1
-            if self._attempts < _ATTEMPTS:
-                return _FIRST_BACKOFF_MS << (self._attempts - 1)
-            self._warn(error)
+                yield
         except _REFUSALS as error:
-            self._warn(error)
+            if isinstance(error, _NotYetError):
+                self._attempts += 1
+                if self._attempts < _ATTEMPTS:
+                    return _FIRST_BACKOFF_MS << (self._attempts - 1)
+            group_id, left = self._key.group_id, len(self._rows) - self._written
+            _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
         return None
 
-    def _warn(self, error: Exception) -> None:
-        group_id, left = self._key.group_id, len(self._rows) - self._written
-        _logger.warning("%d records do not get into the dead-letter queue of group %s: %s", left, group_id, error)
-
     def _queue(self) -> Topic:
-        """The topic, made if need be (`ProduceRequestHandler.validateDlqTopic`)."""
+        """Return the queue's topic, created if need be (`ProduceRequestHandler.validateDlqTopic`)."""
         config = self._core.config
         name = self._core.configs.group(self._key.group_id).text(NAME)
         if not name:
@@ -168,11 +162,7 @@ class Burial:
         prefix = config.text(PREFIX)
         if not name.startswith(prefix):
             raise _RefusedError(f"{name} does not begin with {prefix}, the {PREFIX}")
-        return topic or self._new(name)
-
-    def _new(self, name: str) -> Topic:
-        (topic,) = create_topics(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])
-        return topic
+        return topic or create_topics(self._core, [plan_topic(self._core, name, configs=_CONFIGS)])[0]
 
     def _append(self, topic: Topic, records: Sequence[NewRecord]) -> None:
         """Write a batch, as a producer with acks=all would."""
@@ -202,15 +192,18 @@ class Burial:
 
     # Records
 
-    def _records(self, topic: Topic) -> Steps[list[NewRecord]]:
-        """The next records to write, as many as make a batch; each offset has one, also where the log has none."""
+    def _records(self, topic: Topic) -> list[NewRecord]:
+        """Return the next records to write, at most a batch. Each offset has one, also where the log has none."""
         rows = self._rows[self._written :]
         limit, now_ms = topic.max_message_bytes, self._core.clock.now_ms()
         copies = _Copies(limit)
         source = self._core.topics.with_id(self._key.topic_id)
         partition = None if source is None else source.partition(self._key.partition)
         if partition is not None and self._core.configs.group(self._key.group_id).boolean(COPIES):
-            yield from copies.read(partition, rows[0][0], rows[-1][0])
+            try:
+                copies.read(partition, rows[0][0], rows[-1][0])
+            except MAPPED as error:
+                _logger.warning("%s-%d cannot be read: %s", partition.topic.name, partition.index, error)
         about = (
             (f"{_HEADER}topic", (uuid_text(self._key.topic_id) if source is None else source.name).encode()),
             (f"{_HEADER}partition", str(self._key.partition).encode()),
@@ -235,8 +228,6 @@ class Burial:
             if size > limit and records:
                 break
             records.append(record)
-            if not len(records) % _AT_ONCE:
-                yield
         return records
 
 
@@ -253,14 +244,8 @@ class _Copies:
         self.end: int | None = None
         self._limit = limit
 
-    def read(self, partition: Partition, first: int, last: int) -> Steps[None]:
-        """Read the records between two offsets, both included."""
-        try:
-            yield from self._read(partition, first, last)
-        except MAPPED as error:
-            _logger.warning("%s-%d cannot be read: %s", partition.topic.name, partition.index, error)
-
-    def _read(self, partition: Partition, first: int, last: int) -> Steps[None]:
+    def read(self, partition: Partition, first: int, last: int) -> None:
+        """Read the records between two offsets, both included. StorageError, OSError."""
         log = partition.log
         offset, size = max(first, log.log_start_offset), 0
         while offset <= last:
@@ -269,10 +254,9 @@ class _Copies:
                 return
             for each in iter_batches(data, max_decompressed_size=self._limit):
                 offset = each.header.last_offset + 1
-                # What is not compressed is as large as it is in any case.
-                batch = RecordBatch(each.buffer) if _is_plain(each) else each
                 try:
-                    records = yield from records_in_steps(batch)
+                    # An uncompressed batch is as large as it is in any case.
+                    records = list(RecordBatch(each.buffer) if _is_plain(each) else each)
                 except DecompressedSizeError:
                     continue
                 for record in records:
@@ -286,7 +270,6 @@ class _Copies:
                         return
                     self.found[record.offset] = record
                     size += grown
-            yield
 
 
 def _is_plain(batch: Batch) -> bool:
@@ -301,6 +284,6 @@ def burial_of(
     done: Callable[[Sequence[DeadRecords]], None],
     dead: Sequence[DeadRecords],
 ) -> None:
-    """Bury records after what goes on now; an acknowledgement need not wait for that."""
+    """Bury records later; an acknowledgement need not wait for that."""
     in_order = sorted(dead)
-    core.call_soon(Burial(core, key, in_order, buried, is_needed, partial(done, in_order)).begin)
+    core.call_soon(_Burial(core, key, in_order, buried, is_needed, partial(done, in_order)).begin)
