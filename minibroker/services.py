@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from minibroker.clock import Clock
 from minibroker.cluster.features import FEATURES
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from minibroker.coordinators.share_partitions.manager import SharePartitions
     from minibroker.coordinators.share_state.coordinator import ShareCoordinator
     from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
-    from minibroker.faults.observer import RequestObserver
-    from minibroker.inspection.tape import Tape
     from minibroker.quotas.entities import QuotaTable
     from minibroker.quotas.host_names import HostNames
     from minibroker.quotas.manager import Quotas
@@ -75,8 +73,8 @@ class Services:
         self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
-        self.observer: RequestObserver | None = None
-        self.tape: Tape | None = None
+        self.observer: Any = None
+        self.tape: Any = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.copying = asyncio.Lock()
@@ -255,7 +253,7 @@ class Services:
 
         return SecurityStore(self.core)
 
-    def observe(self, observer: "RequestObserver | None") -> None:
+    def observe(self, observer: Any) -> None:
         """Have requests pass by `observer` from now on."""
         self.observer = observer
         self.chain_version += 1

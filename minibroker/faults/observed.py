@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 
 def journal_of(services: Services) -> "Journal | None":
     """The journal of requests, while one is kept."""
-    return None if services.observer is None else services.observer.journal
+    journal: Journal | None = None if services.observer is None else services.observer.journal
+    return journal
 
 
 def installed_faults(services: Services) -> "FaultRegistry | None":
     """The faults that are installed, if any are."""
-    return None if services.observer is None else services.observer.faults
+    faults: FaultRegistry | None = None if services.observer is None else services.observer.faults
+    return faults

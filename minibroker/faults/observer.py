@@ -76,7 +76,8 @@ def _faults_changed(services: Services, registry: FaultRegistry) -> None:
 
 
 def _observer_of(services: Services) -> RequestObserver:
-    return services.observer or RequestObserver(services)
+    observer: RequestObserver | None = services.observer
+    return observer or RequestObserver(services)
 
 
 class _Request:

@@ -126,19 +126,19 @@ def _answer(
 ) -> ShareFetchResponse:
     """Make the response of what was acquired (`results`) and acknowledged (`outcomes`)."""
     is_first = request.share_session_epoch == INITIAL_EPOCH
-    told: dict[TopicIdPartition, PartitionData] = {}
+    reported: dict[TopicIdPartition, PartitionData] = {}
     for key, data in results.items():
         has_records, has_failed = bool(data.acquired_records), bool(data.error_code)
         if is_first or session.has_to_tell(key, has_records=has_records, has_failed=has_failed) or key in outcomes:
-            told[key] = data
+            reported[key] = data
     session.served = {key for key, data in results.items() if data.acquired_records}
     for key, code in outcomes.items():
-        data = told[key] if key in told else told.setdefault(key, failed(key[1], ErrorCode.NONE))
+        data = reported[key] if key in reported else reported.setdefault(key, failed(key[1], ErrorCode.NONE))
         data.acknowledge_error_code = code
         data.acknowledge_error_message = code.meaning if code else None
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     leaders: dict[int, NodeEndpoint] = {}
-    for key, data in told.items():
+    for key, data in reported.items():
         hint_leader(key, data, call, leaders)
         topic = topics.get(key[0])
         if topic is None:

@@ -11,7 +11,7 @@ from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from minibroker.requests.call import Call
@@ -36,9 +36,6 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FrameReader, read_request_header
 from minibroker_protocol.primitives import skip_tagged_fields
-
-if TYPE_CHECKING:
-    from minibroker.faults.observer import RequestObserver
 
 _logger = logging.getLogger(__name__)
 
@@ -157,8 +154,8 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     return None if response is None else (values, response)
 
 
-def accept_observed(observer: "RequestObserver", channel: Channel, frame: memoryview, session: Session) -> Outcome:
-    """`accept` for a broker with an observer, which serves the request."""
+def accept_observed(observer: Any, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+    """`accept` for a broker with an observer (`minibroker.faults.observer`), which serves the request."""
     try:
         call, correlation_id = call_of(frame, session)
         waits = call.may_wait and _has_to_wait(call)

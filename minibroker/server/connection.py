@@ -32,7 +32,7 @@ from minibroker_storage.descriptors import is_shortage
 
 if TYPE_CHECKING:
     # Most brokers have no logins and no tape.
-    from minibroker.inspection.tape import Tap
+    from minibroker.inspection.tape import Tap, Tape
     from minibroker.requests.authentication import Authentication
     from minibroker.security.listener_security import ListenerSecurity
 
@@ -161,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
                 self.fail(error)
 
     def _open_outbox(self) -> Outbox:
-        tape = self._services.tape
+        tape: Tape | None = self._services.tape
         if tape is None:
             return Outbox(self._transport, self._touch, self._on_drained)
         self._tap = tape.tap(self.ends, self.node.id)

@@ -50,7 +50,7 @@ def hint_leader(
     key: TopicIdPartition, data: FetchedPartition | AcknowledgedPartition, call: Call, leaders: dict[int, NodeEndpoint]
 ) -> None:
     """Name the leader to a client that has asked another broker (KIP-951)."""
-    if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    if data.error_code == int(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         topic = call.core.topics.with_id(key[0])
         partition = None if topic is None else topic.partition(key[1])
         if partition is not None:
