@@ -7,7 +7,7 @@ Only logs that were used are looked at, since a look would open the others.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +17,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.topics import Topic
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
@@ -31,8 +30,6 @@ from minibroker.server.node_listener import NodeListener
 from minibroker.services import Services
 from minibroker.support.slices import Steps
 
-_STEP: Final = 100
-"""Partitions that are looked at in one step."""
 _Labelled = dict[tuple[str, ...], float]
 
 
@@ -114,7 +111,11 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     """Take the numbers. On the broker's loop."""
     services = broker.services
     services.core.writes.commit()
-    found = await in_slices(services, _counted(services))
+    found = Scrape()
+    _count_brokers(services, found)
+    _measure_logs(services, found)
+    _count_shares(services, found)
+    await in_slices(services, _count_groups(services, found))
     for fault in await broker.faults.list():
         place = (fault.api or "*", fault.action or "delay")
         found.fired[place] = found.fired.get(place, 0) + fault.fired
@@ -123,37 +124,19 @@ async def scrape(broker: AsyncOperations) -> Scrape:
     return found
 
 
-def _counted(services: Services) -> Steps[Scrape]:
-    """The numbers that have to be counted, topic by topic and group by group."""
-    found = Scrape()
-    topics = tuple(services.core.topics)
-    yield from _count_brokers(services, topics, found)
-    yield from _measure_logs(topics, found)
-    yield from _count_groups(services, found)
-    yield from _count_shares(services, found)
-    return found
+def _partitions(services: Services) -> list[Partition]:
+    return [partition for topic in services.core.topics for partition in topic.partitions]
 
 
-def _partitions(topics: Iterable[Topic]) -> Iterator[Partition | None]:
-    """All partitions, and None now and then, when others may be served."""
-    for count, partition in enumerate((each for topic in topics for each in topic.partitions), 1):
-        yield partition
-        if not count % _STEP:
-            yield None
-
-
-def _count_brokers(services: Services, topics: Sequence[Topic], found: Scrape) -> Steps[None]:
+def _count_brokers(services: Services, found: Scrape) -> None:
     cluster = services.core.cluster
     led: Counter[int] = Counter()
     lacking: Counter[int] = Counter()
     under: Counter[int] = Counter()
     kept: Counter[int] = Counter()
-    count = offline = 0
-    for partition in _partitions(topics):
-        if partition is None:
-            yield
-            continue
-        count += 1
+    offline = 0
+    partitions = _partitions(services)
+    for partition in partitions:
         offline += partition.leader is None
         kept.update(partition.replicas)
         if partition.leader is not None:
@@ -179,16 +162,13 @@ def _count_brokers(services: Services, topics: Sequence[Topic], found: Scrape) -
     up = len(cluster.up)
     found.gauges["kafka_controller_kafkacontroller_activebrokercount"] = up
     found.gauges["kafka_controller_kafkacontroller_fencedbrokercount"] = len(cluster.nodes) - up
-    found.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(topics)
-    found.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = count
+    found.gauges["kafka_controller_kafkacontroller_globaltopiccount"] = len(services.core.topics)
+    found.gauges["kafka_controller_kafkacontroller_globalpartitioncount"] = len(partitions)
     found.gauges["kafka_controller_kafkacontroller_offlinepartitionscount"] = offline
 
 
-def _measure_logs(topics: Sequence[Topic], found: Scrape) -> Steps[None]:
-    for partition in _partitions(topics):
-        if partition is None:
-            yield
-            continue
+def _measure_logs(services: Services, found: Scrape) -> None:
+    for partition in _partitions(services):
         log = partition.opened_log
         if log is None:
             continue
@@ -223,7 +203,7 @@ def _count_groups(services: Services, found: Scrape) -> Steps[None]:
         found.group_types[kind,] = kinds[kind]
 
 
-def _count_shares(services: Services, found: Scrape) -> Steps[None]:
+def _count_shares(services: Services, found: Scrape) -> None:
     manager = services.made_share_partitions  # a scrape makes none
     for node in services.core.cluster.nodes.values():
         sessions = 0, 0
@@ -236,7 +216,6 @@ def _count_shares(services: Services, found: Scrape) -> Steps[None]:
         topic = services.core.topics.with_id(key.topic_id)
         if topic is not None:
             found.in_flight[key.group_id, topic.name, str(key.partition)] = each.in_flight
-        yield
     if manager is not None:
         measured = manager.measured
         found.acknowledged = {(name,): measured.acknowledged[kind] for kind, name in _ACKNOWLEDGED.items()}

@@ -28,9 +28,27 @@ NEEDS: Final = on_cluster(Operation.DESCRIBE)
 
 def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirsResponse]:
     """Measure the replicas of the broker that was asked."""
+    named: dict[str, set[int]] | None = None
+    if request.topics is not None:
+        named = {}
+        for asked in request.topics:
+            named.setdefault(asked.topic, set()).update(asked.partitions)
+    described: list[DescribeLogDirsTopic] = []
+    for topic in tuple(call.core.topics):
+        indexes = None if named is None else named.get(topic.name, set())
+        partitions: list[DescribeLogDirsPartition] = []
+        for each in tuple(topic.partitions) if indexes is None or indexes else ():
+            if call.node.id in each.replicas and (indexes is None or each.index in indexes):
+                partitions.append(
+                    DescribeLogDirsPartition(
+                        partition_index=each.index, partition_size=_size(each), offset_lag=0, is_future_key=False
+                    )
+                )
+                yield
+        if partitions:
+            described.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
     directory = os.path.abspath(call.core.topics.data_dir)
-    topics = yield from _topics(request, call)
-    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=topics)
+    result = DescribeLogDirsResult(error_code=ErrorCode.NONE, log_dir=directory, topics=described)
     try:
         volume = os.statvfs(directory)
     except OSError:
@@ -44,32 +62,6 @@ def handle(request: DescribeLogDirsRequest, call: Call) -> Steps[DescribeLogDirs
 def refuse(_request: DescribeLogDirsRequest, _version: int, code: ErrorCode) -> DescribeLogDirsResponse:
     """No directory is listed, also in the versions before 3, which have no error of the whole."""
     return DescribeLogDirsResponse(error_code=code, results=[])
-
-
-def _topics(request: DescribeLogDirsRequest, call: Call) -> Steps[list[DescribeLogDirsTopic]]:
-    named: dict[str, set[int]] | None = None
-    if request.topics is not None:
-        named = {}
-        for asked in request.topics:
-            named.setdefault(asked.topic, set()).update(asked.partitions)
-            yield
-    described: list[DescribeLogDirsTopic] = []
-    for topic in tuple(call.core.topics):
-        indexes = None if named is None else named.get(topic.name, set())
-        partitions: list[DescribeLogDirsPartition] = []
-        for each in tuple(topic.partitions) if indexes is None or indexes else ():
-            if call.node.id in each.replicas and (indexes is None or each.index in indexes):
-                size = _size(each)
-                partitions.append(
-                    DescribeLogDirsPartition(
-                        partition_index=each.index, partition_size=size, offset_lag=0, is_future_key=False
-                    )
-                )
-                yield
-        if partitions:
-            described.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
-        yield
-    return described
 
 
 def _size(partition: Partition) -> int:

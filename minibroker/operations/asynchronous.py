@@ -66,9 +66,7 @@ class AsyncOperations:
 
     async def topics(self) -> "dict[str, TopicDescription]":
         """All topics, by name."""
-        from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
-
-        return await in_slices(self.services, work.topics.describe_topics(self.services))
+        return work.topics.describe_topics(self.services)
 
     async def create_topic(
         self,

@@ -12,7 +12,7 @@ from minibroker.operations.groups import (
     unassigned_partitions,
 )
 from minibroker.operations.records import record_slices
-from minibroker.operations.share_groups import SharePartitionDescription, described_at_once, state_logs
+from minibroker.operations.share_groups import SharePartitionDescription, partitions_described, state_logs
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
 from minibroker.services import Services
@@ -96,7 +96,7 @@ class _Progress:
 
     def _look_at_offsets(self) -> None:
         group = find_group(self._services, self._group_id)
-        self._shared = described_at_once(self._services, group) if isinstance(group, ShareGroup) else None
+        self._shared = partitions_described(self._services, group) if isinstance(group, ShareGroup) else None
         self.committed = committed_offsets(self._services, self._group_id)
 
     def start_of(self, partition: Partition) -> int:

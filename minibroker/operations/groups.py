@@ -15,7 +15,7 @@ from minibroker.coordinators.groups.streams.group import ASSIGNOR as STICKY
 from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.errors import ConflictError, OperationError, is_the_callers
-from minibroker.operations.share_groups import described_at_once, partitions_described, states_loaded
+from minibroker.operations.share_groups import partitions_described, states_loaded
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
@@ -170,7 +170,7 @@ def committed_offsets(services: Services, group_id: str) -> dict[TopicPartition,
     if group is None:
         return {}
     if isinstance(group, ShareGroup):
-        described = described_at_once(services, group)
+        described = partitions_described(services, group)
         return {place: each.start_offset for place, each in described.items() if each.start_offset is not None}
     return {
         (topic, index): offset.offset
@@ -189,13 +189,11 @@ def group_lag(services: Services, group_id: str) -> Steps[dict[TopicPartition, i
     services.core.writes.commit()
     group = find_group(services, group_id)
     if isinstance(group, ShareGroup):
-        shared = yield from partitions_described(services, group_id)
+        shared = partitions_described(services, group)
         return {place: each.lag for place, each in sorted(shared.items()) if each.lag is not None}
     committed = committed_offsets(services, group_id)
-    yield
     described = describe_group(services, group_id)
     assigned = {place for member in described.members for place in member.partitions or ()}
-    yield
     lag: dict[TopicPartition, int] = {}
     for name, index in sorted(committed.keys() | assigned):
         topic = services.core.topics.get(name)

@@ -9,11 +9,9 @@ from minibroker.coordinators.share_partitions.in_flight import NO_MEMBER, Record
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.errors import ConflictError, is_the_callers
-from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.waiting import until
 from minibroker.options import DEFAULT_TIMEOUT
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
@@ -92,7 +90,7 @@ async def share_partitions(services: Services, group_id: str) -> dict[TopicParti
     """
     services.core.writes.commit()
     await states_loaded(services, group_id)
-    return await in_slices(services, partitions_described(services, group_id))
+    return partitions_described(services, services.groups.store.find(group_id))
 
 
 async def states_loaded(services: Services, group_id: str) -> None:
@@ -107,22 +105,10 @@ async def states_loaded(services: Services, group_id: str) -> None:
     await until(look, lambda: f"the states of share group {group_id!r} are still being loaded", DEFAULT_TIMEOUT)
 
 
-def partitions_described(services: Services, group_id: str) -> Steps[dict[TopicPartition, SharePartitionDescription]]:
-    """`share_partitions` of what is known now."""
-    group = services.groups.store.find(group_id)
+def partitions_described(services: Services, group: AnyGroup | None) -> dict[TopicPartition, SharePartitionDescription]:
+    """`share_partitions` of what is known now; what is being loaded looks like what the group has not begun to read."""
     if group is not None and not isinstance(group, ShareGroup):
-        raise ConflictError(f"group {group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
-    found: dict[TopicPartition, SharePartitionDescription] = {}
-    for place, key in _keys(services, group).items():
-        described = _describe(services, place, key)
-        if described is not None:
-            found[place] = described
-        yield
-    return found
-
-
-def described_at_once(services: Services, group: ShareGroup) -> dict[TopicPartition, SharePartitionDescription]:
-    """The same for callers that cannot wait; what is being loaded looks like what the group has not begun to read."""
+        raise ConflictError(f"group {group.group_id!r} is of type {group.kind}, not {ShareGroup.kind}")
     found = {place: _describe(services, place, key) for place, key in _keys(services, group).items()}
     return {place: each for place, each in found.items() if each is not None}
 

@@ -11,7 +11,6 @@ from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.paging import page_of
 from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.uuids import uuid_text
@@ -30,13 +29,9 @@ class TopicDescription:
     is_internal: bool
 
 
-def describe_topics(services: Services) -> Steps[dict[str, TopicDescription]]:
+def describe_topics(services: Services) -> dict[str, TopicDescription]:
     """All topics, by name."""
-    described: dict[str, TopicDescription] = {}
-    for topic in sorted(services.core.topics, key=lambda each: each.name):
-        described[topic.name] = _describe(topic)
-        yield
-    return described
+    return {topic.name: _describe(topic) for topic in sorted(services.core.topics, key=lambda topic: topic.name)}
 
 
 def describe_topic(services: Services, name: str) -> TopicDescription:

@@ -123,18 +123,12 @@ def _name_of(services: Services, topic_id: bytes) -> str | None:
 
 async def delayed_requests(services: Services) -> tuple[DelayedView, ...]:
     """The requests that wait, on the connections of all brokers; at most 1,000."""
-    return await in_slices(services, _delayed(services))
-
-
-def _delayed(services: Services) -> Steps[tuple[DelayedView, ...]]:
     shown: list[DelayedView] = []
-    for node in list(services.core.cluster.nodes.values()):
+    for node in services.core.cluster.nodes.values():
         listener = node.listener
         if not isinstance(listener, NodeListener):
             continue
-        for number, connection in enumerate(tuple(listener.connections)):
-            if not number % 16:
-                yield
+        for connection in listener.connections:
             waiting = connection.waiting
             if waiting is None or len(shown) == MOST:
                 continue

@@ -19,7 +19,6 @@ from minibroker_protocol.records import Batch
 from minibroker_protocol.records.header import MAGIC_V1, MAGIC_V2
 from minibroker_protocol.records.names import control_type
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log import Log
 from minibroker_storage.views.record_view import batches_from
 
 MOST: Final = 500
@@ -88,9 +87,18 @@ def _commits(services: Services, topic: str, partition: int, offset: int) -> Ste
     left = _MOST_BYTES
     for each in coordinators.partitions:
         log = each.log
-        if log.log_end_offset > log.log_start_offset and left > 0:
-            left = yield from reader.read(log, each.index, left)
-        yield
+        if log.log_end_offset == log.log_start_offset or left <= 0:
+            continue
+        try:
+            for _, _, batch in batches_from(log, log.log_start_offset):
+                left -= batch.header.size_in_bytes
+                if left <= 0:
+                    break
+                reader.take(batch, each.index)
+                yield
+        except DecodeError as error:
+            raise StorageError(f"{CONSUMER_OFFSETS}-{each.index}: {error}") from None
+        reader.end()
     return CommitsView(tuple(reader.groups.values()), is_whole=left > 0)
 
 
@@ -110,24 +118,15 @@ class _Reader:
         self._open: dict[int, list[CommitRecord]] = {}
         self.groups: dict[str, GroupCommits] = {}
 
-    def read(self, log: Log, index: int, left: int) -> Steps[int]:
-        """Read the log of one partition; returns the bytes that may be read yet."""
-        self._open = {}
-        try:
-            for _, _, batch in batches_from(log, log.log_start_offset):
-                left -= batch.header.size_in_bytes
-                if left <= 0:
-                    break
-                self._take(batch, index)
-                yield
-        except DecodeError as error:
-            raise StorageError(f"{CONSUMER_OFFSETS}-{index}: {error}") from None
+    def end(self) -> None:
+        """Take the transactions that are open at the end of a partition's log."""
         for pending in self._open.values():
             for each in pending:
                 self._note(replace(each, state="open"))
-        return left
+        self._open = {}
 
-    def _take(self, batch: Batch, index: int) -> None:
+    def take(self, batch: Batch, index: int) -> None:
+        """Take a batch of one partition."""
         header = batch.header
         if header.magic > MAGIC_V1 and header.is_control:
             record = next(iter(batch), None)

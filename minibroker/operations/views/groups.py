@@ -19,10 +19,8 @@ from minibroker.coordinators.groups.streams.tasks import Tasks
 from minibroker.errors import NotFoundError
 from minibroker.operations.groups import describe_group, find_group, group_ids, group_loaded, missing_group
 from minibroker.operations.paging import page_of
-from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.views.state_machines import GROUPS, Machine
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
 from minibroker_protocol.errors import DecodeError
 
@@ -146,16 +144,12 @@ async def group_page(services: Services, after: str = "", most: int = MOST) -> G
     """The groups whose ids sort behind `after`, at most `most`."""
     ids, next_after = page_of(await group_ids(services), after, min(most, MOST))
 
-    def steps() -> Steps[GroupPage]:
-        rows: list[GroupRow] = []
-        for group_id in ids:
-            group = services.groups.store.find(group_id)
-            if group is not None:
-                rows.append(GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members)))
-            yield
-        return GroupPage(tuple(rows), next_after, GROUPS)
-
-    return await in_slices(services, steps())
+    rows = [
+        GroupRow(group_id, group.kind, group.state.value, _generation(group), len(group.members))
+        for group_id in ids
+        if (group := services.groups.store.find(group_id)) is not None
+    ]
+    return GroupPage(tuple(rows), next_after, GROUPS)
 
 
 async def group_view(services: Services, group_id: str) -> GroupView:
@@ -165,17 +159,16 @@ async def group_view(services: Services, group_id: str) -> GroupView:
     group = find_group(services, group_id)
     if group is None:
         raise NotFoundError(missing_group(services, group_id))
-    return await in_slices(services, _view(services, group))
+    return _view(services, group)
 
 
 def _generation(group: AnyGroup) -> int:
     return group.generation if isinstance(group, Group) else group.epoch
 
 
-def _view(services: Services, group: AnyGroup) -> Steps[GroupView]:
+def _view(services: Services, group: AnyGroup) -> GroupView:
     described = describe_group(services, group.group_id)
     assigned = {member.member_id: member.partitions for member in described.members}
-    yield
     members: list[MemberView] = []
     for each in list(group.members.values())[:MOST]:
         if isinstance(group, Group):
@@ -190,8 +183,7 @@ def _view(services: Services, group: AnyGroup) -> Steps[GroupView]:
         else:
             assert isinstance(each, ShareMember)
             members.append(_share(services, group, each))
-        yield
-    offsets, count = yield from _offsets(services, group)
+    offsets, count = _offsets(services, group)
     classic = group if isinstance(group, Group) else None
     return GroupView(
         group_id=group.group_id,
@@ -322,12 +314,11 @@ def _places(services: Services, partitions: Mapping[bytes, Iterable[int]]) -> tu
     )
 
 
-def _offsets(services: Services, group: AnyGroup) -> Steps[tuple[tuple[OffsetView, ...], int]]:
+def _offsets(services: Services, group: AnyGroup) -> tuple[tuple[OffsetView, ...], int]:
     pending = {place: each.offset for offsets in group.offsets.pending.values() for place, each in offsets.items()}
     places: Sequence[tuple[str, int]] = sorted({*group.offsets, *pending})
     shown: list[OffsetView] = []
     for name, index in places[:MOST]:
-        yield
         committed = group.offsets.get(name, index)
         topic = services.core.topics.get(name)
         partition = None if topic is None else topic.partition(index)

@@ -10,7 +10,6 @@ from minibroker.services import Services
 from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records import GroupMetadataValue
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
-from minibroker_storage.log import Log
 from minibroker_storage.views.record_view import batches_from
 
 MOST: Final = 200
@@ -76,7 +75,13 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
         log = each.log
         if log.log_end_offset > log.log_start_offset and left > 0:
             replay = Replay(f"{CONSUMER_OFFSETS}-{each.index}")
-            left = yield from _replay(replay, log, time_ms, left)
+            # Up to a time: the coordinator stamps its records as it writes them.
+            for _, _, batch in batches_from(log, log.log_start_offset):
+                left -= batch.header.size_in_bytes
+                if batch.header.max_timestamp > time_ms or left <= 0:
+                    break
+                replay.read([batch])
+                yield
             yield from replay.finish()
             for group_id in replay.groups:
                 # Version 1.0 kept some groups in other partitions; see `coordinators.misplaced`.
@@ -84,17 +89,6 @@ def _groups(services: Services, time_ms: int) -> Steps[PastGroups]:
                     found[group_id] = _group(replay, group_id)
         yield
     return PastGroups(tuple(found[group_id] for group_id in sorted(found)[:MOST]), is_whole=left > 0)
-
-
-def _replay(replay: Replay, log: Log, time_ms: int, left: int) -> Steps[int]:
-    """Read a log up to a time: the coordinator stamps its records as it writes them. Returns the bytes that remain."""
-    for _, _, batch in batches_from(log, log.log_start_offset):
-        left -= batch.header.size_in_bytes
-        if batch.header.max_timestamp > time_ms or left <= 0:
-            break
-        replay.read([batch])
-        yield
-    return left
 
 
 def _group(replay: Replay, group_id: str) -> PastGroup:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.operations.views.slicing import in_slices
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 
 MOST: Final = 200
 """Partitions."""
@@ -47,10 +45,6 @@ class ReplicasView:
 
 async def replicas_view(services: Services) -> ReplicasView:
     """The brokers and their partitions."""
-    return await in_slices(services, _view(services))
-
-
-def _view(services: Services) -> Steps[ReplicasView]:
     leads: dict[int, int] = {}
     whole: list[ReplicasRow] = []
     broken: list[ReplicasRow] = []
@@ -68,7 +62,6 @@ def _view(services: Services) -> Steps[ReplicasView]:
                     topic.name, each.index, leader, each.leader_epoch, replicas, isr, each.is_under_min_isr
                 )
                 rows.append(row)
-        yield
     nodes = sorted(services.core.cluster.nodes.values(), key=lambda node: node.id)
     brokers = tuple(BrokerRow(node.id, node.is_up, leads.get(node.id, 0)) for node in nodes)
     return ReplicasView(brokers, count, tuple([*broken, *whole][:MOST]))

@@ -6,14 +6,11 @@ from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
 from minibroker.operations.views.groups import TopicPartition
-from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.views.state_machines import TRANSACTION, Machine
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 
 MOST: Final = 1_000
-_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +55,15 @@ async def transaction_page(services: Services, after: str = "", most: int = MOST
     if services.core.topics.get(TRANSACTION_STATE) is None:  # there has been no transaction yet
         return TransactionPage((), None, TRANSACTION, is_loading=False)
     services.transactions.load_all()
-    return await in_slices(services, _page(services, after, min(most, MOST)))
-
-
-def _page(services: Services, after: str, most: int) -> Steps[TransactionPage]:
-    store = services.transactions.store
-    known = store.all()
-    lowest: list[Transaction] = []
-    for begin in range(0, len(known), _AT_ONCE):
-        behind = [each for each in known[begin : begin + _AT_ONCE] if each.transactional_id > after]
-        lowest = nsmallest(most + 1, (*lowest, *behind), key=lambda each: each.transactional_id)
-        yield
-    shown: list[TransactionView] = []
-    for each in lowest[:most]:
-        shown.append(_view(each))
-        yield
+    store, most = services.transactions.store, min(most, MOST)
+    lowest = nsmallest(
+        most + 1,
+        (each for each in store.all() if each.transactional_id > after),
+        key=lambda each: each.transactional_id,
+    )
+    shown = tuple(map(_view, lowest[:most]))
     next_after = shown[-1].transactional_id if len(lowest) > most else None
-    return TransactionPage(tuple(shown), next_after, TRANSACTION, is_loading=store.is_loading)
+    return TransactionPage(shown, next_after, TRANSACTION, is_loading=store.is_loading)
 
 
 def _view(each: Transaction) -> TransactionView:
