@@ -11,14 +11,13 @@ from minibroker.config.topic import hint_of_unknown_key
 from minibroker.core import Core
 from minibroker.errors import NOT_RUNNING, NotRunningError, is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.topic_spec import TopicSpec
 from minibroker.operations.wording import counted
 from minibroker.options import BrokerOptions, by_name
 from minibroker.server.server import Server
 from minibroker.services import Services
 from minibroker.support import temporary
 from minibroker.support.addresses import reachable
-from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, create_topics, plan_topic
+from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
 
 _logger: Final = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from minibroker.cluster.listeners import (
 )
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import refused
-from minibroker.operations.topic_spec import TopicSpec
 from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
 from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, with_room
+from minibroker.topic_admin import TopicSpec
 
 if TYPE_CHECKING:
     # Most brokers have none of these.

@@ -16,9 +16,8 @@ from minibroker.cluster.hooks import Hooks
 from minibroker.cluster.listeners import advertised_addresses
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.cluster.producer_ids import ProducerIds
 from minibroker.cluster.section_store import ClusterMetadata
-from minibroker.cluster.topics import Topics
+from minibroker.cluster.topics import ProducerIds, Topics
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigResourceType
 from minibroker.logs.chores import Chores
@@ -29,8 +28,8 @@ from minibroker.support.slices import Slices, Steps, drain
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:
+    from minibroker.cluster.durability import Background
     from minibroker.logs.log_cleaner import RunCleaning
-    from minibroker.support.background import Background
 
 
 class Surroundings(TypedDict):

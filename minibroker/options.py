@@ -7,7 +7,7 @@ from inspect import Parameter, Signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import suggestion
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock

@@ -19,6 +19,7 @@ from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPIC
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers
+    from minibroker.cluster.durability import Background
     from minibroker.cluster.releases import Release
     from minibroker.coordinators.groups.coordinator import GroupCoordinator
     from minibroker.coordinators.share_partitions.manager import SharePartitions
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from minibroker.quotas.manager import Quotas
     from minibroker.security.authorization.authorizer import Authorizer
     from minibroker.security.store import SecurityStore
-    from minibroker.support.background import Background
     from minibroker.telemetry.clients import Telemetry
 
 _COORDINATOR_OF: Final = {

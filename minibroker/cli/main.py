@@ -21,7 +21,7 @@ from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.trace import add_parser as add_trace_parser
 from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import suggestion
 from minibroker.version import __version__
 
 if TYPE_CHECKING:

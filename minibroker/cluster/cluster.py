@@ -12,13 +12,14 @@ All methods belong to the event loop's thread.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.replicas import Replicas, assign_replicas, stripe_replicas
 
 if TYPE_CHECKING:
+    from minibroker.cluster.topics import Topic, Topics
     from minibroker.config import BrokerConfig
 
 _logger = logging.getLogger(__name__)
@@ -26,35 +27,6 @@ _logger = logging.getLogger(__name__)
 
 class ClusterError(ValueError):
     """A change of the cluster that is not possible; the message says why."""
-
-
-class ClusterTopic(Protocol):
-    """A topic, as far as its nodes have to know it (`minibroker.cluster.topics.Topic`)."""
-
-    @property
-    def partitions(self) -> Sequence[Partition]:
-        """Its partitions, by number."""
-        ...
-
-    def partition(self, index: int, /) -> Partition | None:
-        """The partition of a number."""
-        ...
-
-
-class ClusterTopics(Protocol):
-    """The topics whose partitions the nodes keep (`minibroker.cluster.topics.Topics`)."""
-
-    def __iter__(self) -> Iterator[ClusterTopic]:
-        """All topics."""
-        ...
-
-    def get(self, name: str, /) -> ClusterTopic | None:
-        """The topic of a name."""
-        ...
-
-    def save(self) -> None:
-        """Note who leads what."""
-        ...
 
 
 class Cluster:
@@ -96,7 +68,7 @@ class Cluster:
         self.first = self.nodes[first_id]
         self.controller: Node | None = self.first
         self.controller_epoch = 1
-        self.topics: ClusterTopics | None = None
+        self.topics: Topics | None = None
         self.on_leader_moved: Callable[[Partition], None] = _nothing
         self.is_single = count == 1
         self.unregistered: set[int] = set()
@@ -133,7 +105,7 @@ class Cluster:
             return stripe_replicas(nodes, partitions, factor, start=start, racks=self.racks)
         return assign_replicas(nodes, partitions, factor, start=start, racks=self.racks)
 
-    def assign_more_replicas(self, topic: ClusterTopic, partitions: int) -> list[Replicas]:
+    def assign_more_replicas(self, topic: "Topic", partitions: int) -> list[Replicas]:
         """Replicas for further partitions of a topic, as if they had been there from its beginning."""
         nodes = tuple(self.nodes)
         known = topic.partitions[0].replicas
@@ -351,7 +323,7 @@ class Cluster:
         return partition
 
     def _partitions(self) -> Iterator[Partition]:
-        topics: Sequence[ClusterTopic] = () if self.topics is None else tuple(self.topics)
+        topics: Sequence[Topic] = () if self.topics is None else tuple(self.topics)
         return (partition for topic in topics for partition in topic.partitions)
 
     def note(self) -> bool:

@@ -136,7 +136,7 @@ def _lock(directory: str) -> DirectoryLock:
 
 
 def _check_whole(path: str) -> None:
-    """Raise MetaPropertiesError for a snapshot that was cut short (see `minibroker.operations.snapshot_mark`)."""
+    """Raise MetaPropertiesError for a snapshot that was cut short (see `minibroker.operations.snapshots`)."""
     with contextlib.suppress(FileNotFoundError):
         if b'"files": null' in read_file(f"{path}/{SNAPSHOT_FILE}"):
             raise MetaPropertiesError(f"{path} is a snapshot that was cut short while it was taken: remove it")

@@ -9,13 +9,15 @@ program, so it goes on. The next round writes the files again, with all changes:
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from minibroker.cluster.metadata_file import MetadataFile
 
-if TYPE_CHECKING:
-    from minibroker.support.background import Background
+Background = Callable[..., Any]
+"""Runs its first argument on a thread, then its second one, if given, on the event loop.
 
+For work that would hold up the event loop and cannot be cut into slices, such as an fsync. It handles its own errors.
+"""
 IsDurable = bool
 _logger = logging.getLogger(__name__)
 
@@ -33,7 +35,7 @@ class Durability:
     """
 
     def __init__(
-        self, call_soon: Callable[[Callable[[], None]], object], background: "Background", *, is_needed: bool
+        self, call_soon: Callable[[Callable[[], None]], object], background: Background, *, is_needed: bool
     ) -> None:
         self._call_soon = call_soon
         self._background = background

@@ -12,14 +12,14 @@ or -1 that names it, with its last partition, and when another session takes its
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    # Names for the type checkers: a start loads a message only when a client sends it.
+    # A start loads a message only when a client sends it.
     from minibroker_protocol.messages.fetch import (
         FetchPartition,
         FetchRequest,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         PartitionData,
     )
 
+TopicIds = Any
+"""`Topics`, by way of `with_id`; to import the class would close a circle of imports."""
 FetchKey = tuple[str | bytes, int]
 """A partition by its topic, named or, from version 13 on, by its id, and its number."""
 NO_SESSION: Final = 0
@@ -36,23 +38,6 @@ FINAL_EPOCH: Final = -1
 _MAX_EPOCH: Final = 0x7FFFFFFF
 _EVICTION_MS: Final = 120_000
 _UNKNOWN: Final = -1
-
-
-class NamedTopic(Protocol):
-    """A topic, as far as sessions have to know it."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-
-class TopicIds(Protocol):
-    """The topics by their ids (`minibroker.cluster.topics.Topics`)."""
-
-    def with_id(self, topic_id: bytes, /) -> NamedTopic | None:
-        """The topic with this id."""
-        ...
 
 
 class CachedPartition:

@@ -1,6 +1,16 @@
-"""From a topic's configuration to the `LogConfig` of its logs (`minibroker_storage.config`)."""
+"""From a topic's configuration to the settings of its logs: `LogConfig` for the storage, `AppendPolicy` for appends.
+
+Most topics ask nothing of appends: their batches are appended as they came. For the others the policy gives the log
+validator which message format, codec and timestamps the log holds.
+"""
+
+from typing import Final
 
 from minibroker.config import TopicConfig
+from minibroker.config.keys import LONG_MAX, NO_RECORD_LIMIT
+from minibroker_protocol.records import CompressionCodec, TimestampType
+from minibroker_protocol.records.append_policy import AppendPolicy
+from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V1, MAGIC_V2
 from minibroker_storage.config import LogConfig
 
 
@@ -26,4 +36,54 @@ def log_config(config: TopicConfig) -> LogConfig:
         flush_ms=config.integer("flush.ms"),
         max_message_bytes=config.integer("max.message.bytes"),
         producer_id_expiration_ms=config.broker.integer("producer.id.expiration.ms"),
+    )
+
+
+_KEPT: Final = "producer"
+_CODECS: Final = {"uncompressed": CompressionCodec.NONE} | {
+    codec.name.lower(): codec for codec in CompressionCodec if codec is not CompressionCodec.NONE
+}
+_LEVELS: Final = {
+    CompressionCodec.GZIP: "compression.gzip.level",
+    CompressionCodec.LZ4: "compression.lz4.level",
+    CompressionCodec.ZSTD: "compression.zstd.level",
+}
+_FIRST_WITH_V1: Final = (0, 10)
+_FIRST_WITH_V2: Final = (0, 11)
+
+
+def magic_of(version: str) -> int:
+    """The message format of a version of Kafka, such as 0.10.2 or 3.0-IV1 (Kafka 3's `RecordVersion`)."""
+    release = tuple(int(part) for part in version.partition("-")[0].split(".")[:2])
+    return MAGIC_V0 if release < _FIRST_WITH_V1 else MAGIC_V1 if release < _FIRST_WITH_V2 else MAGIC_V2
+
+
+def keeps_batches(config: TopicConfig) -> bool:
+    """Whether a sound v2 batch is appended as it came: nothing in the policy asks for a second look."""
+    return (
+        config.text("compression.type") == _KEPT
+        and config.text("message.timestamp.type") == "CreateTime"
+        and config.integer("message.timestamp.before.max.ms") == LONG_MAX
+        and config.integer("message.timestamp.after.max.ms") == LONG_MAX
+        and config.integer("max.decompressed.message.bytes") == NO_RECORD_LIMIT
+        and "compact" not in config.items("cleanup.policy")
+        and magic_of(config.text("message.format.version")) == MAGIC_V2
+    )
+
+
+def append_policy(config: TopicConfig) -> AppendPolicy:
+    """The policy of a topic with this configuration."""
+    codec = _CODECS.get(config.text("compression.type"))
+    level = _LEVELS.get(codec) if codec is not None else None
+    appended = config.text("message.timestamp.type") == "LogAppendTime"
+    return AppendPolicy(
+        magic=magic_of(config.text("message.format.version")),
+        codec=codec,
+        level=config.integer(level) if level is not None else None,
+        timestamp_type=TimestampType.LOG_APPEND_TIME if appended else TimestampType.CREATE_TIME,
+        before_max_ms=config.integer("message.timestamp.before.max.ms"),
+        after_max_ms=config.integer("message.timestamp.after.max.ms"),
+        require_keys="compact" in config.items("cleanup.policy"),
+        max_record_bytes=config.integer("max.decompressed.message.bytes"),
+        validated_records=config.broker.integer("minibroker.validate.records.max"),
     )

@@ -10,7 +10,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Protocol
 
-from minibroker.cluster.adoption import is_unfinished
+from minibroker.cluster.directories import is_unfinished
 from minibroker.cluster.node import NO_NODE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataResponsePartition

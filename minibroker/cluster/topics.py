@@ -2,8 +2,8 @@
 
 A partition that has held a record is a directory `<topic>-<partition>` in the data directory, in Kafka's own layout;
 the others get theirs at a clean stop. What no partition directory can tell, which topics there are, with which id, how
-many partitions and which overrides, stands beside them in a file: see `topics_file`. A request changes what it changes,
-topic by topic, and then the file is written once.
+many partitions and which overrides, stands beside them in a file (`minibroker_storage.data_directory.topics_file`). A
+request changes what it changes, topic by topic, and then the file is written once.
 
 A log is opened when it is first used, so a start takes the same time whatever the number of partitions.
 
@@ -18,15 +18,13 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from minibroker.cluster.adoption import clear_away, find_topics
-from minibroker.cluster.append_policy import append_policy, keeps_batches
 from minibroker.cluster.cluster import Cluster
-from minibroker.cluster.deletion import mark, marked, marker_of, purge_logged
+from minibroker.cluster.directories import clear_away, find_topics, mark, marked, marker_of, purge_logged
 from minibroker.cluster.durability import Durability
-from minibroker.cluster.log_settings import log_config
+from minibroker.cluster.log_settings import append_policy, keeps_batches, log_config
+from minibroker.cluster.metadata_file import MetadataFile
 from minibroker.cluster.partition import LogManager, Partition
 from minibroker.cluster.replicas import PartitionRacks, Replicas, racks_of
-from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker.config.keys import LONG_MAX
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, METADATA_TOPIC, TRANSACTION_STATE
@@ -34,8 +32,13 @@ from minibroker_protocol.messages.metadata import MetadataResponsePartition
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.uuids import new_uuid, parse_uuid, uuid_text
 from minibroker_storage.config import LogConfig
-from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
-from minibroker_storage.data_directory.topics_file import TopicsFileError, topics_file_line
+from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME, TOPICS_FILE
+from minibroker_storage.data_directory.topics_file import (
+    TopicsFileError,
+    format_topics_file,
+    parse_topics_file,
+    topics_file_line,
+)
 from minibroker_storage.layout import purge, purge_contents, restart_partition_directory
 
 _MOST_REMEMBERED: Final = 10_000
@@ -178,7 +181,8 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._names: frozenset[str] | None = None
         self._folded: dict[str, dict[str, None]] = {}
-        self._file = TopicsFile(data_dir, durability)
+        path = os.path.join(data_dir, TOPICS_FILE)
+        self._file = MetadataFile(path) if durability is None else durability.file(path)
         self._markers: list[str] = []
         self._deleted: set[str] = set()
         self.next_producer_id = 0
@@ -363,7 +367,7 @@ class Topics:
 
     def write_into(self, directory: str, kept: Iterable[Topic] = ()) -> None:
         """Write the topics file into another directory, with these topics only. OSError."""
-        self._write(TopicsFile(directory), kept)
+        self._write(MetadataFile(os.path.join(directory, TOPICS_FILE)), kept)
 
     def replaced(self, gone: Iterable[Topic], nowhere: str) -> None:
         """Forget topics whose directories were set aside. Another topics file is there, but no directory `nowhere`."""
@@ -427,16 +431,16 @@ class Topics:
             markers, self._markers = self._markers, []
             purge_logged(markers)
 
-    def _write(self, file: TopicsFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
+    def _write(self, file: MetadataFile, topics: Iterable[Topic], *, sync: bool = False) -> None:
         # The lines of unchanged topics are kept: a broker with 10,000 topics does not encode all for one more.
         lines = (topic.line or self._line(topic) for topic in topics)
-        file.write(
+        content = format_topics_file(
             self.next_producer_id,
             lines,
-            sync=sync,
             first_leader_epoch=self.cluster.first_epoch,
             first_valid_producer_id=self.first_valid_producer_id,
         )
+        file.write(content, sync=sync)
 
     def _line(self, topic: Topic) -> bytes:
         topic.line = topics_file_line(topic.name, self._entry(topic))
@@ -474,7 +478,7 @@ class Topics:
 
     def _load(self) -> None:
         os.makedirs(self.data_dir, exist_ok=True)
-        state = self._file.read()
+        state = self._file.read(lambda data: parse_topics_file(data, self._file.path))
         deleted = marked(self.data_dir)
         is_done, first_leader_epoch = False, 0
         if state is not None:
@@ -548,3 +552,43 @@ class Topics:
 
 def _folded(name: str) -> str:
     return name.replace(".", "_")
+
+
+class ProducerIds:
+    """The allocator."""
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+        self._next: int = topics.next_producer_id
+        self._block_end: int = self._next
+
+    def skip_block(self) -> None:
+        """Give out none of the rest of the block: other topics are there, whose logs may have such ids."""
+        self._next = self._block_end = self._topics.next_producer_id
+
+    def next(self) -> int:
+        """A producer id that has never been given out. OSError when a new block cannot be noted."""
+        if self._next == self._block_end:
+            self._topics.next_producer_id = self._block_end + PRODUCER_ID_BLOCK
+            self._topics.save(sync=True)  # once in a thousand ids; an id that is given out twice loses records
+            self._block_end += PRODUCER_ID_BLOCK
+        self._next += 1
+        return self._next - 1
+
+
+def with_names(topics: Topics, requested: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """Resolve the topic ids of a request (KIP-516): handlers and logs go by names.
+
+    Returns:
+        The elements whose topics exist, with their names filled in, and those with an unknown id.
+    """
+    known: list[Any] = []
+    unknown: list[Any] = []
+    for each in requested:
+        topic = topics.with_id(each.topic_id)
+        if topic is None:
+            unknown.append(each)
+        else:
+            each.name = topic.name
+            known.append(each)
+    return known, unknown

@@ -343,7 +343,7 @@ def _hint(name: str) -> str:
     """For a topic's key that is given to the broker, or a misspelt key of its own."""
     key = TOPIC_KEYS.get(name)
     if key is None:
-        from minibroker.support.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
+        from minibroker.support.names import suggestion  # noqa: PLC0415 - only mistakes need it
 
         return suggestion(name, BROKER_KEYS)
     return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key.synonyms else ""

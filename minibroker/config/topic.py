@@ -84,7 +84,7 @@ def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> st
     for key in TOPIC_KEYS.values():
         if name in (synonym for synonym, _ in key.synonyms):
             return f"; it is a broker's key, the topic's is {key.name}"
-    from minibroker.support.suggestions import suggestion  # noqa: PLC0415 - only mistakes need it
+    from minibroker.support.names import suggestion  # noqa: PLC0415 - only mistakes need it
 
     return suggestion(name, TOPIC_KEYS)
 

@@ -16,8 +16,7 @@ from minibroker.requests.declarations import Target
 from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.targets import named_by
 from minibroker.routing.routes import ROUTES
-from minibroker.support.patterns import matcher
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import matcher, suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 

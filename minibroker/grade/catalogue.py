@@ -17,7 +17,7 @@ from minibroker.grade.stages import (
     transactions,
     versions,
 )
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import suggestion
 
 STAGES: Final[tuple[Stage, ...]] = (
     versions.STAGE,

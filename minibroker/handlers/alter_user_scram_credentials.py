@@ -16,7 +16,7 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import Operation
-from minibroker.security.sasl import scram_mechanisms
+from minibroker.security.sasl import scram as scram_mechanisms
 from minibroker.security.sasl.scram import LEAST_ITERATIONS, MOST_ITERATIONS, ScramCredential, credential_of_salted
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 from minibroker.topic_admin import MAX_RECORDS

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.deletion import purge_logged
+from minibroker.cluster.directories import purge_logged
 from minibroker.cluster.topics import Topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at

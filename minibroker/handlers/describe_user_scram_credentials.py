@@ -10,8 +10,8 @@ from typing import Final
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
 from minibroker.security.authorization.acls import Operation
+from minibroker.security.sasl.scram import NUMBERS
 from minibroker.security.sasl.scram_credentials import ScramCredentials
-from minibroker.security.sasl.scram_mechanisms import NUMBERS
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,

@@ -12,7 +12,7 @@ offsets of topics that are gone are not returned.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from minibroker.cluster.topic_ids import with_names
+from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.streams.group import StreamsGroup

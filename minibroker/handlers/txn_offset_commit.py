@@ -12,7 +12,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final
 
-from minibroker.cluster.topic_ids import with_names
+from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.transactions.verification import as_writers_know_it

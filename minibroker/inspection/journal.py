@@ -24,9 +24,8 @@ from minibroker.inspection.kept import (
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
-from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.support.slices import drain
-from minibroker.support.suggestions import suggestion, suggestion_by_end
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.primitives import WireType
 from minibroker_protocol.schema import fields_of

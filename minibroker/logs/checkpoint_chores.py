@@ -14,8 +14,8 @@ from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoin
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
+    from minibroker.cluster.durability import Background
     from minibroker.cluster.partition import Partition
-    from minibroker.support.background import Background
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.log import Log
 

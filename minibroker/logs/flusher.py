@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from minibroker.support.background import Background
+from minibroker.cluster.durability import Background
 from minibroker_storage.flush import LogFlush
 
 if TYPE_CHECKING:

@@ -1,11 +1,13 @@
 """Which log is compacted next, and what becomes of it (Kafka's `LogCleaner` and `LogCleanerManager`).
 
-The filthiest log that is due is cleaned, by one process at a time, then the next one, until none is due. The work
-itself is done elsewhere (`RunCleaning`); here a result is put in its place, or dropped when the log is not what it was.
+The filthiest log that is due is cleaned, by one process at a time (`start_cleaning`), then the next one, until none is
+due. A result is put in its place, or dropped when the log is not what it was.
 """
 
+import asyncio
 import contextlib
 import logging
+from asyncio.subprocess import PIPE
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ from minibroker_storage.cleaner import (
     plan_cleaning,
     remove_cleaned_files,
 )
+from minibroker_storage.cleaner.process import encode_plan, read_outcome, worker_command, worker_environment
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
 from minibroker_storage.log import Log
@@ -222,3 +225,42 @@ class LogCleaner:
         """Not before the next start, as in Kafka: it would fail again."""
         _logger.error("%s is not cleaned any more: %s", partition.directory, error)
         self._uncleanable.add(partition)
+
+
+Done = Callable[[CleaningResult | BaseException], None]
+
+
+def start_cleaning(plan: CleaningPlan, done: Done) -> "asyncio.Task[CleaningResult]":
+    """Have `plan` carried out, then call `done` with the result or with what went wrong.
+
+    When the task is cancelled, the process is ended, and `done` gets a CleaningAbortedError once it has.
+    """
+
+    def end(task: "asyncio.Task[CleaningResult]") -> None:
+        if task.cancelled():
+            done(CleaningAbortedError(f"{plan.directory}: the cleaning is not wanted any more"))
+        else:
+            done(task.exception() or task.result())
+
+    task = asyncio.get_running_loop().create_task(_clean(plan))
+    task.add_done_callback(end)
+    return task
+
+
+async def _clean(plan: CleaningPlan) -> CleaningResult:
+    process = await asyncio.create_subprocess_exec(
+        *worker_command(), stdin=PIPE, stdout=PIPE, stderr=PIPE, env=worker_environment()
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        # Its standard input stays open until it has answered: should this process die, it ends with it.
+        process.stdin.write(encode_plan(plan))
+        output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+        process.stdin.close()
+        return read_outcome(output, await process.wait(), errors)
+    except asyncio.CancelledError:
+        process.stdin.close()  # it ends at once; a signal might come to a process that has just ended
+        await process.wait()
+        raise

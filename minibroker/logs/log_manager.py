@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from minibroker.clock import Clock, Timer
     from minibroker.cluster.data_dir import DataDir
+    from minibroker.cluster.durability import Background
     from minibroker.cluster.partition import Partition
     from minibroker.cluster.topics import Topics
     from minibroker.config import BrokerConfig
     from minibroker.logs.chores import Chores
     from minibroker.logs.flusher import Flusher
     from minibroker.logs.log_cleaner import LogCleaner, RunCleaning
-    from minibroker.support.background import Background
     from minibroker_protocol.steps import Steps
     from minibroker_storage.config import LogConfig
     from minibroker_storage.data_directory.names import TopicPartition

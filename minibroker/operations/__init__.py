@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minibroker.operations import (
-        acls,
-        awaiting_requests,
         catching_up,
-        configs,
         expecting,
         faults,
         groups,
         matching,
         producing,
-        quotas,
         records,
         reset,
+        settings,
         share_groups,
         snapshots,
         time,
@@ -28,18 +25,15 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "acls",
-    "awaiting_requests",
     "catching_up",
-    "configs",
     "expecting",
     "faults",
     "groups",
     "matching",
     "producing",
-    "quotas",
     "records",
     "reset",
+    "settings",
     "share_groups",
     "snapshots",
     "time",

@@ -25,10 +25,10 @@ from minibroker.support.callers import warn_caller
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.inspection.journal import Entry, Journal
-    from minibroker.operations.acls import Resource
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
+    from minibroker.operations.settings import Resource
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.authorization.acls import AclBinding
@@ -105,15 +105,15 @@ class AsyncOperations:
 
     async def topic_config(self, name: str) -> dict[str, str | None]:
         """The configuration of a topic, by key, with the broker's defaults."""
-        return work.configs.topic_config(self.services, name)
+        return work.settings.topic_config(self.services, name)
 
     async def configure_topic(self, name: str, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter configuration keys of a topic, with immediate effect; None restores the broker's value."""
-        work.configs.configure_topic(self.services, name, configs)
+        work.settings.configure_topic(self.services, name, configs)
 
     async def configure(self, configs: Mapping[str, str | float | bool | None]) -> None:
         """Alter configuration keys of the broker that Kafka can alter at run time; None restores the default."""
-        work.configs.configure(self.services, configs)
+        work.settings.configure(self.services, configs)
 
     async def telemetry(self) -> "list[TelemetryPush]":
         """The newest metrics that clients have pushed (KIP-714)."""
@@ -124,7 +124,7 @@ class AsyncOperations:
 
         An entity is a `user`, a `client-id`, both, or an `ip`. The name None is the default. None as limit removes it.
         """
-        await work.quotas.set_quota(self.services, entity, limits)
+        await work.settings.set_quota(self.services, entity, limits)
 
     # Access control
 
@@ -133,19 +133,19 @@ class AsyncOperations:
 
         `broker.allow("User:alice", "read", topic="orders")`. The broker needs an authorizer.
         """
-        return work.acls.make_rules(self.services, "ALLOW", principal, operations, resource)
+        return work.settings.make_rules(self.services, "ALLOW", principal, operations, resource)
 
     async def deny(self, principal: str, *operations: str, **resource: "Unpack[Resource]") -> "list[AclBinding]":
         """Deny operations, with the arguments of `allow`. A denied operation stays denied, whatever else allows it."""
-        return work.acls.make_rules(self.services, "DENY", principal, operations, resource)
+        return work.settings.make_rules(self.services, "DENY", principal, operations, resource)
 
     async def acls(self) -> "list[AclBinding]":
         """All ACLs, in the order in which they were created."""
-        return work.acls.find_rules(self.services)
+        return work.settings.find_rules(self.services)
 
     async def remove_acls(self, acls: "Sequence[AclBinding]") -> None:
         """Remove ACLs."""
-        work.acls.remove_rules(self.services, acls)
+        work.settings.remove_rules(self.services, acls)
 
     # Records
 
@@ -315,7 +315,7 @@ class AsyncOperations:
         `WaitTimeoutError` lists the requests that the journal has.
         """
         filters = {"api": api, "client_id": client_id, "topic": topic, "group": group, "error": error}
-        return await work.awaiting_requests.wait_for_requests(
+        return await work.expecting.wait_for_requests(
             self.services, self.requests, count, filters, self._patience(timeout)
         )
 

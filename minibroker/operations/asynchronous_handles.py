@@ -6,18 +6,18 @@
 import warnings
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibroker import operations as work
 from minibroker.errors import is_the_callers
 from minibroker.faults.observed import installed_faults
-from minibroker.services import Services
 from minibroker.support.callers import MinibrokerWarning, callers_line, warn_caller
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
     from minibroker.faults.fault import Fault
     from minibroker.faults.registry import FaultRegistry
+    from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.share_groups import SharePartitionDescription
     from minibroker_storage.data_directory.names import TopicPartition
@@ -25,24 +25,10 @@ if TYPE_CHECKING:
 __tracebackhide__ = is_the_callers
 
 
-class Running(Protocol):
-    """A broker that runs now and then."""
-
-    @property
-    def services(self) -> Services:
-        """The services that the handlers share. RuntimeError unless the broker runs."""
-        ...
-
-    @property
-    def patience(self) -> float:
-        """Seconds that methods wait which are given no `timeout`."""
-        ...
-
-
 class AsyncConsumerGroup:
     """A group of an `AsyncBroker`: of consumers, or a share group."""
 
-    def __init__(self, broker: Running, group_id: str) -> None:
+    def __init__(self, broker: "AsyncOperations", group_id: str) -> None:
         self._broker = broker
         self.group_id = group_id
 
@@ -120,7 +106,7 @@ class AsyncConsumerGroup:
 class AsyncBrokerClock:
     """The time of an `AsyncBroker`: the machine's, unless it was moved."""
 
-    def __init__(self, broker: Running) -> None:
+    def __init__(self, broker: "AsyncOperations") -> None:
         self._broker = broker
 
     async def now_ms(self) -> int:
@@ -138,7 +124,7 @@ class AsyncBrokerClock:
 class AsyncRetention:
     """The retention of an `AsyncBroker`, which also runs by itself (`log.retention.check.interval.ms`)."""
 
-    def __init__(self, broker: Running) -> None:
+    def __init__(self, broker: "AsyncOperations") -> None:
         self._broker = broker
 
     async def run(self) -> int:
@@ -149,7 +135,7 @@ class AsyncRetention:
 class AsyncBrokers:
     """The brokers of an `AsyncBroker`, by node id."""
 
-    def __init__(self, broker: Running) -> None:
+    def __init__(self, broker: "AsyncOperations") -> None:
         self._broker = broker
 
     def __len__(self) -> int:
@@ -170,7 +156,7 @@ class AsyncBrokers:
 class AsyncBrokerNode:
     """One broker of an `AsyncBroker`."""
 
-    def __init__(self, broker: Running, node_id: int) -> None:
+    def __init__(self, broker: "AsyncOperations", node_id: int) -> None:
         self._broker = broker
         self._node_id = node_id
 
@@ -204,7 +190,7 @@ class AsyncBrokerNode:
 class AsyncFaults:
     """The faults of an `AsyncBroker`, in the order in which they were added; of several that match the first acts."""
 
-    def __init__(self, broker: Running) -> None:
+    def __init__(self, broker: "AsyncOperations") -> None:
         self._broker = broker
 
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":

@@ -1,8 +1,9 @@
-"""Waiting for records, and judging them."""
+"""Waiting for records and for requests of clients, and judging the records."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from minibroker.cluster.topics import Topic
 from minibroker.errors import (
@@ -11,13 +12,15 @@ from minibroker.errors import (
     WaitTimeoutError,
     is_the_callers,
 )
+from minibroker.inspection.journal import Entry, Journal
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
+from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.waiting import check_not_negative, eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
 from minibroker.support.callers import warn_caller
-from minibroker.support.suggestions import misspelling
+from minibroker.support.names import misspelling
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers
@@ -132,3 +135,27 @@ def _described(records: list[ConsumerRecord]) -> list[str]:
     if len(records) > _SHOWN:
         lines.append(f"  and {len(records) - _SHOWN} more")
     return lines
+
+
+async def wait_for_requests(
+    services: Services,
+    journal: Journal,
+    count: int,
+    filters: dict[str, Any],
+    timeout: float,  # noqa: ASYNC109 - part of what is asked
+) -> list[Entry]:
+    """Wait until the journal has `count` entries that fit; returns all that do. `WaitTimeoutError` lists the others."""
+    check_not_negative("count", count, hint=f"; wait_for_requests(api={count!r}) waits for requests of an API")
+
+    async def look() -> list[Entry] | None:
+        found = await in_slices(services, journal.find(**filters))
+        return found if len(found) >= count else None
+
+    def complain() -> str:
+        asked = ", ".join(f"{name}={value!r}" for name, value in filters.items() if value is not None) or "any"
+        came = ", ".join(f"{name} {number}x" for name, number in Counter(each.api for each in journal).most_common())
+        fitting = len(journal.entries(**filters))
+        expected = f"expected {counted(count, 'request')} ({asked}) within {timeout:g} s"
+        return f"{expected}, {fitting} came; all: {came or 'none'}"
+
+    return await eventually(look, complain, timeout)

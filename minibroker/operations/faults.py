@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from minibroker.operations.records import missing_topic
 from minibroker.routing.routes import ROUTES
 from minibroker.services import Services
-from minibroker.support.suggestions import misspelling
+from minibroker.support.names import misspelling
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 if TYPE_CHECKING:

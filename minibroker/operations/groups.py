@@ -21,8 +21,8 @@ from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
 from minibroker.services import Services
 from minibroker.support.callers import warn_caller
+from minibroker.support.names import misspelling
 from minibroker.support.slices import Steps
-from minibroker.support.suggestions import misspelling
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

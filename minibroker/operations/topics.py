@@ -1,14 +1,13 @@
 """Topics without a client."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from minibroker.cluster.deletion import purge_logged
+from minibroker.cluster.directories import purge_logged
 from minibroker.cluster.topics import Topic
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.errors import ConflictError, OperationError, is_the_callers
-from minibroker.operations.paging import page_of
 from minibroker.operations.records import partitions_of, topic_of
 from minibroker.services import Services
 from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
@@ -103,3 +102,13 @@ def leader_of(services: Services, topic: str, partition: int) -> int | None:
 def _describe(topic: Topic) -> TopicDescription:
     overrides = dict(topic.config.overrides)
     return TopicDescription(topic.name, uuid_text(topic.id), len(topic.partitions), overrides, topic.is_internal)
+
+
+def page_of(names: Iterable[str], after: str, limit: int) -> tuple[list[str], str | None]:
+    """The first `limit` names that sort behind `after`, and the `after` of the next page, None on the last.
+
+    Names that come and go between two pages shift no others.
+    """
+    behind = sorted(name for name in names if name > after) if after else sorted(names)
+    page = behind[:limit]
+    return page, page[-1] if len(behind) > limit else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import suggestion
 
 _SHOWN = 10
 _LONGEST_SPAN = timedelta.max.days * 86_400

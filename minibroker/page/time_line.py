@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.errors import NotFoundError, OperationError
-from minibroker.operations.views.past import past_groups
+from minibroker.operations.views.consumer_offsets import past_groups
 from minibroker.page.follow.links import response_offsets
 from minibroker.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
 from minibroker.trace.exchange import Kind

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
-from minibroker.support.background import Background
+from minibroker.cluster.durability import Background
 
 _MOST_KNOWN: Final = 1_000
 _MOST_WAITING: Final = 1_000

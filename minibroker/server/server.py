@@ -201,7 +201,7 @@ class Server:
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
     ) -> Callable[[], object]:
         """Clean in a process of its own; see `RunCleaning`."""
-        from minibroker.logs.cleaning_process import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
+        from minibroker.logs.log_cleaner import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
 
         task = start_cleaning(plan, done)
         self._work.add(task)

@@ -223,7 +223,7 @@ def tell_creation(name: str, topics: Sequence[str]) -> str | None:
     """Log that a topic was created because a client has asked for it; returns the one that was probably meant."""
     meant = None
     if 0 < len(topics) <= _MOST_COMPARED:
-        from minibroker.support.suggestions import misspelling  # noqa: PLC0415 - most topics are the first, or given
+        from minibroker.support.names import misspelling  # noqa: PLC0415 - most topics are the first, or given
 
         meant = misspelling(name, topics)
     if meant is None:

@@ -23,8 +23,7 @@ from minibroker.control.models import (
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.matching import ANY, RecordMatcher, record
-from minibroker.operations.payloads import Form, headers_of, payload_of, shown
-from minibroker.operations.producing import Message
+from minibroker.operations.producing import Form, Message, headers_of, payload_of, shown
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
 from minibroker.support.callers import collected_warnings
 

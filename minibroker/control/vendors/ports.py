@@ -14,7 +14,7 @@ from minibroker.control.vendors import absent, confluent, redpanda
 from minibroker.control.vendors.answers import Answer, Question, refusal
 from minibroker.control.web_pages import refusal_of
 from minibroker.support.addresses import is_loopback, parse_address
-from minibroker.support.suggestions import suggestion
+from minibroker.support.names import suggestion
 
 if TYPE_CHECKING:
     from minibroker.services import Services

@@ -7,7 +7,7 @@
 Of JSON lines each is one of either list: a topic, which has a `name`, or a record, which has a `topic`. A text alone
 stands for a topic as `--topic` takes it, and among a topic's records for a record of that value.
 
-Keys and values are written as `operations.payloads` reads them: a text for its UTF-8, null for null, `{"base64": ...}`
+Keys and values are written as `operations.producing` reads them: a text for its UTF-8, null for null, `{"base64": ...}`
 for any bytes, all else for itself as JSON.
 """
 
@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
-from minibroker.operations.payloads import payload_of
-from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes
+from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes, payload_of
 from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, SeedError, Seeds
-from minibroker.operations.topic_spec import TopicSpec
 from minibroker.support.documents import parse_json, read_document, read_text
-from minibroker.topic_admin import DEFAULT
+from minibroker.topic_admin import DEFAULT, TopicSpec
 
 _LINES: Final = (".ndjson", ".jsonl")
 _DOCUMENT: Final = ("topics", "records", "racks")

@@ -1,31 +1,77 @@
-"""Groups of all kinds for a page."""
+"""Groups of all kinds, and the states that groups and transactions may come to, for a page."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from minibroker.coordinators.groups.classic.group import CONSUMER, Group
+from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.classic.members import Member, Reply
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from minibroker.coordinators.groups.consumer.member import ConsumerMember
 from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
 from minibroker.coordinators.groups.share.member import ShareMember
 from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks
-from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
 from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import Tasks
+from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker.errors import NotFoundError
 from minibroker.operations.groups import describe_group, find_group, group_ids, group_loaded, missing_group
-from minibroker.operations.paging import page_of
-from minibroker.operations.views.state_machines import GROUPS, Machine
+from minibroker.operations.topics import page_of
 from minibroker.services import Services
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
 from minibroker_protocol.errors import DecodeError
 
 MOST: Final = 1_000
 """Groups of one page, and members and offsets of one group."""
+
+Machine: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The names of all states in the order of a life, each with the names of those that may follow."""
+
+# Classic groups and transactions go by the tables `validPreviousStates` of Kafka 4.3's `ClassicGroupState` and
+# `TransactionState`. The states of the other groups are computed from epochs and members: Kafka has no table;
+# what may follow is what can change in one step. A step that leads back to the same state is left out.
+_COMPLETE: Final = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+_BEFORE_TRANSACTION: Final = {
+    TransactionState.EMPTY: _COMPLETE,
+    TransactionState.ONGOING: (TransactionState.EMPTY, *_COMPLETE),
+    TransactionState.PREPARE_COMMIT: (TransactionState.ONGOING,),
+    TransactionState.COMPLETE_COMMIT: (TransactionState.PREPARE_COMMIT,),
+    TransactionState.PREPARE_EPOCH_FENCE: (TransactionState.ONGOING,),
+    TransactionState.PREPARE_ABORT: (
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_EPOCH_FENCE,
+        TransactionState.EMPTY,
+        *_COMPLETE,
+    ),
+    TransactionState.COMPLETE_ABORT: (TransactionState.PREPARE_ABORT,),
+    TransactionState.DEAD: (TransactionState.EMPTY, *_COMPLETE),
+}
+
+
+def _computed(*states: str) -> Machine:
+    """Of a group that lives, any state may come, but a group dies only when it is empty."""
+    empty, *living, dead = states
+    following = {state: (empty, *(each for each in living if each != state)) for state in living}
+    return {empty: (*living, dead), **following, dead: ()}
+
+
+TRANSACTION: Final[Machine] = {
+    state.wire_name: tuple(each.wire_name for each, before in _BEFORE_TRANSACTION.items() if state in before)
+    for state in _BEFORE_TRANSACTION
+}
+GROUPS: Final[Mapping[str, Machine]] = {
+    Group.kind: {
+        state.value: tuple(each.value for each in GroupState if state in CAN_FOLLOW[each] and each is not state)
+        for state in GroupState
+    },
+    ConsumerGroup.kind: _computed(*(each.value for each in ConsumerGroupState)),
+    ShareGroup.kind: _computed(*(each.value for each in ShareGroupState)),
+    StreamsGroup.kind: _computed(*(each.value for each in StreamsGroupState)),
+}
+"""By the types of groups."""
 
 
 @dataclass(frozen=True, slots=True)

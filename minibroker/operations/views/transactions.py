@@ -5,8 +5,7 @@ from heapq import nsmallest
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
-from minibroker.operations.views.groups import TopicPartition
-from minibroker.operations.views.state_machines import TRANSACTION, Machine
+from minibroker.operations.views.groups import TRANSACTION, Machine, TopicPartition
 from minibroker.services import Services
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 

@@ -16,7 +16,7 @@ from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from minibroker.operations.views.commits import CommitRecord, CommitsView, GroupCommits
+    from minibroker.operations.views.consumer_offsets import CommitRecord, CommitsView, GroupCommits
     from minibroker.page.events import BrokerEvent
     from minibroker.page.follow.search import Search
     from minibroker.page.follow.sightings import Sighting, Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.errors import OperationError
-from minibroker.operations.views.commits import CommitsView, commits_of
+from minibroker.operations.views.consumer_offsets import CommitsView, commits_of
 from minibroker.operations.views.slicing import in_slices
 from minibroker.page.follow import stages
 from minibroker.page.follow.sightings import Target

@@ -1,4 +1,4 @@
-"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.logs.wakeups` wakes it."""
+"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.logs.write_group` wakes it."""
 
 import os
 from collections.abc import Callable

@@ -148,3 +148,7 @@ class ScramServer(SaslServer):
             raise SaslError("Invalid client credentials")
         self.user, self.expires_ms = account.user, account.expires_ms
         return "v=" + base64.b64encode(hmac.digest(credential.server_key, auth_message, self._hash)).decode()
+
+
+NUMBERS: Final = {SCRAM_SHA_256: 1, SCRAM_SHA_512: 2}
+NAMES: Final = {number: name for name, number in NUMBERS.items()}

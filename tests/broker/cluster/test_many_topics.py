@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker.cluster import topics as topics_module
+from minibroker.cluster.metadata_file import MetadataFile
 from minibroker.cluster.topics import Topics
-from minibroker.cluster.topics_file import TopicsFile
 from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -170,14 +170,14 @@ class Full:
     """No room for the topics file as long as a directory of this name is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until_gone: Callable[[], bool]) -> None:
-        real = TopicsFile.write
+        real = MetadataFile.write
 
-        def write(file: TopicsFile, *arguments: Any, **named: Any) -> None:
-            if not until_gone():
+        def write(file: MetadataFile, *arguments: Any, **named: Any) -> None:
+            if file.path.endswith(FILE) and not until_gone():
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.path)
             real(file, *arguments, **named)
 
-        monkeypatch.setattr(TopicsFile, "write", write)
+        monkeypatch.setattr(MetadataFile, "write", write)
 
 
 def delete(harness: Harness, name: str) -> int:

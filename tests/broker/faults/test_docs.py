@@ -10,7 +10,7 @@ import pytest
 from minibroker.faults import reference
 from minibroker.faults.fault import Fault
 from minibroker.faults.files import parse_faults
-from minibroker.support.page_tables import filled
+from minibroker.faults.reference import filled
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
-from minibroker.logs.cleaning_process import start_cleaning
+from minibroker.logs.log_cleaner import start_cleaning
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.cleaner import (
     CleaningAbortedError,

@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 
-from minibroker.logs.wakeups import Wakeups
-from minibroker.logs.write_group import WriteGroup
+from minibroker.logs.write_group import Wakeups, WriteGroup
 
 
 class Loop(list[Callable[[], None]]):

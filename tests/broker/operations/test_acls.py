@@ -5,7 +5,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.errors import OperationError
-from minibroker.operations.acls import Resource
+from minibroker.operations.settings import Resource
 from minibroker.security.authorization.acls import Operation, PatternType, PermissionType, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.harness import batch, produce_request

@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker.operations.matching import record
-from minibroker.operations.payloads import shown
+from minibroker.operations.producing import shown
 from minibroker.operations.records import ConsumerRecord
 from minibroker.support.documents import MAX_JSON_DEPTH, parse_json
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.support.patterns import api_matcher, matcher
+from minibroker.support.names import api_matcher, matcher
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from minibroker import Broker
 from minibroker.inspection.journal import error_code
 from minibroker.support.advice import tell_creation
-from minibroker.support.suggestions import misspelling
+from minibroker.support.names import misspelling
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
 

@@ -37,8 +37,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.principals import Principal
 from minibroker.security.sasl.jaas import JaasError, section_of, server_logins
-from minibroker.security.sasl.scram import ScramCredential
-from minibroker.security.sasl.scram_mechanisms import NUMBERS
+from minibroker.security.sasl.scram import NUMBERS, ScramCredential
 from minibroker.server import connection
 from minibroker.services import Services
 

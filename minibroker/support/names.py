@@ -1,6 +1,9 @@
-"""Suggestions for unknown names."""
+"""Names that people write: wildcards in them, and suggestions for unknown ones."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import translate
+from functools import lru_cache
 from typing import Final
 
 _MOST: Final = 3  # names that one suggestion has by their ends
@@ -52,3 +55,23 @@ def _are_kin(one: str, other: str) -> bool:
         return True
     letters, others = ("".join(filter(str.isalpha, each)) for each in (one, other))
     return letters == others and any(map(str.isdigit, one + other))
+
+
+@lru_cache
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a whole name matches.
+
+    Clients choose patterns, so a match must not backtrack: `translate` makes an atomic group of each star.
+    """
+    compiled = re.compile(translate(pattern.replace("[", "[[]")))
+    return lambda name: compiled.match(name) is not None
+
+
+def api_matcher(pattern: str) -> Callable[[str], bool]:
+    """The same for names of APIs: Produce, PRODUCE, AddPartitionsToTxn or ADD_PARTITIONS_TO_TXN, *Txn*."""
+    matches = matcher(_folded(pattern))
+    return lambda name: matches(_folded(name))
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()

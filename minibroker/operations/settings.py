@@ -1,0 +1,194 @@
+"""Configurations, ACLs and quotas of a running broker, without a client."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, TypedDict
+
+from minibroker.cluster.dynamic_configs import ALL_BROKERS
+from minibroker.config import BrokerConfig, ConfigError, TopicConfig
+from minibroker.config.keys import ConfigResourceType
+from minibroker.config.run_time import check, key_of
+from minibroker.config.topic import hint_of_unknown_key
+from minibroker.errors import OperationError, is_the_callers
+from minibroker.operations.records import topic_of
+from minibroker.quotas.entities import IP, QuotaError, check_value, keys_of
+from minibroker.security.authorization.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    InvalidAclError,
+    Operation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from minibroker.security.authorization.authorizer import Authorizer
+from minibroker.security.principals import USER
+from minibroker.services import Services
+from minibroker.support.callers import warn_caller
+
+Setting = str | float | bool | None
+
+
+def topic_config(services: Services, name: str) -> dict[str, str | None]:
+    """The configuration of a topic as of now, by key. `NotFoundError`."""
+    config = topic_of(services, name).config
+    return {entry.name: entry.value for entry in config.entries()}
+
+
+def configure_topic(services: Services, name: str, configs: Mapping[str, Setting]) -> None:
+    """Alter keys of a topic; None gives a key back to the broker. `OperationError`, `OSError`."""
+    topic = topic_of(services, name)
+    try:
+        config = TopicConfig(services.core.config, _altered(topic.config.overrides, configs))
+    except ConfigError as error:
+        raise OperationError(f"topic {name!r}: {error}{hint_of_unknown_key(error, configs)}") from None
+    services.core.writes.commit()
+    services.core.topics.configure(topic, config)
+
+
+def configure(services: Services, configs: Mapping[str, Setting]) -> None:
+    """Alter keys of all brokers; None takes one back to what it was at the start. `OperationError`, `OSError`.
+
+    MinibrokerWarning for a name that is not known: as in Kafka it is stored and has no effect.
+    """
+    texts = _altered(services.core.configs.of(ConfigResourceType.BROKER, ALL_BROKERS), configs)
+    try:
+        check(texts, services.core.config, services.core.cluster.first.endpoints, is_of_one_broker=False)
+        services.core.configs.with_broker(ALL_BROKERS, texts)
+    except ConfigError as error:
+        raise OperationError(str(error)) from None
+    unknown = {name: "" for name in configs if key_of(name, services.core.config.keys) is None}
+    for remark in BrokerConfig({}, unknown).remarks():
+        warn_caller(f"configure: {remark}")
+    services.core.writes.commit()
+    services.core.configs.put(ConfigResourceType.BROKER, ALL_BROKERS, texts)
+
+
+def _altered(before: Mapping[str, str], configs: Mapping[str, Setting]) -> dict[str, str]:
+    texts = {**before, **{key: _text(value) for key, value in configs.items() if value is not None}}
+    return {key: text for key, text in texts.items() if configs.get(key, text) is not None}
+
+
+def _text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Resource(TypedDict, total=False):
+    """The resource of a rule, and the hosts: one topic, group, transactional id or the cluster.
+
+    `prefixed` is for all resources whose names begin so, `*` as a name for all of a type, and `host` an address.
+    """
+
+    topic: str
+    group: str
+    transactional_id: str
+    cluster: bool
+    prefixed: bool
+    host: str
+
+
+def make_rules(
+    services: Services,
+    permission: Literal["ALLOW", "DENY"],
+    principal: str,
+    operations: Iterable[str],
+    resource: Resource,
+) -> list[AclBinding]:
+    """Permit or deny operations. `OperationError` for what is not a rule, and without an authorizer."""
+    authorizer = _authorizer(services)
+    kind, name = _named(resource)
+    made = [
+        AclBinding(
+            kind,
+            name,
+            PatternType.PREFIXED if resource.get("prefixed") else PatternType.LITERAL,
+            principal if ":" in principal else f"{USER}:{principal}",
+            resource.get("host", WILDCARD),
+            _operation(each),
+            PermissionType[permission],
+        )
+        for each in operations
+    ]
+    if not made:
+        raise OperationError('no operation was named; "all" is all of them')
+    try:
+        authorizer.add(made)
+    except InvalidAclError as error:
+        raise OperationError(str(error)) from None
+    return made
+
+
+def find_rules(services: Services) -> list[AclBinding]:
+    """All rules. `OperationError` without an authorizer."""
+    return _authorizer(services).find(AclFilter())
+
+
+def remove_rules(services: Services, acls: Iterable[AclBinding]) -> None:
+    """Forget rules. `OperationError` without an authorizer."""
+    _authorizer(services).remove(acls)
+
+
+def _authorizer(services: Services) -> Authorizer:
+    if services.authorizer is None:
+        raise OperationError("the broker has no authorizer: its configuration lacks authorizer.class.name")
+    return services.authorizer
+
+
+def _named(resource: Resource) -> tuple[ResourceType, str]:
+    named = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, resource.get("topic")),
+            (ResourceType.GROUP, resource.get("group")),
+            (ResourceType.TRANSACTIONAL_ID, resource.get("transactional_id")),
+            (ResourceType.CLUSTER, CLUSTER_NAME if resource.get("cluster") else None),
+        )
+        if name is not None
+    ]
+    if len(named) != 1:
+        raise OperationError("a rule is about one topic, group or transactional_id, or about the cluster")
+    return named[0]
+
+
+def _operation(text: str) -> Operation:
+    """By its name, in any case, with or without underscores ("describe_configs", "DescribeConfigs")."""
+    requested = str(text).replace("_", "").upper()
+    for each in Operation:
+        if each > Operation.ANY and each.name.replace("_", "") == requested:
+            return each
+    known = ", ".join(each.name.lower() for each in Operation if each > Operation.ANY)
+    raise OperationError(f"operation {text!r} is not known; there are {known}")
+
+
+__tracebackhide__ = is_the_callers
+
+
+_LONGEST_SEARCH_MS: Final = 20_000
+
+
+async def set_quota(services: Services, entity: Mapping[str, str | None], limits: Mapping[str, float | None]) -> None:
+    """Set limits of an entity, and remove those that are None. OperationError, OSError."""
+    try:
+        keys = keys_of(entity.items(), await _addresses(services, entity.get(IP)))
+        for key, limit in limits.items():
+            if limit is not None:
+                check_value(keys, key, limit)
+    except QuotaError as error:
+        raise OperationError(f"set_quota: {error}") from None
+    services.quota_table.alter({frozenset(entity.items()): limits})
+
+
+async def _addresses(services: Services, host: str | None) -> Mapping[str, frozenset[str]]:
+    """The addresses of a host, which is looked up aside; nothing if it is not found in time."""
+    if not host:
+        return {}
+    found: asyncio.Future[Mapping[str, frozenset[str]]] = asyncio.get_running_loop().create_future()
+
+    def tell(addresses: Mapping[str, frozenset[str]]) -> None:
+        if not found.cancelled():
+            found.set_result(addresses)
+
+    services.host_names.look_up_all([host], _LONGEST_SEARCH_MS, tell)
+    return await found
