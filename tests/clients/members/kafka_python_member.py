@@ -64,10 +64,17 @@ class Member:
             self._consumer.partitions_for_topic(topic)
         talk.say("ready")
 
+    def _poll(self) -> dict[Any, list[Any]]:
+        try:
+            polled: dict[Any, list[Any]] = self._consumer.poll(timeout_ms=POLL_MS)
+        except self._kafka.errors.KafkaConnectionError:
+            return {}  # Version 3.0 lets it through when it looks for the metadata of a broker that restarts.
+        return polled
+
     def run(self) -> None:
         """Poll until told to close."""
         while True:
-            for records in self._consumer.poll(timeout_ms=POLL_MS).values():
+            for records in self._poll().values():
                 for record in records:
                     value = (record.value or b"").decode()
                     self._talk.say(
