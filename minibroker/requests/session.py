@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any, Protocol
 
 from minibroker.cluster.listeners import PLAINTEXT
@@ -125,3 +126,14 @@ class Session:
 
 def _copied(frame: memoryview) -> memoryview:
     return memoryview(bytearray(frame))
+
+
+def address_in_kafka(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
+    """Return an address as Java's `InetAddress` prints it: "/127.0.0.1", "/0:0:0:0:0:0:0:1". Empty for a client long gone."""
+    if peer is None:
+        return ""
+    host = peer[0].partition("%")[0]
+    if ":" in host:
+        words = socket.inet_pton(socket.AF_INET6, host)
+        host = ":".join(f"{high << 8 | low:x}" for high, low in zip(words[::2], words[1::2], strict=True))
+    return f"/{host}"

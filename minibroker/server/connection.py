@@ -10,16 +10,16 @@ So a connection makes the broker hold a limited number of bytes.
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Sequence
+from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
 from minibroker.requests.request_path import compose
-from minibroker.requests.session import Session
-from minibroker.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Outcome, Take, Waiting
+from minibroker.requests.session import Session, address_in_kafka
+from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Take, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
@@ -46,14 +46,35 @@ What comes next may be a file, which needs the socket free.
 _WRITE_HIGH_WATER_OF_TLS: Final = 1
 """The same for asyncio's TLS, which would pause at 0 bytes without an end. No file needs its socket."""
 
-
 _TURN_S: Final = 0.005
 """For so many seconds requests of one connection are served, one after the other, before others have their turn."""
-_LATER: Final = Waiting(DelayedResponse(), NO_ANSWER)
-"""In the place of a delayed request: the connection waits for its next turn."""
-
-
 _NOT_COMPOSED: Final = -1
+
+
+class State(Enum):
+    """How a connection treats requests that have arrived.
+
+    | State   | Requests that have arrived         | The next state                                                  |
+    |---------|------------------------------------|-----------------------------------------------------------------|
+    | READY   | are served at once                 | PARKED: a request is delayed. YIELDED: its turn was long.       |
+    |         |                                    | MUTED: the client is over a quota. CLOSING: a fault.            |
+    | PARKED  | wait for the response of one       | READY or MUTED with that response, YIELDED if more are waiting  |
+    | YIELDED | wait for other connections' turns  | READY in the event loop's next round                            |
+    | MUTED   | wait for a quota to have room      | READY when the time is over                                     |
+    | CLOSING | are dropped                        | none: the connection closes once all answers have left          |
+
+    In each state answers may wait for the client to read them (`Outbox.is_blocked`): then nothing is served or read.
+    """
+
+    READY = "ready"
+    PARKED = "parked"
+    YIELDED = "yielded"
+    MUTED = "muted"
+    CLOSING = "closing"
+
+
+_READY: Final = State.READY  # An enum's members are looked up each time that they are named.
+_PARKED: Final = State.PARKED
 
 
 class ConnectionSet(set["Connection"]):
@@ -85,20 +106,20 @@ class Connection(asyncio.BufferedProtocol):
         "_authentication",
         "_chain_version",
         "_connections",
-        "_ending",
         "_listener",
         "_now_ms",
         "_outbox",
+        "_parked",
         "_permit",
         "_reader",
         "_security",
         "_services",
         "_session",
+        "_state",
         "_stopped",
         "_take",
         "_tap",
         "_transport",
-        "_waiting",
         "node",
     )
 
@@ -120,8 +141,8 @@ class Connection(asyncio.BufferedProtocol):
         self._services = services
         self._connections = connections
         self._reader = FrameReader(pool, services.core.config.integer("socket.request.max.bytes"))
-        self._waiting: Waiting | None = None
-        self._ending = False  # a fault: what was answered before leaves, then the connection closes
+        self._state = _READY
+        self._parked: Waiting | None = None  # the delayed request, or what mutes the connection
         self._stopped = False  # reading is paused: the client has to wait, or to read
         self._listener = listener
         self._security = security
@@ -148,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
             self._services,
             self.node,
             advertised=self.node.endpoints[self._listener].advertised or dialed,
-            client_host=_kafka_address(peer),
+            client_host=address_in_kafka(peer),
             listener=self._listener,
         )
         self._session.keep = self._reader.keep
@@ -175,7 +196,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def waiting(self) -> Waiting | None:
         """The request that is delayed; None for none."""
-        return None if self._waiting is _LATER else self._waiting
+        return self._parked
 
     @property
     def client(self) -> str:
@@ -221,9 +242,10 @@ class Connection(asyncio.BufferedProtocol):
         """The client has gone, or we have closed."""
         self._connections.discard(self)
         self._permit.release()
-        if self._waiting is not None:
-            self._waiting.delayed.cancel()
-            self._waiting = None
+        self._state = State.CLOSING
+        if self._parked is not None:
+            self._parked.delayed.cancel()
+            self._parked = None
         self._session.calls.clear()  # which know the session
         if self._chain_version != _NOT_COMPOSED:
             del self._take  # which knows this connection
@@ -289,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         take = self._take
         until = 0.0
         try:
-            while self._waiting is None and (frame := reader.next_frame()) is not None:
+            while self._state is _READY and (frame := reader.next_frame()) is not None:
                 until = until or (perf_counter() + _TURN_S if reader.pending else 0.0)  # one request needs no clock
                 # A large request is served in slices. What was answered before it must not wait for its end.
                 if answers and comes_apart(frame):
@@ -300,16 +322,16 @@ class Connection(asyncio.BufferedProtocol):
                 # Kafka mutes the channel: one request of a connection at a time, so that responses keep their order.
                 if isinstance(outcome, Waiting):
                     self._park(outcome)
-                elif outcome is not None:
-                    answers.append(outcome)
-                if self._waiting is None:
+                else:
+                    if outcome is not None:
+                        answers.append(outcome)
                     if session.muted_ms:
                         self._mute()
                     elif not reader.pending:
                         break
                     # A client that pipelines thousands of requests must not hold the loop: others come first now.
                     elif perf_counter() > until:
-                        self._serve_later()
+                        self._yield_turn()
         except Exception as error:  # noqa: BLE001 - a fault of ours costs this connection, not the broker
             fault = error
         self._end_turn(answers, fault)
@@ -330,23 +352,23 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(fault)
             return
         # Handlers are done with their views by now: the buffer may move its bytes, or go back to the pool.
-        reader, waiting = self._reader, self._waiting
-        reader.settle(paused=waiting is not None and waiting is not _LATER and not reader.is_cut)
-        if waiting is not None and reader.pending:
-            hasten(waiting, reader, self._session)
+        reader, parked = self._reader, self._parked
+        reader.settle(paused=parked is not None and not reader.is_cut)
+        if parked is not None and reader.pending:
+            hasten(parked, reader, self._session)
         self._regulate()
 
-    def _serve_later(self) -> None:
-        self._waiting = _LATER
-        self._services.core.call_soon(self._go_on)
+    def _yield_turn(self) -> None:
+        self._state = State.YIELDED
+        self._services.core.call_soon(self._resume_turn)
 
-    def _go_on(self) -> None:
-        """Serve what has come, after others have had their turn."""
-        if self._waiting is _LATER and self.is_open:
+    def _resume_turn(self) -> None:
+        """Serve what has arrived, after other connections have had their turn."""
+        if self._state is State.YIELDED:
             self.release()
 
     def _park(self, waiting: Waiting) -> None:
-        self._waiting = waiting
+        self._state, self._parked = _PARKED, waiting
         delayed = waiting.delayed
         if isinstance(delayed, SlicedRequest):
             delayed.finish = self._finish
@@ -355,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, outcome_of: Callable[[], Outcome]) -> None:
         """A request that was served in slices has come to its end."""
-        self._waiting = None
+        self._state, self._parked = _READY, None
         try:
             outcome = outcome_of()
         except Exception as error:  # noqa: BLE001 - as above
@@ -366,12 +388,7 @@ class Connection(asyncio.BufferedProtocol):
             self._park(outcome)
             hasten(outcome, self._reader, self._session)
             return
-        self._touch()
-        if outcome is None or self._answer([outcome]):
-            if self._reader.pending and not self._session.muted_ms:
-                self._serve_later()  # the last slice, the answer and a first slice of the next request make a long turn
-            else:
-                self._go_behind()
+        self._conclude([] if outcome is None else [outcome])
 
     def fail(self, error: Exception) -> None:
         """Close the connection: what has come is no request, or could not be served."""
@@ -401,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
     def end(self) -> None:
         """Serve no more; what was answered leaves, then the connection closes."""
         self._reader.close()
-        self._ending = True
+        self._state = State.CLOSING
         # It closes when all has left (`_on_drained`). A client that does not read is closed by `idle`.
         if self._outbox.is_blocked:
             self._regulate()
@@ -412,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
         """Write what was appended, then send the answers. False when one of them has ended the connection."""
         writes = self._services.core.writes
         # Appends of this wake-up may complete fetches of others. They look at once if nothing here is delayed.
-        if self._waiting is None:
+        if self._parked is None:
             writes.commit_and_wake()
         else:  # one that is due may be ours, and its answer belongs behind these
             writes.commit()
@@ -437,27 +454,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _deliver(self, response: Any) -> None:
         """A delayed request has its response."""
-        if self._waiting is not None:
-            self._conclude(self._waiting.answer._replace(response=response))
+        if self._state is _PARKED and self._parked is not None:
+            answer = self._parked.answer._replace(response=response)
+            self._state, self._parked = _READY, None
+            self._conclude([answer])
 
-    def _conclude(self, answer: Answer) -> None:
-        """A delayed request has its answer."""
-        if self._waiting is not None:
-            self._waiting = None
-            self._touch()
-            if self._answer([answer]):
-                if self._reader.pending and not self._session.muted_ms:
-                    self._serve_later()  # another connection may be in its turn
-                else:
-                    self._go_behind()
-
-    def _go_behind(self) -> None:
-        """Serve what has waited behind a request, unless the client has to wait itself."""
+    def _conclude(self, answers: Sequence[Answer]) -> None:
+        """Send the answer of a request that was delayed; then serve those behind it, unless the client has to wait."""
+        self._touch()
+        if answers and not self._answer(answers):
+            return
         if self._session.muted_ms:
             self._mute()
-            self._regulate()
-        else:
-            self.release()
+        elif self._reader.pending:
+            self._yield_turn()  # another connection may be in its turn, and the last slice of this one was long
+            return
+        self._regulate()
 
     def _mute(self) -> None:
         """Serve nothing more for a while: the client is over a quota."""
@@ -465,21 +477,22 @@ class Connection(asyncio.BufferedProtocol):
 
         muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
-        self._waiting = Waiting(muted, NO_ANSWER)
+        self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
 
     def release(self) -> None:
-        """Nothing is delayed any more: serve what has come meanwhile, or read on."""
-        self._waiting = None
-        if self._reader.pending:
-            self._serve()
-        else:
-            self._regulate()
+        """Serve what has arrived while requests had to wait, or read on."""
+        if self._state is not State.CLOSING:
+            self._state, self._parked = _READY, None
+            if self._reader.pending:
+                self._serve()
+            else:
+                self._regulate()
 
     def _on_drained(self) -> None:
         """All answers have left; go on."""
-        if self._ending:
+        if self._state is State.CLOSING:
             self.close()
-        elif self._reader.pending and self._waiting is None:
+        elif self._state is _READY and self._reader.pending:
             self._serve()
         else:
             self._regulate()
@@ -489,7 +502,8 @@ class Connection(asyncio.BufferedProtocol):
         # Without bytes behind it a delayed request does not stop reading: that is how a closed connection is seen.
         # The rest of a request that has come in part is read, too: once complete it may end the delay.
         reader = self._reader
-        stop = self._outbox.is_blocked or (self._waiting is not None and reader.pending > 0 and not reader.is_cut)
+        waits = self._state is not _READY and reader.pending > 0 and not reader.is_cut
+        stop = waits or self._outbox.is_blocked
         if stop is self._stopped or self._transport.is_closing():
             return
         self._stopped = stop
@@ -499,14 +513,3 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
-
-
-def _kafka_address(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
-    """An address as Java's `InetAddress` prints it: "/127.0.0.1", "/0:0:0:0:0:0:0:1". Empty for a client long gone."""
-    if peer is None:
-        return ""
-    host = peer[0].partition("%")[0]
-    if ":" in host:
-        words = socket.inet_pton(socket.AF_INET6, host)
-        host = ":".join(f"{high << 8 | low:x}" for high, low in zip(words[::2], words[1::2], strict=True))
-    return f"/{host}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -52,6 +53,7 @@ def test_looks_that_are_awaited_need_a_turn_of_the_event_loop_only_where_there_a
 def test_a_commit_that_fails_lets_those_look_that_it_has_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     loop, looked = Loop(), list[int]()
     writes = WriteGroup(loop.append)
+    writes.stage(cast("Any", None), cast("Any", None))
 
     def commit(group: WriteGroup) -> None:
         group.wakeups.add(partial(looked.append, 1))
