@@ -59,6 +59,8 @@ class WriteGroup:
 
     def commit_and_wake(self) -> None:
         """`commit`, then have the first few of the fetches look again that have waited for it."""
+        if not self._staged:
+            return
         wakeups = self.wakeups
         # The first few fetches look in this very turn, before the producer has its answer: see `Wakeups`.
         wakeups.are_awaited = True

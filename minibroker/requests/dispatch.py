@@ -96,9 +96,7 @@ _MAX_BYTES_UNKEPT: Final = 1 << 14
 """A larger request outlives the wake-up, since its handler may need it for several slices. Produce copies records."""
 _MAX_HEADER_BYTES: Final = 256
 """A connection keeps no call of a longer header: clients may put anything into tagged fields."""
-_APART: Final = frozenset(
-    int(key).to_bytes(2, "big") for key in (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)
-)
+_APART: Final = frozenset(map(int, (ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.DELETE_RECORDS)))
 _FETCH: Final = ApiKey.FETCH
 _FETCHES: Final = frozenset({_FETCH, ApiKey.SHARE_FETCH})
 _UNSERVED: Final = (1, 0)
@@ -401,7 +399,7 @@ def comes_apart(frame: memoryview) -> bool:
     The request may remove the files that a fetch before it has found. Or its answer takes longer to encode than to
     find, and is encoded within the time that requests of one connection may take.
     """
-    return bytes(frame[:2]) in _APART
+    return len(frame) > 1 and frame[1] in _APART  # all API keys are less than 256
 
 
 def hasten(waiting: Waiting, reader: FrameReader, session: Session) -> None:

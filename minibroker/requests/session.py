@@ -129,7 +129,7 @@ def _copied(frame: memoryview) -> memoryview:
 
 
 def address_in_kafka(peer: tuple[str, int] | tuple[str, int, int, int] | None) -> str:
-    """Return an address as Java's `InetAddress` prints it: "/127.0.0.1", "/0:0:0:0:0:0:0:1". Empty for a client long gone."""
+    """Return an address as Java's `InetAddress` prints it, such as "/0:0:0:0:0:0:0:1"; "" for a client long gone."""
     if peer is None:
         return ""
     host = peer[0].partition("%")[0]

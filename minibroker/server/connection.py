@@ -52,7 +52,7 @@ _NOT_COMPOSED: Final = -1
 
 
 class State(Enum):
-    """How a connection treats requests that have arrived.
+    """The states of a connection, by how it treats requests that have arrived.
 
     | State   | Requests that have arrived         | The next state                                                  |
     |---------|------------------------------------|-----------------------------------------------------------------|
@@ -320,11 +320,11 @@ class Connection(asyncio.BufferedProtocol):
                     answers = []
                 outcome = take(frame, session)
                 # Kafka mutes the channel: one request of a connection at a time, so that responses keep their order.
-                if isinstance(outcome, Waiting):
-                    self._park(outcome)
-                else:
-                    if outcome is not None:
-                        answers.append(outcome)
+                if type(outcome) is Answer:
+                    answers.append(outcome)
+                elif outcome is not None:
+                    self._park(cast("Waiting", outcome))
+                if self._parked is None:
                     if session.muted_ms:
                         self._mute()
                     elif not reader.pending:
