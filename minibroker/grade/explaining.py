@@ -16,7 +16,6 @@ from minibroker_protocol.codec import encode
 from minibroker_protocol.errors import ProtocolError
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.tree import ARRAY, ERROR, UNKNOWN, Node
-from minibroker_protocol.steps import drain
 
 _MOST_FIELDS: Final = 30
 _MOST_LINES: Final = 16
@@ -100,8 +99,8 @@ def _lines(exchange: Exchange, *, of_request: bool, place: _Place = _NOWHERE) ->
 
 def _tree(exchange: Exchange, *, of_request: bool) -> Node:
     if of_request:
-        return drain(request_fields(exchange.sent))
-    return drain(response_fields(exchange.key, exchange.version, exchange.received))
+        return request_fields(exchange.sent)
+    return response_fields(exchange.key, exchange.version, exchange.received)
 
 
 def _fields(node: Node, path: str) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.inspection.message_json import SECRETS, is_password
 from minibroker.page.events import fault_words
@@ -22,9 +22,6 @@ from minibroker_protocol.fields.versions import request_in_version, request_vers
 if TYPE_CHECKING:
     from minibroker.page.rows import Rows
     from minibroker.trace.exchange import Exchange
-    from minibroker_protocol.steps import Steps
-
-T = TypeVar("T")
 
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
@@ -47,16 +44,15 @@ def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     shown["replaced"] = exchange.replaced or {}
     if exchange.bytes_out:
         frame = bytearray(exchange.response)
-        steps = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
-        shown["response"] = _part_json(exchange, frame, exchange.bytes_out, steps)
+        fields = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
+        shown["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
     return shown
 
 
-def _part_json(exchange: Exchange, frame: bytearray, size: int, steps: Steps[Node]) -> dict[str, Any]:
+def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> dict[str, Any]:
     facts: dict[str, Any] = {"size": size, "kept": len(frame)}
     if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
         return facts | {"hidden": True}
-    tree = _result(steps)
     if has_secrets(exchange.api_key):
         if any(node.type in _UNREAD for node in tree.all_nodes()):  # a secret may be anywhere in there
             return facts | {"hidden": True}
@@ -77,31 +73,22 @@ def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
             continue
         frame = bytearray(each.frame)
         is_request = name == "request"
-        steps = (
+        fields = (
             request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
         )
-        parts[name] = {**_part_json(exchange, frame, len(frame), steps), "lost": list(each.lost)}
+        parts[name] = {**_part_json(exchange, frame, len(frame), fields), "lost": list(each.lost)}
     return {"version": version, "parts": parts}
 
 
 def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
     """The bytes of batches as they stand in a file, and their fields; those of a coordinator's topic are opened."""
-    tree = _result(record_set_tree(memoryview(data), _LIMITS))
-    _result(open_records(tree, memoryview(data), topic, _LIMITS))
+    tree = record_set_tree(memoryview(data), _LIMITS)
+    open_records(tree, memoryview(data), topic, _LIMITS)
     return {"hex": data.hex(), **_tree_json(tree)}
 
 
 def _tree_json(tree: Node) -> dict[str, Any]:
-    return {"tree": _result(tree_json(tree, most=_MOST_TEXT)), "meanings": meanings_json(tree)}
-
-
-def _result(steps: Steps[T]) -> T:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
+    return {"tree": tree_json(tree, most=_MOST_TEXT), "meanings": meanings_json(tree)}
 
 
 def mask_secrets(tree: Node, frame: bytearray) -> bool:

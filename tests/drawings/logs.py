@@ -4,7 +4,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log
 from minibroker_storage.views.look_ups import find_offset
 from minibroker_storage.views.snapshot import BatchView, batch_page
@@ -35,7 +34,7 @@ def index_entries() -> Drawing:
         assert topic is not None
         log = topic.partitions[0].log
         assert isinstance(log, Log)
-        drawing = _draw(log, drain(batch_page(log, 0)).batches)
+        drawing = _draw(log, batch_page(log, 0).batches)
         harness.close()
     return drawing
 
@@ -88,5 +87,5 @@ def _draw_times(drawing: Drawing, log: Log, stem: str, y: float) -> None:
 def _draw_search(drawing: Drawing, log: Log, y: float) -> None:
     """The steps of a broker that looks for an offset, as the lab lists them."""
     drawing.text(_LEFT, y, f"Find offset {_SOUGHT}", "title")
-    for line, step in enumerate(drain(find_offset(log, _SOUGHT)).steps, 1):
+    for line, step in enumerate(find_offset(log, _SOUGHT).steps, 1):
         drawing.text(_LEFT + 12, y + 19 * line, f"{line}. {step.text}")

@@ -8,7 +8,6 @@ from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_protocol.records.legacy import build_message_set
-from minibroker_protocol.steps import drain
 from tests.broker.harness import frame_of
 from tests.drawings.byte_columns import Column, byte_columns
 from tests.drawings.svg import Drawing
@@ -26,7 +25,7 @@ def produce_versions() -> Drawing:
         topic = TopicProduceData(name="orders", topic_id=TOPIC_ID, partition_data=[partition])
         frame = frame_of(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic]), version, 7, "shop")
         data = len(frame).to_bytes(4, "big") + frame
-        columns.append(Column(f"Produce v{version}, {remark}", data, drain(request_fields(data))))
+        columns.append(Column(f"Produce v{version}, {remark}", data, request_fields(data)))
     return byte_columns("A Produce request byte by byte, in versions 3, 9 and 13", *columns, is_aligned=True)
 
 
@@ -40,5 +39,5 @@ def message_formats() -> Drawing:
         ("v2 (since 0.11)", build_batch(records, base_offset=40)),
     ):
         data = bytes(built)
-        columns.append(Column(title, data, drain(record_set_tree(memoryview(data)))))
+        columns.append(Column(title, data, record_set_tree(memoryview(data))))
     return byte_columns("Two records in message formats v0, v1 and v2", *columns, is_aligned=False)

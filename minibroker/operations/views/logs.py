@@ -3,14 +3,12 @@
 `OperationError` for a topic, a partition or a segment that is not there, and for files that cannot be read.
 """
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from minibroker.errors import OperationError
 from minibroker.operations.records import partitions_of, topic_of
-from minibroker.operations.views.slicing import in_slices
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records
@@ -20,21 +18,21 @@ from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.views import look_ups, snapshot
 
-T = TypeVar("T")
-
 MOST: int = snapshot.MOST
 
 
 async def log_view(services: Services, topic: str, partition: int, *, first: int = 0) -> snapshot.LogView:
     """The log's marks, leader epochs, and its segments from number `first` on, at most 1,000."""
-    return await _taken(services, snapshot.log_view(_log(services, topic, partition), first))
+    with _readable():
+        return snapshot.log_view(_log(services, topic, partition), first)
 
 
 async def batches(
     services: Services, topic: str, partition: int, offset: int, *, most: int = MOST
 ) -> snapshot.BatchPage:
     """The batches from the one of `offset` on, at most `most` (1,000); `next_offset` goes on."""
-    return await _taken(services, snapshot.batch_page(_log(services, topic, partition), offset, min(most, MOST)))
+    with _readable():
+        return snapshot.batch_page(_log(services, topic, partition), offset, min(most, MOST))
 
 
 async def offset_entries(
@@ -42,7 +40,8 @@ async def offset_entries(
 ) -> Sequence[snapshot.OffsetEntryView]:
     """Every `stride`-th entry of the offset index of the segment with this base offset, at most 1,000."""
     found = _segment(_log(services, topic, partition), segment)
-    return await _taken(services, snapshot.offset_entries(found, first, stride))
+    with _readable():
+        return snapshot.offset_entries(found, first, stride)
 
 
 async def time_entries(
@@ -50,31 +49,36 @@ async def time_entries(
 ) -> Sequence[snapshot.TimeEntryView]:
     """The same of the time index."""
     found = _segment(_log(services, topic, partition), segment)
-    return await _taken(services, snapshot.time_entries(found, first, stride))
+    with _readable():
+        return snapshot.time_entries(found, first, stride)
 
 
 async def producers(
     services: Services, topic: str, partition: int, *, after: int = -1
 ) -> Sequence[snapshot.ProducerView]:
     """The producers that have written to the log, each with its last five batches; ids above `after`."""
-    return await _taken(services, snapshot.producers(_log(services, topic, partition), after))
+    with _readable():
+        return snapshot.producers(_log(services, topic, partition), after)
 
 
 async def aborted_transactions(
     services: Services, topic: str, partition: int, *, offset: int = 0
 ) -> Sequence[snapshot.AbortedView]:
     """The aborted transactions whose markers are at `offset` or behind it, at most 1,000."""
-    return await _taken(services, snapshot.aborted_transactions(_log(services, topic, partition), offset))
+    with _readable():
+        return snapshot.aborted_transactions(_log(services, topic, partition), offset)
 
 
 async def find_offset(services: Services, topic: str, partition: int, offset: int) -> look_ups.LookUp:
     """The steps that find an offset in this very log."""
-    return await _taken(services, look_ups.find_offset(_log(services, topic, partition), offset))
+    with _readable():
+        return look_ups.find_offset(_log(services, topic, partition), offset)
 
 
 async def find_time(services: Services, topic: str, partition: int, timestamp: int) -> look_ups.LookUp:
     """The steps that find the first record with a time (ms) at or above `timestamp`."""
-    return await _taken(services, look_ups.find_time(_log(services, topic, partition), timestamp))
+    with _readable():
+        return look_ups.find_time(_log(services, topic, partition), timestamp)
 
 
 async def batch(
@@ -88,25 +92,21 @@ async def batch(
     log = _log(services, topic, partition)
     limits = Limits(first_record=first_record)
 
-    def steps() -> Steps[tuple[bytes, Node]]:
+    with _readable():
         data = snapshot.read_batch(log, segment, position)
         if data is None:
             raise OperationError(f"segment: the log has none with base offset {segment}")
         view = memoryview(data)
-        tree = yield from record_set_tree(view, limits)
-        yield from open_records(tree, view, topic, limits)
+        tree = record_set_tree(view, limits)
+        open_records(tree, view, topic, limits)
         return data, tree
-
-    return await _taken(services, steps())
 
 
 def _log(services: Services, topic: str, partition: int) -> Log:
     services.core.writes.commit()
     (found,) = partitions_of(topic_of(services, topic), partition)
-    try:
+    with _readable():
         return found.log
-    except (StorageError, OSError) as error:
-        raise _unreadable(error) from error
 
 
 def _segment(log: Log, base_offset: int) -> LogSegment:
@@ -116,12 +116,10 @@ def _segment(log: Log, base_offset: int) -> LogSegment:
     return found
 
 
-async def _taken(services: Services, steps: Steps[T]) -> T:
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise errors of reading a log as `OperationError`."""
     try:
-        return await in_slices(services, steps)
+        yield
     except (StorageError, DecodeError, OSError) as error:
-        raise _unreadable(error) from error
-
-
-def _unreadable(error: Any) -> OperationError:
-    return OperationError(f"the log cannot be read: {error}")
+        raise OperationError(f"the log cannot be read: {error}") from error

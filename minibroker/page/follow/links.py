@@ -10,7 +10,6 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.tree import BATCH, STRUCT, Limits, Node
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, read_header
-from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +50,8 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
     response = None
     if exchange.bytes_out:
         frame = memoryview(exchange.response)
-        response = drain(response_fields(exchange.api_key, exchange.version, frame, _LIMITS))
-    tree = drain(request_fields(memoryview(exchange.request), _LIMITS)) if is_produce else response
+        response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
+    tree = request_fields(memoryview(exchange.request), _LIMITS) if is_produce else response
     if tree is None:
         return []
     answers = {} if not is_produce or response is None else _base_offsets(response, topics)
@@ -93,10 +92,10 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
     if not exchange.bytes_out or exchange.api_key not in _MARKED or exchange.kind is not Kind.REQUEST:
         return
     frame = memoryview(exchange.response)
-    response = drain(response_fields(exchange.api_key, exchange.version, frame, _CLOSED))
+    response = response_fields(exchange.api_key, exchange.version, frame, _CLOSED)
     brought: dict[tuple[str, int], int] = {}
     if exchange.api_key == ApiKey.PRODUCE:
-        request = drain(request_fields(memoryview(exchange.request), _CLOSED))
+        request = request_fields(memoryview(exchange.request), _CLOSED)
         for topic, part in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
             data = records_of(part, exchange.request)[1]
             if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:

@@ -19,7 +19,6 @@ from minibroker_protocol.records.header import (
     RECORD_BATCH_OVERHEAD,
     read_header,
 )
-from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -93,7 +92,7 @@ class _Frames:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self.request = drain(request_fields(memoryview(exchange.request), _LIMITS))
+        self.request = request_fields(memoryview(exchange.request), _LIMITS)
         self._response: Node | None = None
 
     @property
@@ -102,7 +101,7 @@ class _Frames:
         exchange = self.exchange
         if self._response is None and exchange.bytes_out:
             frame = memoryview(exchange.response)
-            self._response = drain(response_fields(exchange.api_key, exchange.version, frame, _LIMITS))
+            self._response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
         return self._response
 
     def sighting(self, kind: str, direction: str, node: Node, **given: Any) -> Sighting:
@@ -205,7 +204,7 @@ def _may_hold(data: memoryview, number: int) -> bool:
 
 def _in_set(data: memoryview, number: int) -> RecordPlace | None:
     try:
-        return drain(record_in_set(data, number))
+        return record_in_set(data, number)
     except DecodeError:
         return None
 
@@ -290,7 +289,7 @@ def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPl
 
 def _opened(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
     try:
-        place = drain(record_in_batch(entry, target.offset))
+        place = record_in_batch(entry, target.offset)
     except DecodeError:  # too large to be opened
         return "fetched", None
     return None if place is None else ("fetched", _shifted(place, at))

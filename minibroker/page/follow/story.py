@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.errors import OperationError
 from minibroker.operations.views.consumer_offsets import CommitsView, commits_of
-from minibroker.operations.views.slicing import in_slices
 from minibroker.page.follow import stages
 from minibroker.page.follow.sightings import Target
 from minibroker_protocol.errors import DecodeError
@@ -35,7 +34,7 @@ async def story(
         found = core.topics.get(topic)
         if found is None or partition >= len(found.partitions):
             return None, None
-        return found.id, await in_slices(broker.services, record_view(found.partitions[partition].log, offset))
+        return found.id, record_view(found.partitions[partition].log, offset)
 
     async def look_for_commits(broker: AsyncOperations) -> CommitsView:
         return await commits_of(broker.services, topic, partition, offset)
@@ -44,8 +43,7 @@ async def story(
         found = broker.services.core.topics.get(topic)
         if found is None or place is None or place.key is None:
             return None
-        steps = newest_with_key(found.partitions[partition].log, place.key, offset)
-        return (await in_slices(broker.services, steps))[0]
+        return newest_with_key(found.partitions[partition].log, place.key, offset)[0]
 
     try:
         topic_id, view = await remote(look)

@@ -10,7 +10,6 @@ from minibroker.operations.views import groups, logs, transactions
 from minibroker.page.follow.links import record_sets
 from minibroker_protocol.fields.frames import request_fields
 from minibroker_protocol.primitives import ZERO_UUID
-from minibroker_protocol.steps import drain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -216,7 +215,7 @@ def nothing_in(topic: str) -> str:
 
 def fields(exchange: Exchange) -> Node:
     """The fields of a request, with its records."""
-    return drain(request_fields(bytes(exchange.request)))
+    return request_fields(bytes(exchange.request))
 
 
 def values(root: Node, name: str) -> list[Any]:

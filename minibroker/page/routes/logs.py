@@ -10,7 +10,6 @@ from minibroker.cluster.partition import Partition
 from minibroker.control.remote import OnBroker
 from minibroker.errors import NotFoundError, OperationError
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.operations.views.slicing import in_slices
 from minibroker.page.detail import record_set_json
 from minibroker.page.routes import OnRecorder
 from minibroker_storage.errors import StorageError
@@ -50,7 +49,7 @@ async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: O
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         partition = _partition(broker, topic, index)
-        view = await in_slices(broker.services, snapshot.log_view(partition.log, first_segment))
+        view = snapshot.log_view(partition.log, first_segment)
         return {**_summary(partition), **asdict(view), "replicas": list(partition.replicas)}
 
     return await on_broker(work)
@@ -64,7 +63,7 @@ async def batches(
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
-        return asdict(await in_slices(broker.services, snapshot.batch_page(log, _shortly_before(log, offset), most)))
+        return asdict(snapshot.batch_page(log, _shortly_before(log, offset), most))
 
     return await on_broker(work)
 
@@ -79,8 +78,8 @@ async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Off
             raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
         strides = [1 + each.entries // _MOST_ARROWS for each in (found.offset_index, found.time_index)]
         return {
-            "offset_entries": _dicts(await in_slices(broker.services, snapshot.offset_entries(found, 0, strides[0]))),
-            "time_entries": _dicts(await in_slices(broker.services, snapshot.time_entries(found, 0, strides[1]))),
+            "offset_entries": _dicts(snapshot.offset_entries(found, 0, strides[0])),
+            "time_entries": _dicts(snapshot.time_entries(found, 0, strides[1])),
             "strides": strides,
         }
 
@@ -121,9 +120,10 @@ async def find(
 
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
-        steps = look_ups.find_offset(log, offset) if offset is not None else look_ups.find_time(log, time or 0)
         try:
-            return asdict(await in_slices(broker.services, steps))
+            return asdict(
+                look_ups.find_offset(log, offset) if offset is not None else look_ups.find_time(log, time or 0)
+            )
         except StorageError as error:
             raise OperationError(f"{topic}-{index}: {error}") from None
 
@@ -137,8 +137,8 @@ async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[st
     async def work(broker: AsyncOperations) -> dict[str, Any]:
         log = _partition(broker, topic, index).log
         return {
-            "producers": _dicts(await in_slices(broker.services, snapshot.producers(log, most=100))),
-            "aborted": _dicts(await in_slices(broker.services, snapshot.aborted_transactions(log, most=100))),
+            "producers": _dicts(snapshot.producers(log, most=100)),
+            "aborted": _dicts(snapshot.aborted_transactions(log, most=100)),
         }
 
     return await on_broker(work)

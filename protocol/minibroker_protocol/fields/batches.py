@@ -32,7 +32,7 @@ from minibroker_protocol.fields.tree import (
     Space,
     refuse,
 )
-from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
     CONTROL_KEY,
     LENGTH_AT,
@@ -48,9 +48,8 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.names import MARKERS, control_type
 from minibroker_protocol.records.varint import decode_varint
-from minibroker_protocol.steps import Steps
 
-_PASSED_AT_ONCE: Final = 1_000
+_RECORDS_PER_LEAF: Final = 1_000
 _MARKER_VALUE: Final = INT16.size + INT32.size
 
 _HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
@@ -71,14 +70,13 @@ _HEADER: Final[tuple[tuple[str, Struct, Callable[[BatchHeader], str]], ...]] = (
 assert sum(layout.size for _, layout, _ in _HEADER) == RECORD_BATCH_OVERHEAD
 
 
-def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool = False) -> Steps[None]:
+def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool = False) -> None:
     """Add the fields of a record set of any format: the batches and messages up to the cursor's end.
 
     A fetch may end within a batch: that part is `NOT_OPENED`, or with `is_whole` an `ERROR`.
     """
     number = 0
     while cursor.left:
-        yield
         if cursor.is_used_up:
             parent.add(cursor.not_opened(f"{cursor.left} bytes of batches: the tree would be too large"))
             return
@@ -95,9 +93,9 @@ def record_set(cursor: Cursor, limits: Limits, parent: Node, *, is_whole: bool =
         part = cursor.part(size, "batch")
         if magic == MAGIC_V2:
             node = parent.add(Node(f"[{number}]", BATCH, part.at, part.end, about="RecordBatch"))
-            yield from batch_fields(part, limits, node)
+            batch_fields(part, limits, node)
         else:
-            yield from message_fields(part, limits, f"[{number}]", parent)
+            message_fields(part, limits, f"[{number}]", parent)
         number += 1
 
 
@@ -114,19 +112,18 @@ def _no_batch(cursor: Cursor, size: int) -> Node:
     return cursor.failed(DecodeError(f"batch length: {size - LOG_OVERHEAD}, less than the smallest message takes"))
 
 
-def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> Steps[None]:
+def batch_fields(cursor: Cursor, limits: Limits, node: Node) -> None:
     """Add the fields of one v2 batch, which is all that the cursor has."""
     try:
         header = add_header(cursor, node)
         if header.codec is not CompressionCodec.NONE:
-            yield from _add_compressed(cursor, header, limits, node)
+            _add_compressed(cursor, header, limits, node)
             return
     except DecodeError as error:
         node.add(cursor.failed(error))
         return
     for record in record_nodes(cursor, header, limits.first_record):
         node.add(record)
-        yield
 
 
 def add_header(cursor: Cursor, node: Node) -> BatchHeader:
@@ -141,20 +138,18 @@ def add_header(cursor: Cursor, node: Node) -> BatchHeader:
     return header
 
 
-def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: Node) -> Steps[None]:
+def _add_compressed(cursor: Cursor, header: BatchHeader, limits: Limits, node: Node) -> None:
     payload = node.add(cursor.leaf("records", COMPRESSED, cursor.left, None, "RecordBatch.records"))
     payload.note = f"compressed with {header.codec.name.lower()}, all together"
     view = cursor.data[payload.start : payload.end]
     try:
-        data = bytes((yield from decompress_in_steps(header.codec, view, max_size=limits.decompressed)))
+        data = decompress(header.codec, view, max_size=limits.decompressed)
     except DecodeError as error:
         payload.fault = str(error)
         return
     payload.inside = Space(data, [])
     inner = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    for record in record_nodes(inner, header, limits.first_record):
-        payload.inside.children.append(record)
-        yield
+    payload.inside.children.extend(record_nodes(inner, header, limits.first_record))
 
 
 def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterator[Node]:
@@ -164,7 +159,7 @@ def record_nodes(cursor: Cursor, header: BatchHeader, first: int = 0) -> Iterato
     """
     passed = 0
     while passed < min(first, header.record_count) and cursor.left:
-        count = min(first - passed, header.record_count - passed, _PASSED_AT_ONCE)
+        count = min(first - passed, header.record_count - passed, _RECORDS_PER_LEAF)
         yield _passed(cursor, passed, count)
         passed += count
     for index in range(passed, max(header.record_count, 0)):
@@ -297,8 +292,8 @@ def _retype_as_text(node: Node) -> None:
         each.type = TEXT if each is not node else "STRING"
 
 
-def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Steps[Node]:
+def record_set_tree(data: memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
     """The tree of batches as they stand in a file: whole ones, of any format. Positions count from the first byte."""
     root = Node("batches", STRUCT, 0, len(data))
-    yield from record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
+    record_set(Cursor(data, 0, len(data), Budget(limits.record_fields)), limits, root, is_whole=True)
     return root

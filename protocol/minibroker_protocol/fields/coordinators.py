@@ -25,7 +25,6 @@ from minibroker_protocol.fields.structures import payload_node
 from minibroker_protocol.fields.tree import CONTENT, RECORD, Budget, Cursor, Limits, Node
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from minibroker_protocol.schema import schema_of
-from minibroker_protocol.steps import Steps
 
 _Kinds = tuple[tuple[type[Any], type[Any]], ...]
 
@@ -43,7 +42,7 @@ _BY_TOPIC: Final[dict[str, _Kinds]] = {
 """The kinds of keys and values of each topic. The version of a key is its kind."""
 
 
-def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> Steps[None]:
+def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> None:
     """Open the records of a tree over `data` in place, if `topic` is one of a coordinator's.
 
     Bytes that are no key or value of such a record stay bytes, and so do markers of transactions.
@@ -56,8 +55,7 @@ def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> St
     while waiting:
         node, space = waiting.pop()
         if node.type == RECORD:
-            yield from _open_record(node, space, kinds, budget)
-            yield
+            _open_record(node, space, kinds, budget)
             continue
         waiting += [(child, space) for child in node.children or ()]
         if node.inside is not None:
@@ -65,7 +63,7 @@ def open_records(root: Node, data: memoryview, topic: str, limits: Limits) -> St
             waiting += [(child, inner) for child in node.inside.children]
 
 
-def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) -> Steps[None]:
+def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) -> None:
     try:
         key, value = record.find("key"), record.find("value")
         content = key.find(CONTENT)
@@ -74,18 +72,18 @@ def _open_record(record: Node, data: memoryview, kinds: _Kinds, budget: Budget) 
         return
     for key_class, value_class in kinds:
         if version in schema_of(key_class).versions:
-            yield from _open(key, data, key_class, budget)
-            yield from _open(value, data, value_class, budget)
+            _open(key, data, key_class, budget)
+            _open(value, data, value_class, budget)
             record.note = key_class.__name__.removesuffix("Key")
             return
 
 
-def _open(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> Steps[None]:
+def _open(node: Node, data: memoryview, cls: type[Any], budget: Budget) -> None:
     """Put the fields of a message in the place of the bytes of a key or value."""
     children = node.children or []
     content = children[-1] if children else None
     if content is None or content.name != CONTENT or budget.left <= 0:
         return
-    payload = yield from payload_node(Cursor(data, content.start, content.end, budget), cls)
+    payload = payload_node(Cursor(data, content.start, content.end, budget), cls)
     if payload is not None:
         children[-1] = payload

@@ -1,7 +1,6 @@
 """The trees of requests and responses, made along the declarations of messages.
 
-`request_fields` and `response_fields` take a frame with its length, as it was on the wire. Both come in steps, for
-a server with other clients (`minibroker.support.slices`), and are drained elsewhere.
+`request_fields` and `response_fields` take a frame with its length, as it was on the wire.
 """
 
 import importlib
@@ -28,7 +27,6 @@ from minibroker_protocol.fields.tree import (
     refuse,
 )
 from minibroker_protocol.schema import schema_of
-from minibroker_protocol.steps import Steps
 
 _CONTROLLED_SHUTDOWN: Final = 7
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -53,7 +51,7 @@ def messages_of(api_key: int) -> Messages | None:
     return Messages(key.message, getattr(module, f"{key.message}Request"), getattr(module, f"{key.message}Response"))
 
 
-def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Steps[Node]:
+def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS) -> Node:
     """The tree of a request: its length, its header (version 0, 1 or 2) and its body."""
     view = memoryview(frame)
     root = Node("request", STRUCT, 0, len(view))
@@ -70,7 +68,7 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
         root.name = f"{_name(key)} v{version} request"
         if declared is None or version not in schema_of(declared.request).versions:
             refuse(f"{_name(key)} v{version} is not known here")
-        yield from _add_body(cursor, root, declared.request, version, limits)
+        _add_body(cursor, root, declared.request, version, limits)
     except DecodeError as error:
         root.add(cursor.failed(error))
     return root
@@ -78,7 +76,7 @@ def request_fields(frame: bytes | bytearray | memoryview, limits: Limits = DEFAU
 
 def response_fields(
     api_key: int, version: int, frame: bytes | bytearray | memoryview, limits: Limits = DEFAULT_LIMITS
-) -> Steps[Node]:
+) -> Node:
     """The tree of the response to a request of this API and version.
 
     An ApiVersions that is not supported is answered in version 0, whatever was asked (KIP-511).
@@ -100,8 +98,8 @@ def response_fields(
         if declared is None or version not in schema_of(declared.response).versions:
             refuse(f"{_name(api_key)} v{version} is not known here")
         if api_key != ApiKey.API_VERSIONS and version in schema_of(declared.response).flexible:
-            yield from _add_header_tags(cursor, header)
-        yield from _add_body(cursor, root, declared.response, version, limits)
+            _add_header_tags(cursor, header)
+        _add_body(cursor, root, declared.response, version, limits)
     except DecodeError as error:
         root.add(cursor.failed(error))
     return root
@@ -142,8 +140,7 @@ def _add_request_header(cursor: Cursor, header: Node) -> tuple[int, int, Message
     except UnicodeDecodeError as error:
         client_id.fault = f"client_id: text that is not UTF-8: {error.reason}"
     if declared is not None and _is_flexible(declared.request, version.value):
-        for _ in _add_header_tags(cursor, header):
-            pass
+        _add_header_tags(cursor, header)
     return key.value, version.value, declared
 
 
@@ -152,18 +149,18 @@ def _is_flexible(cls: type[Any], version: int) -> bool:
     return version in schema.versions and version in schema.flexible
 
 
-def _add_header_tags(cursor: Cursor, header: Node) -> Steps[None]:
+def _add_header_tags(cursor: Cursor, header: Node) -> None:
     try:
-        yield from tagged_fields(cursor, header, {}, Walk(0, flexible=True, limits=DEFAULT_LIMITS))
+        tagged_fields(cursor, header, {}, Walk(0, flexible=True, limits=DEFAULT_LIMITS))
     finally:
         header.end = cursor.at
 
 
-def _add_body(cursor: Cursor, root: Node, cls: type[Any], version: int, limits: Limits) -> Steps[None]:
+def _add_body(cursor: Cursor, root: Node, cls: type[Any], version: int, limits: Limits) -> None:
     body = root.add(Node("body", STRUCT, cursor.at, cursor.at, about=place_of(cls)))
     walk = Walk(version, flexible=version in schema_of(cls).flexible, limits=limits)
     try:
-        yield from walk.structure(cursor, body, cls)
+        walk.structure(cursor, body, cls)
     finally:
         body.end = cursor.at
     if cursor.left:

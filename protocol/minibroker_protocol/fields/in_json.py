@@ -21,19 +21,16 @@ from typing import Any, Final, cast
 
 from minibroker_protocol.fields.tree import Node
 from minibroker_protocol.json_values import bytes_json, camel_case, number_json
-from minibroker_protocol.steps import Steps
 from minibroker_protocol.uuids import uuid_text
 
 MOST: Final = 1024
 MOST_INSIDE: Final = 1 << 16
-_NODES_OF_A_STEP: Final = 256
 
 
-def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -> Steps[dict[str, Any]]:
+def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -> dict[str, Any]:
     """A tree as `json.dumps` takes it."""
     made = _node_json(root, most, most_inside)
     waiting = [(root, made)]
-    count = 0
     while waiting:
         node, shown = waiting.pop()
         for children, holder in (
@@ -45,9 +42,6 @@ def tree_json(root: Node, *, most: int = MOST, most_inside: int = MOST_INSIDE) -
             listed: list[dict[str, Any]] = []
             holder["children"] = listed
             for child in children:
-                count += 1
-                if count % _NODES_OF_A_STEP == 0:
-                    yield
                 child_shown = _node_json(child, most, most_inside)
                 listed.append(child_shown)
                 if child.children is not None or child.inside is not None:

@@ -23,7 +23,7 @@ from minibroker_protocol.fields.tree import (
     Note,
     Space,
 )
-from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LENGTH_AT,
@@ -36,12 +36,11 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_protocol.records.names import codec_name
-from minibroker_protocol.steps import Steps
 
 _CRC_FROM: Final = INT64.size + INT32.size + UINT32.size
 
 
-def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> Steps[None]:
+def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> None:
     """Add the node of one message, or of a wrapper and what it holds, which is all that the cursor has."""
     start = cursor.at
     try:
@@ -53,7 +52,7 @@ def message_fields(cursor: Cursor, limits: Limits, name: str, parent: Node) -> S
     offset = "of the last message in it" if is_wrapper else "set by the broker"
     node = parent.add(message_node(cursor, name, header, offset, notes.moment))
     if is_wrapper and node.children and node.children[-1].name == "value":
-        yield from _open_wrapper(cursor, limits, node.children[-1], header)
+        _open_wrapper(cursor, limits, node.children[-1], header)
 
 
 def message_node(cursor: Cursor, name: str, header: BatchHeader, offset: str, timestamp: Note) -> Node:
@@ -104,27 +103,24 @@ def _add_bytes(cursor: Cursor, parent: Node, name: str) -> Node:
     return node
 
 
-def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHeader) -> Steps[None]:
+def _open_wrapper(cursor: Cursor, limits: Limits, value: Node, header: BatchHeader) -> None:
     payload = (value.children or [value])[-1]
     try:
-        data = bytes((yield from _decompressed(payload, header, limits)))
+        data = _decompressed(payload, header, limits)
     except DecodeError as error:
         payload.fault = str(error)
         return
     payload.inside = Space(data, [])
     inner = Cursor(memoryview(data), 0, len(data), cursor.budget)
-    for node in wrapped_nodes(inner, header):
-        payload.inside.children.append(node)
-        yield
+    payload.inside.children.extend(wrapped_nodes(inner, header))
 
 
-def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> Steps[memoryview]:
+def _decompressed(payload: Node, header: BatchHeader, limits: Limits) -> bytes:
     if payload.type != COMPRESSED:
         raise DecodeError("value: none, in a compressed message")
     if header.codec is CompressionCodec.ZSTD:
         raise DecodeError(f"attributes: a wrapper of format v{header.magic} may not be under zstd")
-    steps = decompress_in_steps(header.codec, payload.value, max_size=limits.decompressed, magic=header.magic)
-    return (yield from steps)
+    return decompress(header.codec, payload.value, max_size=limits.decompressed, magic=header.magic)
 
 
 def wrapped_nodes(cursor: Cursor, wrapper: BatchHeader) -> Iterator[Node]:

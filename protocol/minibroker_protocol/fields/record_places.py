@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.batches import record_nodes
 from minibroker_protocol.fields.messages import message_fields
-from minibroker_protocol.fields.tree import STRUCT, Budget, Cursor, Limits, Node
-from minibroker_protocol.records.compression import decompress_in_steps
+from minibroker_protocol.fields.tree import NOT_OPENED, STRUCT, Budget, Cursor, Limits, Node
+from minibroker_protocol.records.compression import decompress
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -20,12 +20,12 @@ from minibroker_protocol.records.header import (
     read_header,
 )
 from minibroker_protocol.records.varint import decode_varint, decode_varlong
-from minibroker_protocol.steps import Steps
 
 MOST_DECOMPRESSED: Final = 1 << 24
 """Bytes that a batch may decompress to before it is left closed."""
-_LIMITS: Final = Limits(record_fields=1_000_000, decompressed=MOST_DECOMPRESSED)
-_AT_ONCE: Final = 256
+_MOST_RECORDS: Final = 100_000
+"""Records of a batch that are searched: more take longer than 200 ms."""
+_LIMITS: Final = Limits(record_fields=_MOST_RECORDS, decompressed=MOST_DECOMPRESSED)
 
 
 class RecordPlace(NamedTuple):
@@ -48,23 +48,23 @@ class RecordPlace(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def record_in_batch(entry: memoryview, offset: int) -> Steps[RecordPlace | None]:
+def record_in_batch(entry: memoryview, offset: int) -> RecordPlace | None:
     """The record with this offset in a batch or message as a log has it; None if it is not there.
 
     `entry` may go on behind the batch. DecodeError for a batch that cannot be read, or is too large to be opened.
     """
     if entry[MAGIC_AT] < MAGIC_V2:
-        for start, end, node in (yield from _messages(entry)):
+        for start, end, node in _messages(entry):
             if node.value == offset:
                 return _message_place(start, end, node)
         return None
     header = read_header(entry)
     if not header.base_offset <= offset <= header.last_offset:
         return None
-    return (yield from _in_v2(entry, header, offset - header.base_offset))
+    return _in_v2(entry, header, offset - header.base_offset)
 
 
-def record_in_set(data: memoryview, number: int) -> Steps[RecordPlace | None]:
+def record_in_set(data: memoryview, number: int) -> RecordPlace | None:
     """The record that gets the offset `number` behind the first one, when a broker appends this record set.
 
     None if there are fewer. A last batch that is cut short is passed over. DecodeError.
@@ -76,14 +76,14 @@ def record_in_set(data: memoryview, number: int) -> Steps[RecordPlace | None]:
             return None
         entry = data[at : at + size]
         if entry[MAGIC_AT] < MAGIC_V2:
-            messages = yield from _messages(entry)
+            messages = _messages(entry)
             if number < len(messages):
                 return _moved(_message_place(*messages[number]), at)
             number -= len(messages)
         else:
             header = read_header(entry)
             if number <= header.last_offset_delta:
-                found = yield from _in_v2(entry, header, number)
+                found = _in_v2(entry, header, number)
                 return None if found is None else _moved(found, at)
             number -= header.last_offset_delta + 1
         at += size
@@ -101,21 +101,21 @@ def _moved(place: RecordPlace, by: int) -> RecordPlace:
     )
 
 
-def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> Steps[RecordPlace | None]:
+def _in_v2(entry: memoryview, header: BatchHeader, delta: int) -> RecordPlace | None:
+    if header.record_count > _MOST_RECORDS:
+        raise DecodeError(f"record count: {header.record_count}, which is more than {_MOST_RECORDS}")
     size = header.size_in_bytes
     is_inside = header.codec is not CompressionCodec.NONE
     data, at = entry[:size], RECORD_BATCH_OVERHEAD
     if is_inside:
         packed = entry[RECORD_BATCH_OVERHEAD:size]
-        data, at = (yield from decompress_in_steps(header.codec, packed, max_size=MOST_DECOMPRESSED)), 0
-    for number in range(header.record_count):
+        data, at = memoryview(decompress(header.codec, packed, max_size=MOST_DECOMPRESSED)), 0
+    for _ in range(header.record_count):
         length, begin = decode_varint(data, at)
         _, behind = decode_varlong(data, begin + 1)
         if decode_varint(data, behind)[0] == delta:
             return _v2_place(data[: begin + length], at, header, is_inside=is_inside)
         at = begin + length
-        if not number % _AT_ONCE:
-            yield
     return None
 
 
@@ -148,17 +148,19 @@ def _bytes(node: Node) -> bytes | None:
     return None if node.value is None else bytes(node.value)
 
 
-def _messages(entry: memoryview) -> Steps[list[tuple[int, int, Node]]]:
+def _messages(entry: memoryview) -> list[tuple[int, int, Node]]:
     """(start, end, node) of each message of format v0 or v1: of one, or of all in a wrapper, which begin at -1."""
     root = Node("messages", STRUCT, 0, len(entry))
     size = LOG_OVERHEAD + int.from_bytes(entry[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
     if not LOG_OVERHEAD + MIN_MESSAGE_LENGTH <= size <= len(entry):
         raise DecodeError(f"message size: {size - LOG_OVERHEAD} with {len(entry)} bytes")
     cursor = Cursor(entry, 0, size, Budget(_LIMITS.record_fields))
-    yield from message_fields(cursor, _LIMITS, "[0]", root)
+    message_fields(cursor, _LIMITS, "[0]", root)
     outer = (root.children or [root])[0]
     for payload in outer.leaves():
         if payload.inside is not None:
+            if payload.inside.children and payload.inside.children[-1].type == NOT_OPENED:
+                raise DecodeError(payload.inside.children[-1].value)
             return [(-1, size, node) for node in payload.inside.children if node.value is not None]
         if payload.fault:
             raise DecodeError(payload.fault)

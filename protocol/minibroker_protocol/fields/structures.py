@@ -40,7 +40,6 @@ from minibroker_protocol.fields.tree import (
 )
 from minibroker_protocol.primitives import MOST_TAGGED_FIELDS
 from minibroker_protocol.schema import Field, fields_of, schema_of
-from minibroker_protocol.steps import Steps
 
 _PAYLOADS: Final[dict[str, type[Any]]] = {
     "join_group.JoinGroupRequestProtocol.metadata": ConsumerProtocolSubscription,
@@ -80,7 +79,7 @@ class Walk:
         self.limits = limits
         self.record_budget = Budget(limits.record_fields)
 
-    def structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> Steps[None]:
+    def structure(self, cursor: Cursor, node: Node, cls: type[Any]) -> None:
         """Add the fields of a message or structure. DecodeError, with what was read before it added."""
         tagged: dict[int, Field] = {}
         for field in fields_of(cls):
@@ -91,20 +90,20 @@ class Walk:
                 if _is_plain(field):
                     node.add(self._fixed(cursor, field.name, field.kind, about))
                 else:
-                    yield from self.field(cursor, node, field, about)
+                    self.field(cursor, node, field, about)
         if self.flexible:
             known = {tag: (field, f"{place_of(cls)}.{field.name}") for tag, field in tagged.items()}
-            yield from tagged_fields(cursor, node, known, self)
+            tagged_fields(cursor, node, known, self)
 
-    def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> Steps[None]:
+    def field(self, cursor: Cursor, parent: Node, field: Field, about: str, *, in_tag: bool = False) -> None:
         """Add one field that is not of fixed size."""
         may_be_null = self.version in field.nullable
         if field.is_array:
-            yield from self._array(cursor, parent, field, about, may_be_null=may_be_null)
+            self._array(cursor, parent, field, about, may_be_null=may_be_null)
         elif not isinstance(field.kind, p.WireType):
-            yield from self._nested(cursor, parent, field, about, may_be_null=may_be_null, in_tag=in_tag)
+            self._nested(cursor, parent, field, about, may_be_null=may_be_null, in_tag=in_tag)
         elif field.kind.prefix:
-            yield from self._sized(cursor, parent, field, about, may_be_null=may_be_null)
+            self._sized(cursor, parent, field, about, may_be_null=may_be_null)
         else:
             parent.add(self._fixed(cursor, field.name, field.kind, about))
 
@@ -128,7 +127,7 @@ class Walk:
         node = cursor.number(name, INT16 if prefix == "h" else INT32)
         return node, node.value
 
-    def _sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> Steps[None]:
+    def _sized(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
         kind = field.kind
         assert isinstance(kind, p.WireType)
         name = f"COMPACT_{kind.name}" if self.flexible else kind.name
@@ -145,18 +144,18 @@ class Walk:
             part = cursor.part(size, field.name)
             if kind is p.RECORDS:
                 inner = Cursor(part.data, part.at, part.end, self.record_budget)
-                yield from record_set(inner, self.limits, node)
+                record_set(inner, self.limits, node)
             elif kind is p.STRING:
                 _add_text(part, node)
             else:
                 node.value = part.data[part.at : part.end]
-                yield from _add_bytes(part, node, about)
+                _add_bytes(part, node, about)
         finally:
             node.end = cursor.at
 
     def _nested(
         self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool, in_tag: bool
-    ) -> Steps[None]:
+    ) -> None:
         cls = field.kind
         assert not isinstance(cls, p.WireType)
         node = parent.add(Node(field.name, STRUCT, cursor.at, cursor.at, about=about))
@@ -167,11 +166,11 @@ class Walk:
                 if presence.value < 0 or (in_tag and presence.value == 0):
                     node.note = "null"
                     return
-            yield from self.structure(cursor, node, cls)
+            self.structure(cursor, node, cls)
         finally:
             node.end = cursor.at
 
-    def _array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> Steps[None]:
+    def _array(self, cursor: Cursor, parent: Node, field: Field, about: str, *, may_be_null: bool) -> None:
         node = parent.add(
             Node(field.name, f"COMPACT_{ARRAY}" if self.flexible else ARRAY, cursor.at, cursor.at, about=about)
         )
@@ -187,18 +186,17 @@ class Walk:
             element = field._replace(is_array=False, nullable=field.nullable._replace(first=1, last=0))
             is_plain = _is_plain(element)
             for index in range(count):
-                yield
                 if cursor.is_used_up:
                     raise TooManyFieldsError(f"{field.name}: too many elements")
                 if is_plain:
                     node.add(self._fixed(cursor, f"[{index}]", element.kind, about))
                 else:
-                    yield from self.field(cursor, node, element._replace(name=f"[{index}]"), about)
+                    self.field(cursor, node, element._replace(name=f"[{index}]"), about)
         finally:
             node.end = cursor.at
 
 
-def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> Steps[None]:
+def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> None:
     """Add a section of tagged fields (KIP-482): the known ones by their names, others as bytes."""
     section = parent.add(Node("tagged_fields", TAGGED_FIELDS, cursor.at, cursor.at, about="(tagged fields)"))
     try:
@@ -209,14 +207,14 @@ def tagged_fields(cursor: Cursor, parent: Node, known: Mapping[int, tuple[Field,
         for _ in range(count.value):
             node = section.add(Node("tagged_field", TAGGED_FIELD, cursor.at, cursor.at))
             try:
-                yield from _add_tagged_field(cursor, node, known, walk)
+                _add_tagged_field(cursor, node, known, walk)
             finally:
                 node.end = cursor.at
     finally:
         section.end = cursor.at
 
 
-def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> Steps[None]:
+def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Field, str]], walk: Walk) -> None:
     tag = node.add(cursor.uvarint(TAG))
     node.value = tag.value
     size = node.add(cursor.uvarint(SIZE))
@@ -229,7 +227,7 @@ def _add_tagged_field(cursor: Cursor, node: Node, known: Mapping[int, tuple[Fiel
     field, about = known[tag.value]
     node.name = field.name
     try:
-        yield from walk.field(part, node, field, about, in_tag=True)
+        walk.field(part, node, field, about, in_tag=True)
         if part.left:
             refuse(f"tag {field.name}: its size is not what its content takes")
     except DecodeError as error:
@@ -251,20 +249,20 @@ def _add_text(part: Cursor, node: Node) -> None:
         node.fault = f"{node.name}: text that is not UTF-8: {error.reason}"
 
 
-def _add_bytes(part: Cursor, node: Node, about: str) -> Steps[None]:
+def _add_bytes(part: Cursor, node: Node, about: str) -> None:
     if not part.left:
         return
     cls = _PAYLOADS.get(about)
     payload = None
     if cls is not None:
-        payload = yield from payload_node(Cursor(part.data, part.at, part.end, part.budget), cls)
+        payload = payload_node(Cursor(part.data, part.at, part.end, part.budget), cls)
     if payload is None:
         node.add(part.leaf(CONTENT, BYTES, part.left))
     else:
         node.add(payload)
 
 
-def payload_node(cursor: Cursor, cls: type[Any]) -> Steps[Node | None]:
+def payload_node(cursor: Cursor, cls: type[Any]) -> Node | None:
     """The node of a message that begins with its version, of all that the cursor has; None for bytes that are none.
 
     A version above the highest that is known is read as that one, and what follows belongs to no field.
@@ -277,7 +275,7 @@ def payload_node(cursor: Cursor, cls: type[Any]) -> Steps[Node | None]:
         walk = Walk(read_as, flexible=read_as in schema_of(cls).flexible, limits=DEFAULT_LIMITS)
         if version.value < 0 or walk.version not in known:
             return None
-        yield from walk.structure(cursor, node, cls)
+        walk.structure(cursor, node, cls)
     except DecodeError:
         return None
     if cursor.left:

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from minibroker_protocol.records import BatchHeader
-from minibroker_protocol.steps import Steps
-from minibroker_storage.errors import LogClosedError
+from minibroker_protocol.steps import drain
 from minibroker_storage.log import Log
 from minibroker_storage.lookup import search_batch
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.views.probes import Probe, WatchedOffsetIndex, WatchedTimeIndex
 from minibroker_storage.views.snapshot import file_of, segment_number
 
-_AT_ONCE: Final = 256
 _MOST_PASSED: Final = 20
 """Segments that a look-up by time passes over, each with a step of its own."""
 
@@ -67,7 +65,7 @@ class LookUp:
     found: Found | None
 
 
-def find_offset(log: Log, offset: int) -> Steps[LookUp]:
+def find_offset(log: Log, offset: int) -> LookUp:
     """The batch that holds an offset, or the next one where a gap is; for Fetch (KIP-98 leaves gaps, and cleaning).
 
     `OSError`, `StorageError` for bytes that are not batches.
@@ -80,22 +78,13 @@ def find_offset(log: Log, offset: int) -> Steps[LookUp]:
         return LookUp((Step("bounds", text, numbers=bounds),), None)
     text = f"The log has the offsets {log.log_start_offset} to {log.log_end_offset - 1}, so it has {offset}."
     steps.append(Step("bounds", text, numbers=bounds))
-    number = segment_number(log, offset)
-    while number < len(log.segments):
+    for number in range(segment_number(log, offset), len(log.segments)):
         segment = log.segments[number]
         steps.append(_segment_step(log, number, offset))
-        try:
-            found = yield from _offset_in_segment(segment, offset, steps)
-        except (LogClosedError, FileNotFoundError):
-            if segment in log.segments:
-                raise
-            steps.append(Step("none", "The segment was removed meanwhile."))
-            break
+        found = _offset_in_segment(segment, offset, steps)
         if found is not None:
             return LookUp(tuple(steps), found)
-        number += 1
-    else:
-        steps.append(Step("none", f"No batch holds {offset} or a later offset."))
+    steps.append(Step("none", f"No batch holds {offset} or a later offset."))
     return LookUp(tuple(steps), None)
 
 
@@ -111,7 +100,7 @@ def _segment_step(log: Log, number: int, offset: int) -> Step:
     return Step("segment", text, file_of(segment), 0, segment.size, numbers)
 
 
-def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> Steps[Found | None]:
+def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> Found | None:
     remembered = segment.recent_position(offset)
     if remembered is not None:
         text = f"Memory has the positions of the newest batches, so {remembered} is known. The next steps find it, too."
@@ -125,8 +114,6 @@ def _offset_in_segment(segment: LogSegment, offset: int, steps: list[Step]) -> S
                 steps.append(_batch_step(segment, at, header, f"ends with {header.last_offset}, so {offset} is in it"))
                 return Found(segment.base_offset, at, header.size_in_bytes, header.base_offset)
             passed += 1
-            if not passed % _AT_ONCE:
-                yield
     steps.append(_scan_step(segment, position, size, passed, f"ends below {offset}"))
     return None
 
@@ -180,7 +167,7 @@ def _batch_step(segment: LogSegment, position: int, header: BatchHeader, why: st
     return Step("batch", text, file_of(segment), position, position + header.size_in_bytes, numbers)
 
 
-def find_time(log: Log, timestamp: int) -> Steps[LookUp]:
+def find_time(log: Log, timestamp: int) -> LookUp:
     """The first record with a timestamp (ms) at or above `timestamp`; see `lookup.search_by_timestamp`.
 
     `OSError`, `DecodeError` for records that cannot be read.
@@ -195,7 +182,6 @@ def find_time(log: Log, timestamp: int) -> Steps[LookUp]:
         largest = segment.largest_timestamp.timestamp
         if largest < timestamp:
             passed.append(segment)
-            yield
             continue
         _add_passed(passed, timestamp, steps)
         passed = []
@@ -204,13 +190,7 @@ def find_time(log: Log, timestamp: int) -> Steps[LookUp]:
         )
         numbers = {"number": number, "base_offset": segment.base_offset, "largest_timestamp": largest}
         steps.append(Step("segment", text, file_of(segment), 0, segment.size, numbers))
-        try:
-            found = yield from _time_in_segment(segment, timestamp, start, steps)
-        except (LogClosedError, FileNotFoundError):
-            if segment in log.segments:
-                raise
-            steps.append(Step("passed over", "The segment was removed meanwhile."))
-            continue
+        found = _time_in_segment(segment, timestamp, start, steps)
         if found is not None:
             return LookUp(tuple(steps), found)
     _add_passed(passed, timestamp, steps)
@@ -229,7 +209,7 @@ def _add_passed(passed: Sequence[LogSegment], timestamp: int, steps: list[Step])
         steps.append(Step("passed over", f"So are {more} more segments.", numbers={"segments": more}))
 
 
-def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> Steps[Found | None]:
+def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: list[Step]) -> Found | None:
     index = WatchedTimeIndex(segment.time_index)
     entry = index.lookup(timestamp)
     name = index.file.path.rpartition("/")[2]
@@ -253,7 +233,7 @@ def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: lis
             steps.append(_scan_step(segment, begin, at, passed, f"has only times below {timestamp}"))
             why = f"has the largest time {header.max_timestamp}"
             steps.append(_batch_step(segment, at, header, why))
-            found = yield from search_batch(segment.batch_at(at), header, timestamp, start)
+            found = drain(search_batch(segment.batch_at(at), header, timestamp, start))
             if found is not None:
                 text = f"Its first record with a time that late is {found.offset}, of {found.timestamp}."
                 numbers = {"offset": found.offset, "timestamp": found.timestamp}
@@ -262,7 +242,5 @@ def _time_in_segment(segment: LogSegment, timestamp: int, start: int, steps: lis
             steps.append(Step("records", "None of its records has a time that late.", file_of(segment), at))
             begin, passed = at + header.size_in_bytes, -1
         passed += 1
-        if not passed % _AT_ONCE:
-            yield
     steps.append(_scan_step(segment, begin, size, passed, f"has only times below {timestamp}"))
     return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from minibroker_protocol.errors import DecodeError
@@ -10,17 +11,16 @@ from minibroker_protocol.records import Batch, BatchHeader, RecordBatch
 from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.header import MAGIC_V2
 from minibroker_protocol.records.names import MARKERS, control_type
-from minibroker_protocol.steps import Steps
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.views.snapshot import BatchView, batch_page, file_of, first_slot, segment_number, segment_with
 
-_AT_ONCE: Final = 64
-_MOST_HEADERS: Final = 200_000
+_MOST_HEADERS: Final = 50_000
 """Batches that are passed over in search of a marker."""
-_MOST_BYTES: Final = 1 << 25
-"""Bytes that are read in search of a newer record with the same key."""
+_MOST_BYTES: Final = 1 << 23
+_MOST_RECORDS: Final = 30_000
+"""Bytes and records that are read in search of a newer record with the same key: at most 100 ms of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class RecordView:
     newer_is_certain: bool = True
 
 
-def record_view(log: Log, offset: int) -> Steps[RecordView]:
+def record_view(log: Log, offset: int) -> RecordView:
     """The record at an offset. `OSError`, `StorageError`, DecodeError for bytes that are not batches."""
     found = RecordView(
         "ahead",
@@ -105,7 +105,7 @@ def record_view(log: Log, offset: int) -> Steps[RecordView]:
     )
     if offset >= log.log_end_offset:
         return found
-    page = yield from batch_page(log, max(offset, log.log_start_offset), 1)
+    page = batch_page(log, max(offset, log.log_start_offset), 1)
     batch = page.batches[0] if page.batches else None
     segment = None if batch is None else segment_with(log, batch.segment)
     if batch is None or segment is None:
@@ -117,16 +117,16 @@ def record_view(log: Log, offset: int) -> Steps[RecordView]:
     place, fault = None, ""
     if batch.last_offset >= offset:
         try:
-            place = yield from record_in_batch(segment.batch_at(batch.position), offset)
+            place = record_in_batch(segment.batch_at(batch.position), offset)
         except DecodeError as error:
             fault = str(error)
     if place is None and not fault:
         return replace(found, state="gap")
     offset_entry = _offset_entry(segment, offset)
-    scanned, scanned_bytes = yield from _scanned(segment, offset_entry, batch)
-    marker, is_open = yield from _marker(log, batch)
+    scanned, scanned_bytes = _scanned(segment, offset_entry, batch)
+    marker, is_open = _marker(log, batch)
     newer, is_certain = (
-        (yield from newest_with_key(log, place.key, offset))
+        newest_with_key(log, place.key, offset)
         if log.config.compact and place is not None and place.key is not None and not batch.is_control
         else (None, True)
     )
@@ -166,19 +166,14 @@ def _time_entry(segment: LogSegment, timestamp: int) -> IndexEntryView | None:
     return IndexEntryView(name, slot, index.entries, slot * size, (slot + 1) * size, entry.timestamp, entry.offset)
 
 
-def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> Steps[tuple[int, int]]:
+def _scanned(segment: LogSegment, entry: IndexEntryView | None, batch: BatchView) -> tuple[int, int]:
     begin = 0 if entry is None else entry.target
-    count = 0
-    for position, _ in segment.headers_from(begin, end=segment.size):
-        if position >= batch.position:
-            break
-        count += 1
-        if not count % _AT_ONCE:
-            yield
+    positions = (position for position, _ in segment.headers_from(begin, end=segment.size))
+    count = sum(1 for _ in takewhile(lambda position: position < batch.position, positions))
     return count, max(batch.position - begin, 0)
 
 
-def _marker(log: Log, batch: BatchView) -> Steps[tuple[MarkerView | None, bool]]:
+def _marker(log: Log, batch: BatchView) -> tuple[MarkerView | None, bool]:
     """The marker of a batch's transaction; and whether there is none because it is open."""
     if not batch.is_transactional or batch.is_control:
         return None, False
@@ -194,13 +189,11 @@ def _marker(log: Log, batch: BatchView) -> Steps[tuple[MarkerView | None, bool]]
                 return MarkerView(header.base_offset, segment.base_offset, position, kind), False
         if count == _MOST_HEADERS:
             break
-        if not count % _AT_ONCE:
-            yield
     return None, False
 
 
 def _headers(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, BatchHeader]]:
-    """The batches from `offset` on. Segments that go meanwhile are passed over."""
+    """Generate the batches from `offset` on. Segments that are removed meanwhile are skipped."""
     for segment in log.segments[segment_number(log, offset) :]:
         try:
             found = segment.translate(offset) if segment.size else None
@@ -219,20 +212,20 @@ def batches_from(log: Log, offset: int) -> Iterator[tuple[LogSegment, int, Batch
         yield segment, position, next(iter_batches(segment.batch_at(position)))
 
 
-def newest_with_key(log: Log, key: bytes, offset: int) -> Steps[tuple[int | None, bool]]:
-    """The newest offset of a record with this key from `offset` on, and whether the whole log was read.
+def newest_with_key(log: Log, key: bytes, offset: int) -> tuple[int | None, bool]:
+    """Return the newest offset of a record with this key from `offset` on, and whether the whole log was read.
 
     Records of aborted transactions count, too: only the cleaner separates them.
     """
-    newest, read = None, 0
+    newest, read, count = None, 0, 0
     for _, _, batch in batches_from(log, offset):
         read += batch.header.size_in_bytes
         if batch.header.magic == MAGIC_V2 and batch.header.is_control:
             continue
+        count += batch.header.record_count
         for record in batch:
             if record.key == key and record.offset >= offset:
                 newest = record.offset
-        if read > _MOST_BYTES:
+        if read > _MOST_BYTES or count > _MOST_RECORDS:
             return newest, False
-        yield
     return newest, True

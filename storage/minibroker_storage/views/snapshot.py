@@ -13,8 +13,6 @@ from typing import Any, Final
 from minibroker_protocol.records import BatchHeader, RecordBatch
 from minibroker_protocol.records.header import LENGTH_AT, LOG_OVERHEAD, MAGIC_V2, MIN_MESSAGE_LENGTH
 from minibroker_protocol.records.names import TIMESTAMP_TYPES, codec_name, control_type
-from minibroker_protocol.steps import Steps
-from minibroker_storage.errors import LogClosedError
 from minibroker_storage.index_file import IndexFile
 from minibroker_storage.log import Log
 from minibroker_storage.segment import LogSegment
@@ -23,8 +21,6 @@ MOST: Final = 1_000
 """Elements of one page."""
 MOST_BYTES: Final = 1 << 20
 """Bytes of one batch."""
-_AT_ONCE: Final = 64
-_IDS_AT_ONCE: Final = 4_096
 _WINDOW: Final = 1 << 16
 
 
@@ -187,15 +183,10 @@ class AbortedView:
     last_stable_offset: int
 
 
-def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> Steps[LogView]:
+def log_view(log: Log, first_segment: int = 0, most: int = MOST) -> LogView:
     """The log, with at most `most` of its segments, from number `first_segment` on. `OSError`."""
-    shown: list[SegmentView] = []
     first = max(first_segment, 0)
-    for number in range(first, min(first + most, len(log.segments))):
-        if number < len(log.segments):
-            shown.append(_segment_view(log, number))
-        if not number % _AT_ONCE:
-            yield
+    shown = [_segment_view(log, number) for number in range(first, min(first + most, len(log.segments)))]
     return LogView(
         directory=log.directory,
         log_start_offset=log.log_start_offset,
@@ -248,10 +239,10 @@ def segment_with(log: Log, base_offset: int) -> LogSegment | None:
     return next((each for each in log.segments if each.base_offset == base_offset), None)
 
 
-def batch_page(log: Log, offset: int, most: int = MOST) -> Steps[BatchPage]:
+def batch_page(log: Log, offset: int, most: int = MOST) -> BatchPage:
     """The batches from the one that holds `offset` on, or from the next one where there is a gap.
 
-    `OSError`, `StorageError` for bytes that are not batches. A segment that goes meanwhile ends the page.
+    `OSError`, `StorageError` for bytes that are not batches.
     """
     shown: list[BatchView] = []
     while offset < log.log_end_offset and len(shown) < most:
@@ -261,24 +252,16 @@ def batch_page(log: Log, offset: int, most: int = MOST) -> Steps[BatchPage]:
         found = segment.translate(offset) if segment.size else None
         if found is not None:
             indexed = _Indexed(segment, found.position)
-            try:
-                for position, header in segment.headers_from(found.position, _WINDOW, end=end):
-                    shown.append(batch_view(segment, position, header, indexed))
-                    offset = header.last_offset + 1
-                    if len(shown) >= most:
-                        break
-                    if not len(shown) % _AT_ONCE:
-                        yield
-            except (LogClosedError, FileNotFoundError):
-                if segment in log.segments:
-                    raise
-                return BatchPage(tuple(shown), offset)
+            for position, header in segment.headers_from(found.position, _WINDOW, end=end):
+                shown.append(batch_view(segment, position, header, indexed))
+                offset = header.last_offset + 1
+                if len(shown) >= most:
+                    break
         if len(shown) < most:
             following = _behind(log, segment)
             if following is None:
                 return BatchPage(tuple(shown), None)
             offset = max(following, offset)
-        yield
     return BatchPage(tuple(shown), offset if offset < log.log_end_offset else None)
 
 
@@ -375,30 +358,18 @@ def read_batch(log: Log, base_offset: int, position: int, most: int = MOST_BYTES
         return os.pread(fd, max(min(size, most, segment.size - position), 0), position)
 
 
-def offset_entries(
-    segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST
-) -> Steps[list[OffsetEntryView]]:
+def offset_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[OffsetEntryView]:
     """Every `stride`-th entry of the offset index from slot `first` on, at most `most`. `OSError`."""
     index = segment.offset_index
-    shown: list[OffsetEntryView] = []
-    for slot in _slots(first, stride, most, index.entries):
-        entry = index.entry(slot)
-        shown.append(OffsetEntryView(slot, entry.offset, entry.position))
-        if not len(shown) % _AT_ONCE:
-            yield
-    return shown
+    slots = _slots(first, stride, most, index.entries)
+    return [OffsetEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
-def time_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> Steps[list[TimeEntryView]]:
+def time_entries(segment: LogSegment, first: int = 0, stride: int = 1, most: int = MOST) -> list[TimeEntryView]:
     """Every `stride`-th entry of the time index from slot `first` on, at most `most`. `OSError`."""
     index = segment.time_index
-    shown: list[TimeEntryView] = []
-    for slot in _slots(first, stride, most, index.entries):
-        entry = index.entry(slot)
-        shown.append(TimeEntryView(slot, entry.timestamp, entry.offset))
-        if not len(shown) % _AT_ONCE:
-            yield
-    return shown
+    slots = _slots(first, stride, most, index.entries)
+    return [TimeEntryView(slot, *index.entry(slot)) for slot in slots]
 
 
 def _slots(first: int, stride: int, most: int, entries: int) -> range:
@@ -406,19 +377,12 @@ def _slots(first: int, stride: int, most: int, entries: int) -> range:
     return range(first, min(entries, first + stride * max(most, 0)), stride)
 
 
-def producers(log: Log, after: int = -1, most: int = MOST) -> Steps[list[ProducerView]]:
+def producers(log: Log, after: int = -1, most: int = MOST) -> list[ProducerView]:
     """The producers with ids above `after`, ascending, at most `most`."""
-    known = log.producers.active
-    ids = list(known)
-    lowest: list[int] = []
-    for begin in range(0, len(ids), _IDS_AT_ONCE):
-        lowest = nsmallest(most, (*lowest, *(each for each in ids[begin : begin + _IDS_AT_ONCE] if each > after)))
-        yield
+    active = log.producers.active
     shown: list[ProducerView] = []
-    for producer_id in lowest:
-        entry = known.get(producer_id)
-        if entry is None:
-            continue  # it has expired meanwhile
+    for producer_id in nsmallest(most, (producer_id for producer_id in active if producer_id > after)):
+        entry = active[producer_id]
         begins = entry.current_txn_first_offset
         shown.append(
             ProducerView(
@@ -438,7 +402,7 @@ def producers(log: Log, after: int = -1, most: int = MOST) -> Steps[list[Produce
     return shown
 
 
-def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> Steps[list[AbortedView]]:
+def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> list[AbortedView]:
     """The aborted transactions whose markers are at `offset` or behind it, at most `most`.
 
     `OSError`, `CorruptIndexError`.
@@ -451,7 +415,4 @@ def aborted_transactions(log: Log, offset: int = 0, most: int = MOST) -> Steps[l
             if len(shown) == most:
                 return shown
             shown.append(AbortedView(segment.base_offset, *each))
-            if not len(shown) % _AT_ONCE:
-                yield
-        yield
     return shown

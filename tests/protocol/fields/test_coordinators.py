@@ -23,7 +23,6 @@ from minibroker_protocol.fields.coordinators import open_records
 from minibroker_protocol.fields.tree import DEFAULT_LIMITS, Node
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from minibroker_protocol.schema import schema_of
-from minibroker_protocol.steps import drain
 from tests.protocol.fields.trees import check_leaves
 from tests.storage.helpers import marker
 
@@ -48,8 +47,8 @@ FOREIGN = [
 
 def opened(records: list[NewRecord], topic: str, codec: CompressionCodec = CompressionCodec.NONE) -> list[Node]:
     data = memoryview(bytes(build_batch(records, codec=codec)))
-    root = drain(record_set_tree(data))
-    drain(open_records(root, data, topic, DEFAULT_LIMITS))
+    root = record_set_tree(data)
+    open_records(root, data, topic, DEFAULT_LIMITS)
     check_leaves(root, len(data))
     return [node for node in root.all_nodes() if node.type == "RECORD"]
 
@@ -97,8 +96,8 @@ def test_other_bytes_and_other_topics_stay_bytes() -> None:
     (record,) = opened([COMMIT], "orders")
     assert record.find("key", "(content)").type == "BYTES"
     data = memoryview(bytes(marker().view))
-    root = drain(record_set_tree(data))
-    drain(open_records(root, data, "__consumer_offsets", DEFAULT_LIMITS))
+    root = record_set_tree(data)
+    open_records(root, data, "__consumer_offsets", DEFAULT_LIMITS)
     check_leaves(root, len(data))
 
 

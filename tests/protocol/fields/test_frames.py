@@ -27,7 +27,6 @@ from minibroker_protocol.messages.sync_group import SyncGroupResponse
 from minibroker_protocol.primitives import write_uvarint
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from minibroker_protocol.schema import schema_of
-from minibroker_protocol.steps import drain
 from tests.protocol.fields.trees import check_leaves, is_complete, plain, values
 from tests.protocol.message_strategies import messages
 from tests.samples import examples
@@ -87,7 +86,7 @@ def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: Ap
         chance = random.Random(seed)
         client_id = chance.choice([None, b"", b"me"])
         frame = request_frame(key, version, request, client_id)
-        root = drain(request_fields(frame))
+        root = request_fields(frame)
         if (key, version) != (ApiKey.CONTROLLED_SHUTDOWN, 0):
             header = read_request_header(memoryview(frame)[4:])
             assert root.find("header", "client_id").value == header.client_id
@@ -95,15 +94,15 @@ def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: Ap
         begin = body_of(root).start
         for _ in range(5):
             damaged = frame[:begin] + changed(frame[begin:], chance)
-            check_damaged(drain(request_fields(damaged)), apis.request, version, begin, damaged)
+            check_damaged(request_fields(damaged), apis.request, version, begin, damaged)
         frame = response_frame(key, version, response)
         if key == ApiKey.API_VERSIONS and response.error_code == 35:
             return  # read as version 0, whatever version it is
-        root = drain(response_fields(key, version, frame))
+        root = response_fields(key, version, frame)
         check_body(root, response, version, frame)
         for _ in range(5):
             damaged = changed(frame, chance)
-            check_leaves(drain(response_fields(key, version, damaged)), len(damaged))
+            check_leaves(response_fields(key, version, damaged), len(damaged))
 
     check()
 
@@ -147,9 +146,9 @@ def outside_records(node: Node) -> list[Node]:
 @given(st.binary(max_size=200))
 @examples(300, 60)
 def test_random_bytes_have_a_tree(data: bytes) -> None:
-    check_leaves(drain(request_fields(data)), len(data))
+    check_leaves(request_fields(data), len(data))
     for key in (ApiKey.FETCH, ApiKey.METADATA, ApiKey.VOTE):
-        check_leaves(drain(response_fields(key, 12, data)), len(data))
+        check_leaves(response_fields(key, 12, data), len(data))
 
 
 def test_unknown_tagged_fields_are_named_by_their_tag() -> None:
@@ -158,7 +157,7 @@ def test_unknown_tagged_fields_are_named_by_their_tag() -> None:
     tags += b"\x02hi"
     produce = ProduceRequest(acks=1, timeout_ms=5, topic_data=[])
     frame = request_frame(ApiKey.PRODUCE, 9, produce, tags=bytes(tags))
-    root = drain(request_fields(frame))
+    root = request_fields(frame)
     check_leaves(root, len(frame))
     unknown = root.find("header", "tagged_fields", "tag 200")
     assert unknown.note == "unknown tag"
@@ -169,7 +168,7 @@ def test_unknown_tagged_fields_are_named_by_their_tag() -> None:
 
 def test_bytes_behind_the_last_field_belong_to_none() -> None:
     frame = request_frame(ApiKey.LIST_GROUPS, 0, declared(ApiKey.LIST_GROUPS).request()) + b"more"
-    root = drain(request_fields(frame))
+    root = request_fields(frame)
     check_leaves(root, len(frame))
     last = (root.children or [])[-1]
     assert (last.type, last.end - last.start) == (UNKNOWN, 4)
@@ -179,18 +178,18 @@ def test_bytes_behind_the_last_field_belong_to_none() -> None:
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (ApiKey.VOTE, 0), (ApiKey.FETCH, 99)])
 def test_an_api_or_a_version_that_is_not_known_stays_bytes(key: int, version: int) -> None:
     frame = struct.pack(">ihhih", 14, key, version, 7, -1) + b"rest"
-    root = drain(request_fields(frame))
+    root = request_fields(frame)
     check_leaves(root, len(frame))
     last = (root.children or [])[-1]
     assert (last.type, frame[last.start :]) == (ERROR, b"rest")
     assert "is not known here" in last.value
-    assert drain(response_fields(key, version, frame)).children[-1].type == ERROR  # type: ignore[index]  # there are some
+    assert response_fields(key, version, frame).children[-1].type == ERROR  # type: ignore[index]  # there are some
 
 
 def test_an_api_versions_that_is_not_supported_is_answered_in_version_0() -> None:
     response = declared(ApiKey.API_VERSIONS).response(error_code=35, api_keys=[])
     frame = response_frame(ApiKey.API_VERSIONS, 0, response)
-    root = drain(response_fields(ApiKey.API_VERSIONS, 99, frame))
+    root = response_fields(ApiKey.API_VERSIONS, 99, frame)
     check_leaves(root, len(frame))
     assert (root.name, is_complete(root)) == ("ApiVersions v0 response", True)
     assert body_of(root).find("error_code").note == "UNSUPPORTED_VERSION"
@@ -206,7 +205,7 @@ def produce_of(records: bytes, version: int = 7) -> bytes:
 def test_records_are_opened_in_place(codec: CompressionCodec) -> None:
     records = [NewRecord(b"k%d" % n, b"value", 1000 + n, (("h", b"x"), ("n", None))) for n in range(3)]
     frame = produce_of(bytes(build_batch(records, codec=codec)))
-    root = drain(request_fields(frame))
+    root = request_fields(frame)
     check_leaves(root, len(frame))
     batch = body_of(root).find("topic_data", "[0]", "partition_data", "[0]", "records", "[0]")
     payload = batch if not codec else batch.find("records")
@@ -222,14 +221,14 @@ def test_records_are_opened_in_place(codec: CompressionCodec) -> None:
 def test_long_arrays_and_batches_are_opened_up_to_the_limits() -> None:
     batch = bytes(build_batch([NewRecord(None, b"v", 0)] * 100))
     frame = produce_of(batch * 3)
-    root = drain(request_fields(frame, Limits(record_fields=200)))
+    root = request_fields(frame, Limits(record_fields=200))
     check_leaves(root, len(frame))
     left = [leaf for leaf in root.leaves() if leaf.type == NOT_OPENED]
     assert len(left) == 2
     assert "records: the tree would be too large" in left[0].value
     topics = [MetadataRequestTopic(name="topic")] * 500
     frame = request_frame(ApiKey.METADATA, 4, MetadataRequest(topics=topics))
-    root = drain(request_fields(frame, Limits(fields=300)))
+    root = request_fields(frame, Limits(fields=300))
     check_leaves(root, len(frame))
     assert sum(1 for _ in root.leaves()) < 320
     assert (root.children or [])[-1].type == NOT_OPENED
@@ -239,7 +238,7 @@ def test_long_arrays_and_batches_are_opened_up_to_the_limits() -> None:
 def test_a_large_batch_has_pages(codec: CompressionCodec) -> None:
     frame = produce_of(bytes(build_batch([NewRecord(None, b"%d" % n, 0) for n in range(3000)], codec=codec)))
     for first, opened in ((0, range(3000)), (2500, range(2500, 3000)), (3000, range(0)), (9999, range(0))):
-        root = drain(request_fields(frame, Limits(record_fields=100_000, first_record=first)))
+        root = request_fields(frame, Limits(record_fields=100_000, first_record=first))
         check_leaves(root, len(frame))
         records = [node for node in root.all_nodes() if node.type == "RECORD"]
         assert [int(bytes(node.find("value").value)) for node in records] == list(opened)
@@ -251,7 +250,7 @@ def test_a_large_batch_has_pages(codec: CompressionCodec) -> None:
 def test_damage_in_records_that_are_passed_over_is_an_error() -> None:
     batch = bytearray(build_batch([NewRecord(None, b"value", 0)] * 10))
     batch[61] = 0xFF
-    root = drain(request_fields(produce_of(bytes(batch)), Limits(first_record=5)))
+    root = request_fields(produce_of(bytes(batch)), Limits(first_record=5))
     damaged = [leaf for leaf in root.leaves() if leaf.type == ERROR]
     assert damaged[0].value.startswith("a record from 0 to 4: ")
     assert damaged[0].end - damaged[0].start == len(batch) - 61
@@ -259,7 +258,7 @@ def test_damage_in_records_that_are_passed_over_is_an_error() -> None:
 
 def test_a_batch_that_decompresses_to_more_than_the_limit_stays_closed() -> None:
     batch = bytes(build_batch([NewRecord(None, bytes(100_000), 0)], codec=CompressionCodec.GZIP))
-    root = drain(request_fields(produce_of(batch), Limits(decompressed=1000)))
+    root = request_fields(produce_of(batch), Limits(decompressed=1000))
     payload = body_of(root).find("topic_data", "[0]", "partition_data", "[0]", "records", "[0]", "records")
     assert payload.inside is None
     assert "1000" in payload.fault
@@ -269,7 +268,7 @@ def test_a_fetch_that_ends_within_a_batch_is_no_error() -> None:
     batch = bytes(build_batch([NewRecord(None, b"v", 0)]))
     for cut in (1, 11, 16, 17, 60, len(batch) - 1):
         frame = produce_of(batch + batch[:cut])
-        root = drain(request_fields(frame))
+        root = request_fields(frame)
         check_leaves(root, len(frame))
         assert [leaf.type for leaf in root.leaves() if leaf.type in {ERROR, NOT_OPENED}] == [NOT_OPENED]
 
@@ -283,19 +282,19 @@ def test_messages_of_the_consumer_protocol_are_opened() -> None:
             group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=[protocol]
         )
         frame = request_frame(ApiKey.JOIN_GROUP, 4, request)
-        root = drain(request_fields(frame))
+        root = request_fields(frame)
         check_leaves(root, len(frame))
         content = body_of(root).find("protocols", "[0]", "metadata", "(content)")
         assert content.find("version").value == version
         assert content.find("topics", "[0]").value == "t"
     data = encode_versioned(ConsumerProtocolAssignment(assigned_partitions=owned), 1)
     response = SyncGroupResponse(error_code=0, assignment=data)
-    root = drain(response_fields(ApiKey.SYNC_GROUP, 5, response_frame(ApiKey.SYNC_GROUP, 5, response)))
+    root = response_fields(ApiKey.SYNC_GROUP, 5, response_frame(ApiKey.SYNC_GROUP, 5, response))
     found = body_of(root).find("assignment", "(content)", "assigned_partitions", "[0]", "partitions")
     assert [child.value for child in (found.children or [])[1:]] == [1, 2]
     for other in (b"\0\1not that", data + b"x", b"\0"):
         response = SyncGroupResponse(error_code=0, assignment=other)
-        root = drain(response_fields(ApiKey.SYNC_GROUP, 5, response_frame(ApiKey.SYNC_GROUP, 5, response)))
+        root = response_fields(ApiKey.SYNC_GROUP, 5, response_frame(ApiKey.SYNC_GROUP, 5, response))
         content = body_of(root).find("assignment", "(content)")
         assert content.type == "BYTES"
         assert bytes(body_of(root).find("assignment").value) == other

@@ -10,12 +10,11 @@ from minibroker_protocol.fields.in_json import tree_json
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
-from minibroker_protocol.steps import drain
 from tests.protocol.fields.test_frames import request_frame
 
 
 def shown(frame: bytes, **limits: int) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(drain(tree_json(drain(request_fields(frame)), **limits))))
+    found: dict[str, Any] = json.loads(json.dumps(tree_json(request_fields(frame), **limits)))
     return found
 
 

@@ -10,7 +10,6 @@ from minibroker_protocol.fields.structures import place_of
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, build_message_set
 from minibroker_protocol.schema import fields_of, schema_of
-from minibroker_protocol.steps import drain
 from tests.protocol.fields.test_frames import request_frame
 from tests.protocol.message_strategies import all_classes
 from tests.storage.helpers import marker
@@ -97,7 +96,7 @@ def test_each_field_of_headers_batches_and_messages_has_a_sentence() -> None:
     ]
     seen: set[str] = set()
     for each in sets:
-        root = drain(request_fields(produce(each)))
+        root = request_fields(produce(each))
         for node in root.all_nodes():
             seen.add(node.about)
             if node.type not in {"STRUCT", "TEXT"} and node.name != "(content)":
@@ -106,7 +105,7 @@ def test_each_field_of_headers_batches_and_messages_has_a_sentence() -> None:
 
 
 def test_the_meanings_of_a_tree_are_those_of_its_fields() -> None:
-    found = meanings_json(drain(request_fields(produce(b""))))
+    found = meanings_json(request_fields(produce(b"")))
     assert found["produce.ProduceRequest.acks"]["text"].startswith("0 wants no response")
     assert found["produce.ProduceRequest.transactional_id"]["kip"] == 98
     assert "(length)" in found

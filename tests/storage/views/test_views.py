@@ -8,7 +8,6 @@ import pytest
 
 from minibroker_protocol.json_values import dataclass_json
 from minibroker_protocol.records import CompressionCodec, iter_batches
-from minibroker_protocol.steps import Steps, drain
 from minibroker_storage import Log, LogConfig
 from minibroker_storage.views.look_ups import LookUp, find_offset, find_time
 from minibroker_storage.views.probes import WatchedOffsetIndex, WatchedTimeIndex
@@ -25,10 +24,6 @@ from minibroker_storage.views.snapshot import (
 from tests.storage.helpers import NOW, SMALL, Home, a_batch, marker, sequenced
 
 LARGE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0, segment_index_bytes=1 << 20)
-
-
-def count_steps(steps: Steps[Any]) -> int:
-    return sum(1 for _ in steps)
 
 
 @pytest.fixture
@@ -49,7 +44,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def test_the_view_of_a_log_has_its_segments_and_marks(log: Log) -> None:
-    view = drain(log_view(log))
+    view = log_view(log)
     assert (view.log_start_offset, view.high_watermark, view.log_end_offset) == (
         0,
         log.high_watermark,
@@ -63,7 +58,7 @@ def test_the_view_of_a_log_has_its_segments_and_marks(log: Log) -> None:
     assert [each.is_active for each in view.segments].count(True) == 1
     for each in view.segments:
         assert Path(view.directory, each.file).stat().st_size == each.size
-    assert drain(log_view(log, 1, 2)).segments == view.segments[1:3]
+    assert log_view(log, 1, 2).segments == view.segments[1:3]
     assert dataclass_json(view)["leaderEpochs"] == [{"epoch": 0, "startOffset": 0}]
 
 
@@ -77,48 +72,46 @@ def test_pages_of_batches_are_all_batches(log: Log) -> None:
         found: list[Any] = []
         offset: int | None = 0
         while offset is not None:
-            page = drain(batch_page(log, offset, most))
+            page = batch_page(log, offset, most)
             assert len(page.batches) <= most
             found += page.batches
             offset = page.next_offset
         assert [(each.base_offset, each.last_offset, each.size) for each in found] == expected
         indexed = {
-            (segment.base_offset, entry.position)
-            for segment in log.segments
-            for entry in drain(offset_entries(segment))
+            (segment.base_offset, entry.position) for segment in log.segments for entry in offset_entries(segment)
         }
         assert {(each.segment, each.position) for each in found if each.is_indexed} == indexed
-    assert drain(batch_page(log, log.log_end_offset)).batches == ()
+    assert batch_page(log, log.log_end_offset).batches == ()
 
 
 def test_index_entries_are_those_of_the_files(log: Log) -> None:
     segment = log.segments[0]
     assert segment_with(log, segment.base_offset) is segment
     assert segment_with(log, 1) is None
-    entries = drain(offset_entries(segment))
+    entries = offset_entries(segment)
     assert [each.position for each in entries] == [
         segment.offset_index.entry(slot).position for slot in range(segment.offset_index.entries)
     ]
-    assert [each.slot for each in drain(offset_entries(segment, 1, 2, 2))] == [1, 3]
-    assert [each.timestamp for each in drain(time_entries(segment))] == [
+    assert [each.slot for each in offset_entries(segment, 1, 2, 2)] == [1, 3]
+    assert [each.timestamp for each in time_entries(segment)] == [
         segment.time_index.entry(slot).timestamp for slot in range(segment.time_index.entries)
     ]
 
 
 def test_producers_and_aborted_transactions_are_shown(log: Log) -> None:
-    shown = drain(producers(log))
+    shown = producers(log)
     assert [each.producer_id for each in shown] == [10, 30, 50]
-    assert drain(producers(log, 10, 1)) == shown[1:2]
+    assert producers(log, 10, 1) == shown[1:2]
     assert all(each.transaction_begins is None for each in shown)
-    assert [each.producer_id for each in drain(aborted_transactions(log))] == [30, 50]
-    last = drain(aborted_transactions(log))[-1]
-    assert drain(aborted_transactions(log, last.last_offset)) == [last]
+    assert [each.producer_id for each in aborted_transactions(log)] == [30, 50]
+    last = aborted_transactions(log)[-1]
+    assert aborted_transactions(log, last.last_offset) == [last]
 
 
 def test_a_look_up_by_offset_finds_what_the_log_finds(log: Log) -> None:
     """The steps end at the batch that the broker would read from, and each range of bytes is within its file."""
     for offset in range(log.log_end_offset):
-        result = drain(find_offset(log, offset))
+        result = find_offset(log, offset)
         assert result.found is not None
         data = log.read(offset, 1)
         segment = segment_with(log, result.found.segment)
@@ -139,15 +132,15 @@ def check_ranges(log: Log, result: LookUp) -> None:
 def test_a_look_up_outside_of_the_log_says_so(log: Log) -> None:
     end = log.log_end_offset
     for offset in (-1, end, end + 5):
-        result = drain(find_offset(log, offset))
+        result = find_offset(log, offset)
         assert (result.found, [step.kind for step in result.steps]) == (None, ["bounds"])
-    assert "where the next record goes" in drain(find_offset(log, end)).steps[0].text
+    assert "where the next record goes" in find_offset(log, end).steps[0].text
 
 
 def test_a_look_up_by_time_finds_what_the_log_finds(log: Log) -> None:
     chance = random.Random(3)
     for timestamp in (0, NOW, NOW - 1, 2**60, *(NOW + chance.randrange(-1000, 60_000) for _ in range(150))):
-        result = drain(find_time(log, timestamp))
+        result = find_time(log, timestamp)
         expected = log.find_by_timestamp(timestamp)
         found = None if result.found is None else (result.found.timestamp, result.found.offset)
         assert found == (None if expected is None else (expected.timestamp, expected.offset))
@@ -194,22 +187,8 @@ def test_the_probes_are_the_windows_that_the_search_reads(
             assert reads == [(each.first * size, (each.end - each.first) * size) for each in watched.probes]
 
 
-def test_a_segment_that_goes_meanwhile_is_passed_over(log: Log) -> None:
-    """Retention may remove it between two steps."""
-    steps = find_time(log, NOW + 2**30)
-    next(steps)
-    log.advance_log_start_offset(log.segments[3].base_offset)
-    log.delete_old_segments(NOW)
-    assert drain(steps).found is None
-    page = batch_page(log, log.segments[0].base_offset, 1000)
-    next(page)
-    log.advance_log_start_offset(log.segments[-1].base_offset)
-    log.delete_old_segments(NOW)
-    assert drain(page).batches
-
-
 def test_the_bytes_of_a_batch_are_those_of_the_file(log: Log) -> None:
-    for each in drain(batch_page(log, 0, 20)).batches:
+    for each in batch_page(log, 0, 20).batches:
         data = read_batch(log, each.segment, each.position)
         assert data is not None
         assert next(iter(iter_batches(data))).header.base_offset == each.base_offset
@@ -222,13 +201,3 @@ def test_the_bytes_of_a_batch_are_those_of_the_file(log: Log) -> None:
         found = read_batch(log, 0, position)
         assert found is not None
         assert len(found) <= size
-
-
-def test_long_work_comes_in_steps(tmp_path: Path) -> None:
-    home = Home(tmp_path / "orders-0", LogConfig(segment_bytes=1 << 20, index_interval_bytes=1 << 20))
-    for _ in range(1000):
-        home.append(a_batch())
-    home.log.segments[0]._recent.clear()
-    assert count_steps(batch_page(home.log, 0)) > 10
-    assert count_steps(find_offset(home.log, 900)) >= 3
-    assert count_steps(find_time(home.log, NOW + 1)) >= 1
