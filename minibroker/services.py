@@ -307,7 +307,7 @@ class Services:
     def _on_topics_deleted(self, names: Collection[str]) -> None:
         """Forget what groups have committed for topics. Much of it takes its time, and nobody waits, as in Kafka."""
         if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
-            forgetting = self.core.slices.begin(self.groups.topics_deleted(names))
+            forgetting = self.core.slices.begin(self.groups.store.topics_deleted(names))
             if isinstance(forgetting, Work):
                 forgetting.then(lambda _: None, _log_failure)
         if self.made_share_partitions is not None:

@@ -16,7 +16,6 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
@@ -27,7 +26,6 @@ from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,
     build_batch,
-    build_batch_in_steps,
     iter_batches,
     read_entry_header,
     read_header,
@@ -196,27 +194,28 @@ class CoordinatorLog:
 
         CoordinatorLogError.
         """
-        return self.append_batch(index, build_batch(records, codec=self._codec))
+        return self.append_batch(index, self.build(records))
 
-    def batch_of(
+    def build(
         self,
         records: Sequence[NewRecord],
         *,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
-    ) -> Steps[bytearray]:
-        """A batch of records for `append_batch`, made in steps.
+    ) -> bytearray:
+        """Return a batch of records for `append_batch`.
 
         With a producer id the batch belongs to that producer's transaction; the sequence number is there for readers
         alone.
         """
-        return build_batch_in_steps(
+        return build_batch(
             records,
             codec=self._codec,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
+            is_transactional=producer_id >= 0,
         )
 
     def append_batch(self, index: int, batch: bytearray) -> int:

@@ -31,7 +31,6 @@ from minibroker.coordinators.transactions.transaction import (
 )
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
-from minibroker.support.slices import drain
 from minibroker_protocol.coordinator_records import OffsetCommitValue, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -313,10 +312,8 @@ class _Move:
                     self._save(log, transaction)
                 for target, records in by_target.items():
                     for batch in _batches(records):
-                        made = drain(
-                            self._log.batch_of(
-                                batch, producer_id=producer_id, producer_epoch=pending.epoch, base_sequence=0
-                            )
+                        made = self._log.build(
+                            batch, producer_id=producer_id, producer_epoch=pending.epoch, base_sequence=0
                         )
                         self._log.append_batch(target, made)
                 if not pending.is_mixed:

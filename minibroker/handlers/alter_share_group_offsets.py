@@ -6,7 +6,7 @@ another kind, UNSUPPORTED_VERSION while the feature share.version is off.
 
 from typing import Final
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import on_each, on_group
@@ -38,7 +38,6 @@ def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> Steps[AlterSha
     for topic in request.topics:
         by_index = offsets.setdefault(topic.topic_name, {})
         by_index.update((each.partition_index, each.start_offset) for each in topic.partitions)
-        yield
     try:
         outcomes = yield from coordinator.share_offsets.alter(request.group_id, offsets)
     except GroupRefusedError as error:
@@ -54,7 +53,6 @@ def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> Steps[AlterSha
         ]
         topic_id = _NO_TOPIC if known is None else known.id
         responses.append(AlterShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=partitions))
-        yield
     return AlterShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
 
 

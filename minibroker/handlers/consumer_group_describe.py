@@ -11,10 +11,9 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
@@ -49,29 +48,26 @@ def handle(request: ConsumerGroupDescribeRequest, call: Call) -> Steps[ConsumerG
     )
 
 
-def _describe(group: ConsumerGroup, call: Call) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group meanwhile.
-    state, epoch, assignment_epoch = group.state.value, group.epoch, group.assignment_epoch
-    listed, targets = in_timeline_order(group.members), dict(group.target)
+def _describe(group: ConsumerGroup, call: Call) -> DescribedGroup:
+    listed = in_timeline_order(group.members)
     members: list[Member] = []
     is_before_4_3 = call.services.is_before("4.3")
     for each in listed:
         held = (each.assigned,) if is_before_4_3 else (each.assigned, each.revoking)
-        member = _member(each, held, targets.get(each.member_id, NOTHING), call.core.topics)
+        member = _member(each, held, group.target.get(each.member_id, NOTHING), call.core.topics)
         if not _may_describe_topics(member, call):
             raise GroupRefusedError(
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                 "Members of the group read topics that the client may not describe.",
             )
         members.append(member)
-        yield
     default = next(iter(call.services.groups.consumers.assignors))
     return DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,
-        group_state=state,
-        group_epoch=epoch,
-        assignment_epoch=assignment_epoch,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor(listed, default),
         members=members,
     )

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final
 
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, Heartbeat
-from minibroker.coordinators.groups.consumer.member import AWAY, JOINING, LEAVING
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
-from minibroker.coordinators.groups.modern.partitions import partitions_of
+from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.modern.topics import partitions_of
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
 from minibroker.security.authorization.acls import Operation, ResourceType

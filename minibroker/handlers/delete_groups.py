@@ -52,4 +52,7 @@ def _delete(group_id: str, call: Call) -> Steps[ErrorCode]:
         code = yield from call.services.groups.share_offsets.delete_states(group)
         if code:
             return code
-    return refusal() if group is None else (yield from store.remove(group, refusal))
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    offsets = group.offsets
+    return (yield from store.forget(group, lambda: refusal() or offsets.everything(), wholly=True))

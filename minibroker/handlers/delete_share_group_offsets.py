@@ -6,7 +6,7 @@ group has no offsets of is UNKNOWN_TOPIC_OR_PARTITION. UNSUPPORTED_VERSION while
 
 from typing import Final
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import on_each, on_group
@@ -51,7 +51,6 @@ def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> Steps[DeleteS
                 error_message=outcome.message,
             )
         )
-        yield
     return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.NONE, responses=responses)
 
 

@@ -7,8 +7,7 @@ groups only. From version 3 on a client can ask for its authorized operations.
 
 from typing import Final
 
-from minibroker.coordinators.groups.classic.group import Group, GroupState
-from minibroker.coordinators.groups.classic.members import Member
+from minibroker.coordinators.groups.classic.group import Group, GroupState, Member
 from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at

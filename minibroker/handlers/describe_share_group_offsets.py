@@ -8,7 +8,7 @@ feature share.version is off.
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.coordinators.groups.share.offsets import ShareOffsets, StartOffset
+from minibroker.coordinators.groups.share.offsets import StartOffset
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import asked_by_handler
@@ -34,17 +34,34 @@ _NO_TOPIC: Final = bytes(16)
 def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Steps[DescribeShareGroupOffsetsResponse]:
     """Describe each group by itself (`GroupCoordinatorService.describeShareGroupOffsets`)."""
     described: list[DescribeShareGroupOffsetsResponseGroup] = []
-    for each in request.groups:
-        described.append((yield from _describe(each, call)))
+    for requested in request.groups:
+        code, topics = _topics_of(requested, call)
+        response = DescribeShareGroupOffsetsResponseGroup(group_id=requested.group_id, topics=[], error_code=code)
+        for name, indexes in topics:
+            is_allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            topic = call.core.topics.get(name) if is_allowed else None
+            partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
+            for index in indexes:
+                start = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if is_allowed:
+                    start = call.services.groups.share_offsets.start_of(requested.group_id, name, index)
+                partitions.append(_partition(index, start))
+                yield
+            response.topics.append(
+                DescribeShareGroupOffsetsResponseTopic(
+                    topic_name=name, topic_id=_NO_TOPIC if topic is None else topic.id, partitions=partitions
+                )
+            )
+        described.append(response)
         yield
     return DescribeShareGroupOffsetsResponse(groups=described)
 
 
-def _describe(
+def _topics_of(
     requested: DescribeShareGroupOffsetsRequestGroup, call: Call
-) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
+) -> tuple[ErrorCode, list[tuple[str, list[int]]]]:
+    """Return the error of a group, or NONE, and the partitions to describe."""
     group_id = requested.group_id
-    response = DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[], error_code=ErrorCode.NONE)
     coordinator = call.services.groups
     code = ErrorCode.NONE
     if not coordinator.shares.is_enabled:
@@ -54,22 +71,15 @@ def _describe(
     elif requested.topics is None or requested.topics:
         code = coordinator.store.readiness(group_id, call.node)
     if code:
-        response.error_code = code
-        return response
-    offsets = coordinator.share_offsets
-    if requested.topics is None:
-        named = [(name, indexes) for name, indexes in offsets.initialized(group_id).items()]
-        named = [each for each in named if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
-    else:
-        named = _merged(requested.topics, call)
-    for name, indexes in named:
-        response.topics.append((yield from _topic(offsets, group_id, name, indexes, call)))
-        yield
-    return response
+        return code, []
+    if requested.topics is not None:
+        return code, _merged(requested.topics, call)
+    initialized = coordinator.share_offsets.initialized(group_id).items()
+    return code, [each for each in initialized if call.allows(Operation.DESCRIBE, ResourceType.TOPIC, each[0])]
 
 
 def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call) -> list[tuple[str, list[int]]]:
-    """The partitions of each topic; of one that is there each is named once, as Kafka's share coordinator has it."""
+    """Return the partitions of each topic; each partition of a topic that exists once, as Kafka's share coordinator."""
     found: list[tuple[str, list[int]]] = []
     known: dict[str, dict[int, None]] = {}
     for each in topics:
@@ -81,27 +91,12 @@ def _merged(topics: Iterable[DescribeShareGroupOffsetsRequestTopic], call: Call)
     return [*found, *((name, list(indexes)) for name, indexes in known.items())]
 
 
-def _topic(
-    offsets: ShareOffsets, group_id: str, name: str, indexes: list[int], call: Call
-) -> Steps[DescribeShareGroupOffsetsResponseTopic]:
-    allowed = call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    topic = call.core.topics.get(name) if allowed else None
-    partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
-    for index in indexes:
-        found = StartOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if allowed:
-            found = offsets.start_of(group_id, name, index)
-        partitions.append(
-            DescribeShareGroupOffsetsResponsePartition(
-                partition_index=index,
-                start_offset=found.start_offset,
-                leader_epoch=found.leader_epoch,
-                lag=found.lag,
-                error_code=found.code,
-                error_message=found.code.meaning if found.code else None,
-            )
-        )
-        yield
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=name, topic_id=_NO_TOPIC if topic is None else topic.id, partitions=partitions
+def _partition(index: int, start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:
+    return DescribeShareGroupOffsetsResponsePartition(
+        partition_index=index,
+        start_offset=start.start_offset,
+        leader_epoch=start.leader_epoch,
+        lag=start.lag,
+        error_code=start.code,
+        error_message=start.code.meaning if start.code else None,
     )

@@ -7,7 +7,6 @@ keys of share-partitions are known, too (KIP-932): "group:topic id:partition", e
 """
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster.node import NO_NODE, Node
@@ -37,8 +36,6 @@ _SHARE: Final = 2
 _SHARE_PARTITION: Final = re.compile(r".+:[\w-]{22}:\d{1,10}", re.ASCII | re.DOTALL)
 """The key of a share-partition: its group, the id of its topic, and its number (`SharePartitionKey.validate`)."""
 _NO_PORT: Final = -1
-_FEW: Final = 16
-"""More keys are looked up in steps."""
 
 NAMES: Final = coordinator_keys_at("coordinator_keys", "key")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY) & asked_by_handler(
@@ -47,7 +44,7 @@ NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.ANY) & asked_by_handler(
 REFUSAL: Final = Refusal({"node_id": -1, "port": -1}, explained=True)
 
 
-def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse | Steps[FindCoordinatorResponse]:
+def handle(request: FindCoordinatorRequest, call: Call) -> Steps[FindCoordinatorResponse]:
     """Return each key's coordinator (`KafkaApis.handleFindCoordinatorRequest`)."""
     keys = request.coordinator_keys if call.api_version >= _FIRST_WITH_MANY else [request.key]
     joiner = call.session.early_joiner
@@ -57,9 +54,11 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
     if is_expected and request.key_type == _GROUP:
         call.services.groups.rebalances.expect_join(request.key)
     if call.api_version >= _FIRST_WITH_MANY:
-        if len(keys) > _FEW:
-            return _find_in_steps(keys, request.key_type, call)
-        return FindCoordinatorResponse(coordinators=[_find(key, request.key_type, call) for key in keys])
+        coordinators: list[Coordinator] = []
+        for key in keys:
+            coordinators.append(_find(key, request.key_type, call))
+            yield
+        return FindCoordinatorResponse(coordinators=coordinators)
     found = _find(request.key, request.key_type, call)
     code = ErrorCode(found.error_code)
     return FindCoordinatorResponse(
@@ -69,14 +68,6 @@ def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorRespon
         host=found.host,
         port=found.port,
     )
-
-
-def _find_in_steps(keys: Sequence[str], key_type: int, call: Call) -> Steps[FindCoordinatorResponse]:
-    coordinators: list[Coordinator] = []
-    for key in keys:
-        coordinators.append(_find(key, key_type, call))
-        yield
-    return FindCoordinatorResponse(coordinators=coordinators)
 
 
 def _find(key: str, key_type: int, call: Call) -> Coordinator:

@@ -11,17 +11,15 @@ for is kept to, up to the last moment that there is; version 1 may set the time 
 """
 
 from collections.abc import Collection
-from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import with_names
-from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.commits import RefusedCommitError, commit, commit_response, is_late_but_fine
+from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each, on_group
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -40,7 +38,7 @@ NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
 
 
-def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitResponse]:
+def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     """Write the offsets to `__consumer_offsets`; they are in the file when the answer leaves."""
     core = call.core
     store = call.services.groups.store
@@ -68,14 +66,10 @@ def handle(request: OffsetCommitRequest, call: Call) -> Steps[OffsetCommitRespon
         group.note_activity(request.member_id)
         return group
 
-    encode = partial(store.encode_offsets, request.group_id)
     unknown: list[OffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(core.topics, topics)
-    operation = Commit(admit, encode, store.commit)
     merges = call.services.is_before("4.0")
-    outcomes = yield from commit(core, topics, operation, merges=merges, retention_ms=request.retention_time_ms)
-    responses: list[OffsetCommitResponseTopic] = yield from answered(
-        outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition
-    )
+    outcomes = commit(core, topics, admit, store.commit, merges=merges, retention_ms=request.retention_time_ms)
+    responses = commit_response(outcomes, topics, unknown, OffsetCommitResponseTopic, OffsetCommitResponsePartition)
     return OffsetCommitResponse(topics=responses)

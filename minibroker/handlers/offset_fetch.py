@@ -9,8 +9,8 @@ Version 10 names topics by their ids: an unknown one is UNKNOWN_TOPIC_ID, and of
 offsets of topics that are gone are not returned.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from minibroker.cluster.topics import with_names
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
@@ -40,26 +40,10 @@ _FIRST_WITH_GROUP_ERROR: Final = first_version(OffsetFetchResponse, "error_code"
 _FIRST_WITH_GROUPS: Final = first_version(OffsetFetchRequest, "groups")
 _FIRST_WITH_TOPIC_IDS: Final = first_version(OffsetFetchRequestTopics, "topic_id")
 _NO_EPOCH: Final = -1
-_OF_A_STEP: Final = 64
-"""Partitions, or topics, between two steps; most requests have fewer."""
-_NAMED_OF_A_STEP: Final = 2_000
-_GROUPS_OF_A_STEP: Final = 4
-"""The partition of a group may have to be loaded."""
 
-
-class _Found(NamedTuple):
-    """The answer for one partition."""
-
-    partition: int
-    offset: int
-    leader_epoch: int
-    metadata: str
-    error_code: ErrorCode
-
-
-_Topics = Iterable[tuple[str, Sequence[int]]]
-_Answer = tuple[ErrorCode, list[tuple[str, list[_Found]]]]
-_Topic = TypeVar("_Topic")
+_Topics = Iterable[tuple[str, Iterable[int]]]
+_T = TypeVar("_T")
+_P = TypeVar("_P")
 
 NAMES: Final = topics_at("topics.name", "partition_indexes") | topics_at("groups.topics.name", "partition_indexes")
 NEEDS: Final = asked_by_handler("DESCRIBE on each group; DESCRIBE on each topic")
@@ -69,54 +53,54 @@ REFUSAL: Final = Refusal({"committed_offset": -1, "metadata": ""})
 def handle(request: OffsetFetchRequest, call: Call) -> Steps[OffsetFetchResponse]:
     """Return committed offsets."""
     stable = request.require_stable
-    if call.api_version >= _FIRST_WITH_GROUPS:
-        groups: list[OffsetFetchResponseGroup] = []
-        for requested in request.groups:
-            named, unknown = requested.topics, list[OffsetFetchRequestTopics]()
-            if named is not None and call.api_version >= _FIRST_WITH_TOPIC_IDS:
-                named, unknown = with_names(call.core.topics, named)
-            topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
-            code, found = yield from _fetch(call, requested, topics, stable=stable)
-            results: list[OffsetFetchResponseTopics] = yield from _responses(
-                found, OffsetFetchResponseTopics, OffsetFetchResponsePartitions
-            )
-            if call.api_version >= _FIRST_WITH_TOPIC_IDS:
-                results = _with_ids(results, call)
-                for each in () if code else unknown:
-                    topic = yield from _unknown(each)
-                    results.append(topic)
-            groups.append(OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results))
-            if not len(groups) % _GROUPS_OF_A_STEP:
-                yield
-        return OffsetFetchResponse(groups=groups)
-    topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
-    code, found = yield from _fetch(call, request, topics, stable=stable)
-    answered: list[OffsetFetchResponseTopic] = yield from _responses(
-        found, OffsetFetchResponseTopic, OffsetFetchResponsePartition
+    if call.api_version < _FIRST_WITH_GROUPS:
+        topics = None if request.topics is None else [(each.name, each.partition_indexes) for each in request.topics]
+        code, results = _fetch(
+            call, request, topics, OffsetFetchResponseTopic, OffsetFetchResponsePartition, stable=stable
+        )
+        return OffsetFetchResponse(error_code=code, topics=results)
+    groups: list[OffsetFetchResponseGroup] = []
+    for requested in request.groups:
+        groups.append(_fetch_group(call, requested, stable=stable))
+        yield
+    return OffsetFetchResponse(groups=groups)
+
+
+def _fetch_group(call: Call, requested: OffsetFetchRequestGroup, *, stable: bool) -> OffsetFetchResponseGroup:
+    named, unknown = requested.topics, list[OffsetFetchRequestTopics]()
+    has_ids = call.api_version >= _FIRST_WITH_TOPIC_IDS
+    if named is not None and has_ids:
+        named, unknown = with_names(call.core.topics, named)
+    topics = None if named is None else [(each.name, each.partition_indexes) for each in named]
+    code, results = _fetch(
+        call, requested, topics, OffsetFetchResponseTopics, OffsetFetchResponsePartitions, stable=stable
     )
-    return OffsetFetchResponse(error_code=code, topics=answered)
+    if has_ids:
+        results = _with_ids(results, call)
+        results += [_unknown(each) for each in unknown if not code]
+    return OffsetFetchResponseGroup(group_id=requested.group_id, error_code=code, topics=results)
 
 
 def _with_ids(results: list[OffsetFetchResponseTopics], call: Call) -> list[OffsetFetchResponseTopics]:
-    """The results whose topics have an id."""
-    kept: list[OffsetFetchResponseTopics] = []
-    for each in results:
-        topic = call.core.topics.get(each.name)
+    """Return the results whose topics have an id."""
+    known: list[OffsetFetchResponseTopics] = []
+    for result in results:
+        topic = call.core.topics.get(result.name)
         if topic is not None:
-            each.topic_id = topic.id
-            kept.append(each)
-    return kept
+            result.topic_id = topic.id
+            known.append(result)
+    return known
 
 
-def _unknown(requested: OffsetFetchRequestTopics) -> Steps[OffsetFetchResponseTopics]:
-    nothing = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in requested.partition_indexes]
-    (result,) = yield from _responses([("", nothing)], OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
-    result.topic_id = requested.topic_id
-    return result
+def _unknown(requested: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
+    partitions = [
+        _none(OffsetFetchResponsePartitions, index, ErrorCode.UNKNOWN_TOPIC_ID) for index in requested.partition_indexes
+    ]
+    return OffsetFetchResponseTopics(topic_id=requested.topic_id, partitions=partitions)
 
 
 def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: Call) -> tuple[ErrorCode, GroupOffsets]:
-    """(the error of a group, or 0; its offsets)."""
+    """Return the error of a group, or NONE, and its offsets."""
     store = call.services.groups.store
     group = None
     code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -130,44 +114,41 @@ def _offsets_of(requested: OffsetFetchRequest | OffsetFetchRequestGroup, call: C
 
 
 def _fetch(
-    call: Call, requested: OffsetFetchRequest | OffsetFetchRequestGroup, topics: _Topics | None, *, stable: bool
-) -> Steps[_Answer]:
+    call: Call,
+    requested: OffsetFetchRequest | OffsetFetchRequestGroup,
+    topics: _Topics | None,
+    topic_of: Callable[..., _T],
+    partition_of: Callable[..., _P],
+    *,
+    stable: bool,
+) -> tuple[ErrorCode, list[_T]]:
+    """Return the error of a group and its topics, made by the classes of the version."""
     code, offsets = _offsets_of(requested, call)
     if code:
         if call.api_version >= _FIRST_WITH_GROUP_ERROR:
             return code, []
         topics = topics or ()
     if topics is None:
-        committed = offsets.committed.items()
-        topics = [(name, tuple(indexes)) for name, indexes in committed if _may_describe(name, call)]
+        topics = [(name, tuple(indexes)) for name, indexes in offsets.committed.items() if _may_describe(name, call)]
     # Before Kafka 4.0 a topic and a partition that are named twice are answered once, and no topic without partitions.
-    named = (yield from _once(topics)).items() if call.services.is_before("4.0") else topics
-    results: list[tuple[str, list[_Found]]] = []
-    looked_up = 0
-    for name, partitions in named:
+    named = _once(topics).items() if call.services.is_before("4.0") else topics
+    results: list[_T] = []
+    for name, indexes in named:
         refusal = code or (ErrorCode.NONE if _may_describe(name, call) else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        found: list[_Found] = []
-        for each in partitions:
-            found.append(_none(each, refusal) if refusal else _find(offsets, name, each, stable=stable))
-            looked_up += 1
-            if not looked_up % _OF_A_STEP:
-                yield
-        results.append((name, found))
+        if refusal:
+            partitions = [_none(partition_of, index, refusal) for index in indexes]
+        else:
+            partitions = [_partition(partition_of, offsets, name, index, stable=stable) for index in indexes]
+        results.append(topic_of(name=name, partitions=partitions))
     return ErrorCode.NONE, results
 
 
-def _once(topics: _Topics) -> Steps[dict[str, dict[int, None]]]:
-    """Each topic with its partitions, since those that are named twice are answered once."""
+def _once(topics: _Topics) -> dict[str, dict[int, None]]:
+    """Return each topic with its partitions, without repetitions."""
     named: dict[str, dict[int, None]] = {}
-    for number, (name, indexes) in enumerate(topics, 1):
+    for name, indexes in topics:
         if indexes:
-            partitions = named.setdefault(name, {})
-            partitions.update(dict.fromkeys(indexes[:_NAMED_OF_A_STEP]))
-            for begin in range(_NAMED_OF_A_STEP, len(indexes), _NAMED_OF_A_STEP):
-                yield
-                partitions.update(dict.fromkeys(indexes[begin : begin + _NAMED_OF_A_STEP]))
-        if not number % _OF_A_STEP:
-            yield
+            named.setdefault(name, {}).update(dict.fromkeys(indexes))
     return named
 
 
@@ -175,39 +156,26 @@ def _may_describe(topic: str, call: Call) -> bool:
     return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _find(offsets: GroupOffsets, topic: str, partition: int, *, stable: bool) -> _Found:
-    if stable and offsets.is_unstable(topic, partition):
-        return _none(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    known = offsets.get(topic, partition)
-    if known is None:
-        return _none(partition, ErrorCode.NONE)
-    return _Found(partition, known.offset, known.leader_epoch, known.metadata, ErrorCode.NONE)
+def _partition(partition_of: Callable[..., _P], offsets: GroupOffsets, topic: str, index: int, *, stable: bool) -> _P:
+    if stable and offsets.is_unstable(topic, index):
+        return _none(partition_of, index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = offsets.get(topic, index)
+    if committed is None:
+        return _none(partition_of, index, ErrorCode.NONE)
+    return partition_of(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=ErrorCode.NONE,
+    )
 
 
-def _none(partition: int, code: ErrorCode) -> _Found:
-    return _Found(partition, NO_OFFSET, _NO_EPOCH, "", code)
-
-
-def _responses(
-    found: list[tuple[str, list[_Found]]], topic: Callable[..., _Topic], partition: Callable[..., object]
-) -> Steps[list[_Topic]]:
-    """The answer, in the classes that the version has for topics and partitions."""
-    topics: list[_Topic] = []
-    made = 0
-    for name, results in found:
-        partitions: list[object] = []
-        for each in results:
-            partitions.append(
-                partition(
-                    partition_index=each.partition,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    metadata=each.metadata,
-                    error_code=each.error_code,
-                )
-            )
-            made += 1
-            if not made % _OF_A_STEP:
-                yield
-        topics.append(topic(name=name, partitions=partitions))
-    return topics
+def _none(partition_of: Callable[..., _P], index: int, code: ErrorCode) -> _P:
+    return partition_of(
+        partition_index=index,
+        committed_offset=NO_OFFSET,
+        committed_leader_epoch=_NO_EPOCH,
+        metadata="",
+        error_code=code,
+    )

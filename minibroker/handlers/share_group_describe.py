@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup
-from minibroker.coordinators.groups.share.member import ShareMember
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareMember
 from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
@@ -41,8 +40,7 @@ def handle(request: ShareGroupDescribeRequest, call: Call) -> Steps[ShareGroupDe
     return ShareGroupDescribeResponse(groups=(yield from described_groups(request, call, groups, _describe, _REFUSED)))
 
 
-def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group meanwhile.
+def _describe(group: ShareGroup, call: Call) -> DescribedGroup:
     described = DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,
@@ -61,7 +59,6 @@ def _describe(group: ShareGroup, call: Call) -> Steps[DescribedGroup]:
                 "Members of the group read topics that the client may not describe.",
             )
         described.members.append(member)
-        yield
     return described
 
 

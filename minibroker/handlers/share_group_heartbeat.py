@@ -8,12 +8,11 @@ while the feature share.version is off.
 
 from typing import Final
 
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
-from minibroker.coordinators.groups.share.coordinator import JOINING, LEAVING, ShareHeartbeat
-from minibroker.coordinators.groups.share.preparation import Preparation
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import JOINING, LEAVING
+from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import checked, missing_to_subscribe
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -33,45 +32,36 @@ def _right_error(request: ShareGroupHeartbeatRequest, call: Call) -> ErrorCode:
 NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics that the member subscribes to")
 
 
-def handle(
-    request: ShareGroupHeartbeatRequest, call: Call
-) -> ShareGroupHeartbeatResponse | Steps[ShareGroupHeartbeatResponse]:
-    """Answer at once: no member waits for another (`GroupMetadataManager.shareGroupHeartbeat`)."""
-    if not call.services.groups.shares.is_enabled:
+def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+    """Answer immediately: no member waits for another (`GroupMetadataManager.shareGroupHeartbeat`)."""
+    coordinator = call.services.groups
+    shares = coordinator.shares
+    if not shares.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     wrong = _fault(request)
     if wrong is not None:
         return _refused(ErrorCode.INVALID_REQUEST, wrong)
-    heartbeat = _heartbeat(request, call)
-    if call.services.groups.shares.is_large(heartbeat):
-        return _handle_large(heartbeat, call)
-    try:
-        return _response(_answer(heartbeat, call), heartbeat, call)
-    except GroupRefusedError as error:
-        return _refused(error.code, error.message)
-
-
-def _handle_large(heartbeat: ShareHeartbeat, call: Call) -> Steps[ShareGroupHeartbeatResponse]:
-    """Look for many topics in steps, then serve the heartbeat, then list what the member is to read."""
-    yield
-    try:
-        prepared = yield from call.services.groups.shares.preparing(heartbeat)
-        answer = _answer(heartbeat, call, prepared)
-    except GroupRefusedError as error:
-        return _refused(error.code, error.message)
-    yield
-    return _response(answer, heartbeat, call)
-
-
-def _answer(heartbeat: ShareHeartbeat, call: Call, prepared: Preparation | None = None) -> Answer:
-    """The member after its heartbeat. GroupRefusedError."""
-    coordinator = call.services.groups
-    code = coordinator.status(heartbeat.group_id, call.node)
+    code = coordinator.status(request.group_id, call.node)
     if code:
-        raise GroupRefusedError(code)
-    if heartbeat.epoch == LEAVING:
-        return coordinator.shares.leave(heartbeat.group_id, heartbeat.member_id)
-    return coordinator.shares.heartbeat(heartbeat, prepared)
+        return _refused(code)
+    try:
+        if request.member_epoch == LEAVING:
+            answer = shares.leave(request.group_id, request.member_id, None, LEAVING)
+        else:
+            answer = shares.heartbeat(_heartbeat(request, call))
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    assignment = None
+    if answer.assignment is not None:
+        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
+        assignment = Assignment(topic_partitions=listed)
+    return ShareGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=0 if answer.epoch == LEAVING else shares.heartbeat_interval_ms(request.group_id),
+        assignment=assignment,
+    )
 
 
 def _fault(request: ShareGroupHeartbeatRequest) -> str | None:
@@ -99,21 +89,6 @@ def _heartbeat(request: ShareGroupHeartbeatRequest, call: Call) -> ShareHeartbea
         None if names is None else frozenset(names),
         call.client_id or "",
         call.client_host,
-    )
-
-
-def _response(answer: Answer, heartbeat: ShareHeartbeat, call: Call) -> ShareGroupHeartbeatResponse:
-    shares = call.services.groups.shares
-    assignment = None
-    if answer.assignment is not None:
-        listed = [TopicPartitions(topic_id=id_, partitions=sorted(each)) for id_, each in answer.assignment.items()]
-        assignment = Assignment(topic_partitions=listed)
-    return ShareGroupHeartbeatResponse(
-        error_code=ErrorCode.NONE,
-        member_id=answer.member_id,
-        member_epoch=answer.epoch,
-        heartbeat_interval_ms=0 if answer.epoch == LEAVING else shares.heartbeat_interval_ms(heartbeat.group_id),
-        assignment=assignment,
     )
 
 

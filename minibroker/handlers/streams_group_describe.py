@@ -9,11 +9,10 @@ client may not describe. UNSUPPORTED_VERSION while the feature streams.version i
 from collections.abc import Iterable
 from typing import Final
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.streams.group import ASSIGNOR, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import InternalTopic
-from minibroker.coordinators.groups.streams.member import StreamsMember
-from minibroker.coordinators.groups.streams.tasks import NOTHING_REPORTED, ReportedOffsets, TaskOffsets, Tasks, TaskSets
+from minibroker.coordinators.groups.streams.tasks import ReportedOffsets, TaskOffsets, Tasks, TaskSets
 from minibroker.coordinators.java_order import in_timeline_order
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
@@ -53,7 +52,7 @@ def handle(request: StreamsGroupDescribeRequest, call: Call) -> Steps[StreamsGro
     return StreamsGroupDescribeResponse(groups=described)
 
 
-def _describe(group: StreamsGroup, call: Call) -> Steps[DescribedGroup]:
+def _describe(group: StreamsGroup, call: Call) -> DescribedGroup:
     topology = _topology(group)
     for each in () if topology is None else topology.subtopologies or ():
         internal = (info.name for info in (*each.repartition_source_topics, *each.state_changelog_topics))
@@ -63,27 +62,19 @@ def _describe(group: StreamsGroup, call: Call) -> Steps[DescribedGroup]:
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
                     "The described group uses topics that the client is not authorized to describe.",
                 )
-    return (yield from _members_of(group, topology))
-
-
-def _members_of(group: StreamsGroup, topology: Topology | None) -> Steps[DescribedGroup]:
-    # Of one moment: members are values, which change in the group meanwhile.
-    described = DescribedGroup(
+    return DescribedGroup(
         error_code=ErrorCode.NONE,
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         topology=topology,
-        members=[],
+        members=[
+            _member(member, group.target_of(member.member_id), group.reported_by(member.member_id))
+            for member in in_timeline_order(group.members)
+        ],
         assignor_name=ASSIGNOR,
     )
-    target, reported = dict(group.target), dict(group.reported)
-    for each in in_timeline_order(group.members):
-        offsets = reported.get(each.member_id, NOTHING_REPORTED)
-        described.members.append(_member(each, target.get(each.member_id, Tasks()), offsets))
-        yield
-    return described
 
 
 def _topology(group: StreamsGroup) -> Topology | None:

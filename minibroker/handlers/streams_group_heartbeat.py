@@ -17,21 +17,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.cluster.topics import topic_name_error
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.streams.coordinator import JOINING, LEAVING, StreamsAnswer, StreamsHeartbeat
-from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions
-from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode
-from minibroker.coordinators.groups.streams.member import AWAY
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer, StreamsHeartbeat
+from minibroker.coordinators.groups.streams.group import EndpointPartitions
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode, to_record
 from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
-from minibroker.coordinators.groups.streams.topology import to_record
-from minibroker.coordinators.groups.streams.update import preparing
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler, checked, missing_to_subscribe
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import (
     DEFAULT,
     TopicError,
@@ -75,22 +72,19 @@ NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics 
 REFUSAL: Final = Refusal({"status": []})
 
 
-def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGroupHeartbeatResponse | DelayedResponse]:
-    """Answer at once: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`)."""
+def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse | DelayedResponse:
+    """Answer immediately: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`)."""
     coordinator = call.services.groups
     streams = coordinator.streams
     if not streams.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
         _check(request, call)
-        heartbeat = _heartbeat(request, call)
-        yield  # a topology may be large
-        prepared = yield from preparing(heartbeat.topology, call.core.topics)
         code = coordinator.status(request.group_id, call.node)
         if code:
             return _refused(code)
         if request.member_epoch in {LEAVING, AWAY}:
-            left = streams.leave(
+            left = streams.leave_with_shutdown(
                 request.group_id,
                 request.member_id,
                 request.instance_id,
@@ -98,7 +92,7 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
                 shuts_down=request.shutdown_application,
             )
             return _response(left)
-        answer = streams.heartbeat(heartbeat, prepared)
+        answer = streams.heartbeat(_heartbeat(request, call))
     except GroupRefusedError as error:
         return _refused(error.code, error.message)
     response = _response(answer)
@@ -108,7 +102,7 @@ def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> Steps[StreamsGr
         response.acceptable_recovery_lag = streams.acceptable_recovery_lag(request.group_id)
     if not answer.missing:
         return response
-    yield from _make_topics(answer.missing.values(), response, call)
+    _make_topics(answer.missing.values(), response, call)
     return hold(response, request, call)
 
 
@@ -297,7 +291,7 @@ def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
     )
 
 
-def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> Steps[None]:
+def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
     """Make internal topics; the member's status tells which could not be made (`AutoTopicCreationManager`)."""
     listed = list(topics)
     if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -308,7 +302,6 @@ def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbea
     plans: list[TopicPlan] = []
     failed: list[str] = []
     for each in listed:
-        yield
         try:
             factor = each.replication_factor or DEFAULT
             plans.append(plan_topic(call.core, each.name, each.partitions, factor, dict(each.configs)))

@@ -13,14 +13,13 @@ from functools import partial
 from typing import Final
 
 from minibroker.cluster.topics import with_names
-from minibroker.coordinators.groups.commits import Commit, RefusedCommitError, answered, commit, is_late_but_fine
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.commits import RefusedCommitError, commit, commit_response, is_late_but_fine
+from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.transactions.verification import as_writers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each, on_group, on_transactional_id
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.messages.txn_offset_commit import (
@@ -44,7 +43,7 @@ NEEDS: Final = (
 )
 
 
-def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommitResponse]:
+def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
     """Write the offsets to `__consumer_offsets`, as part of the producer's transaction."""
     store = call.services.groups.store
     topics: list[TxnOffsetCommitRequestTopic] = request.topics
@@ -72,24 +71,18 @@ def handle(request: TxnOffsetCommitRequest, call: Call) -> Steps[TxnOffsetCommit
             raise RefusedCommitError(code)
         return group
 
-    encode = partial(
-        store.encode_offsets,
-        request.group_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
-    )
-    write = partial(store.commit_transactional, producer_id=request.producer_id)
+    write = partial(store.commit, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
     unknown: list[TxnOffsetCommitRequestTopic] = []
     if call.api_version >= _FIRST_WITH_TOPIC_IDS:
         topics, unknown = with_names(call.core.topics, topics)
     merges = call.services.is_before("4.0")
-    outcomes = yield from commit(call.core, topics, Commit(admit, encode, write), merges=merges)
+    outcomes = commit(call.core, topics, admit, write, merges=merges)
     if call.api_version < _FIRST_WITH_LOADING:
         outcomes = [
             (name, [(index, _reported(code, call.api_version)) for index, code in partitions])
             for name, partitions in outcomes
         ]
-    responses: list[TxnOffsetCommitResponseTopic] = yield from answered(
+    responses = commit_response(
         outcomes, topics, unknown, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
     )
     return TxnOffsetCommitResponse(topics=responses)

@@ -4,16 +4,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from minibroker.coordinators.groups.classic.group import Group, GroupState
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup
-from minibroker.coordinators.groups.modern.partitions import Partitions
-from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupState
-from minibroker.coordinators.groups.share.member import ShareMember
-from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
+from minibroker.coordinators.groups.modern.topics import Partitions
+from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup
+from minibroker.coordinators.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupState, ShareMember
 from minibroker.coordinators.groups.streams.group import ASSIGNOR as STICKY
-from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
-from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.streams.group import (
+    StreamsGroup,
+    StreamsGroupState,
+    StreamsMember,
+    partitions_of_tasks,
+)
 from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.share_groups import partitions_described, states_loaded
 from minibroker.operations.waiting import until
@@ -131,7 +132,7 @@ def describe_group(services: Services, group_id: str) -> GroupDescription:
     return GroupDescription(group_id, group.state.value, group.generation, group.protocol_name, members)
 
 
-def _describe_assigned(services: Services, group: ModernGroup, assignor: str) -> GroupDescription:
+def _describe_assigned(services: Services, group: AnyModernGroup, assignor: str) -> GroupDescription:
     """Partitions are those that a member reads now, whether it is to keep them or not."""
     members = tuple(
         MemberDescription(
@@ -152,7 +153,7 @@ def _describe_assigned(services: Services, group: ModernGroup, assignor: str) ->
 
 
 def _assigned_to(
-    services: Services, group: ModernGroup, member: ConsumerMember | ShareMember | StreamsMember
+    services: Services, group: AnyModernGroup, member: ConsumerMember | ShareMember | StreamsMember
 ) -> Partitions:
     """The partitions that a member reads."""
     if isinstance(member, StreamsMember):

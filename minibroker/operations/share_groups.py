@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.in_flight import NO_MEMBER, RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition

@@ -1,60 +1,40 @@
-"""Descriptions of groups of the newer protocols: the same loop, with what each protocol says of a group."""
+"""Descriptions of modern groups: the same loop for each kind, with the description of a group by the kind."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.security.authorization.acls import ResourceType
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
-G_co = TypeVar("G_co", covariant=True)
-
-
-class _Request(Protocol):
-    group_ids: list[str]
-    include_authorized_operations: bool
-
-
-class _Described(Protocol):
-    error_code: int
-    group_id: str
-    authorized_operations: int
-
-
-class _Groups(Protocol[G_co]):
-    @property
-    def is_enabled(self) -> bool: ...
-
-    def existing(self, group_id: str, /) -> G_co: ...
-
-
-G = TypeVar("G")
-D = TypeVar("D", bound=_Described)
+G = TypeVar("G", bound=AnyModernGroup)
+D = TypeVar("D")
 
 
 def described_groups(
-    request: _Request,
+    request: Any,
     call: Call,
-    groups: _Groups[G],
-    describe: Callable[[G, Call], Steps[D]],
+    groups: ModernGroups[G],
+    describe: Callable[[G, Call], D],
     make: Callable[..., D],
 ) -> Steps[list[D]]:
-    """Describe each group by itself; with the client's operations on it, if the request asks for them (KIP-430).
+    """Describe each group, with the client's operations on it if the request asks for them (KIP-430).
 
     Args:
-        request: names the groups.
-        call: asks for them.
-        groups: all groups of the protocol.
-        describe: describes a group. GroupRefusedError.
-        make: makes the description of a group that is refused: the class, with what only this protocol has.
+        request: has `group_ids` and `include_authorized_operations`.
+        call: the context of the request.
+        groups: all groups of the kind.
+        describe: describes a group, or raises GroupRefusedError.
+        make: makes the description of a group that is refused: the class, with fields that only this kind has.
     """
     described: list[D] = []
     for group_id in request.group_ids:
         try:
-            each = yield from describe(_existing(groups, group_id, call), call)
+            each: Any = describe(_existing(groups, group_id, call), call)
         except GroupRefusedError as error:
             each = make(
                 error_code=error.code,
@@ -72,8 +52,8 @@ def described_groups(
     return described
 
 
-def _existing(groups: _Groups[G], group_id: str, call: Call) -> G:
-    """The group. GroupRefusedError: UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND, or what `GroupCoordinator.status` says."""
+def _existing(groups: ModernGroups[G], group_id: str, call: Call) -> G:
+    """Return the group. Raise GroupRefusedError: UNSUPPORTED_VERSION, GROUP_ID_NOT_FOUND, or the group's status."""
     code = call.services.groups.status(group_id, call.node) if groups.is_enabled else ErrorCode.UNSUPPORTED_VERSION
     if code:
         raise GroupRefusedError(code)

@@ -11,7 +11,9 @@ What a broker does beside its requests has its own scheduler (`logs/chores.py`),
   its turn (`Slices.large`);
 - opening, closing and looking into many logs: DeleteRecords, DescribeLogDirs, DescribeProducers, ListOffsets, the stop
   of a broker, and the pages that read logs;
-- loading of the coordinators' logs, and whatever waits for it; changes to many groups or transactions;
+- loading of the coordinators' logs, and whatever waits for it; look-ups and changes of many groups, share-partitions
+  or transactions; the removal of many committed offsets; matching of regular expressions. A target assignment is made
+  at once: 100 ms for 100,000 partitions by the default assignor, up to a second by the others;
 - DeleteAcls, whose every filter looks at all rules, DescribeConfigs, which has some fifty rows for each resource, and
   DescribeTopicPartitions, which looks at some ten rights for each name.
 """

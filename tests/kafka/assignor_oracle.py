@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from minibroker.coordinators.groups.assignors import GroupSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen
 from tests.kafka.line_oracle import LineOracle
 
 _SOURCE: Final = Path(__file__).with_name("AssignorOracle.java")

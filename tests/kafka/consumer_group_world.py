@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final
 
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.coordinators.groups.modern.topics_hash import hash_of
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_of
 from minibroker_protocol.coordinator_records import UnknownKey, decode_versioned, read_group_key
 from minibroker_protocol.coordinator_records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,

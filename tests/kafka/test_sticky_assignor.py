@@ -9,7 +9,6 @@ import pytest
 
 from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import NO_TASKS, TaskOffsets, Tasks, TaskSets
-from minibroker.support.slices import drain
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.line_oracle import LineOracle
@@ -110,7 +109,7 @@ def _tasks(text: str) -> TaskSets:
 def test_each_member_is_given_what_kafka_gives_it(sticky_oracle: LineOracle, seed: int) -> None:
     story = Story(Random(seed))
     for _ in range(CHANGES):
-        ours = drain(assign_sticky(story.members, dict(sorted(story.counts.items())), story.standbys))
+        ours = assign_sticky(story.members, dict(sorted(story.counts.items())), story.standbys)
         assert ours == ask(sticky_oracle, story)
         story.take(ours)
         story.change()

@@ -1,18 +1,15 @@
 """The code shared by OffsetCommit and TxnOffsetCommit."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from minibroker.cluster.topics import Topics
 from minibroker.config.keys import LONG_MAX
-from minibroker.coordinators.coordinator_log import CoordinatorLogError
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.kinds import AnyGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
-from minibroker.coordinators.groups.store import commit_error
+from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.core import Core
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
@@ -24,9 +21,6 @@ _BYTES_PER_CHARACTER: Final = 2
 
 _AS_LONG_AS_THE_GROUP: Final = -1
 _STALE: Final = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
-_PIECE: Final = 100
-"""So many partitions are done in about half a millisecond; smaller commits are done at once."""
-
 Outcomes = list[tuple[str, list[tuple[int, ErrorCode]]]]
 """The topics of a response, and the partitions of each with their errors."""
 
@@ -67,64 +61,57 @@ class RefusedCommitError(Exception):
         self.code = code
 
 
-class Commit(NamedTuple):
-    """The steps that commit the offsets of a request.
-
-    Attributes:
-        admit: the group, once it is sure that it takes the offsets of these partitions. RefusedCommitError.
-        encode: makes the batch of the offsets. CoordinatorLogError.
-        write: notes the offsets.
-    """
-
-    admit: Callable[[Collection[TopicPartition]], AnyGroup]
-    encode: Callable[[Mapping[TopicPartition, CommittedOffset]], Steps[bytearray]]
-    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset], bytearray], ErrorCode]
-
-
 def commit(
     core: Core,
     topics: Sequence[OffsetCommitTopic],
-    operation: Commit,
+    admit: Callable[[Collection[TopicPartition]], AnyGroup],
+    write: Callable[[AnyGroup, Mapping[TopicPartition, CommittedOffset]], ErrorCode],
     *,
     merges: bool,
     retention_ms: int = _AS_LONG_AS_THE_GROUP,
-) -> Steps[Outcomes]:
-    """Commit what can be.
+) -> Outcomes:
+    """Commit the offsets of partitions that exist.
 
     UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist. If there are others, the group decides over all of
     them; then OFFSET_METADATA_TOO_LARGE for each with more metadata than `offset.metadata.max.bytes`, which Kafka
-    counts in Java's characters. Of a partition that is named twice, the last offset counts. `merges` as for `by_topic`.
+    counts in Java's characters. Of a partition that is named twice, the last offset counts.
+
+    Args:
+        core: has the topics.
+        topics: those of the request.
+        admit: returns the group if it takes offsets of these partitions, or raises RefusedCommitError.
+        write: writes the offsets.
+        merges: as for `by_topic`.
+        retention_ms: the time for which the client wants the offsets to be kept.
     """
-    longest = core.config.integer("offset.metadata.max.bytes")
+    max_length = core.config.integer("offset.metadata.max.bytes")
     now_ms = core.clock.now_ms()
-    # Of one moment: by the record a reader sees how long the client wanted it to be kept.
+    # Of one moment: a reader of the record can tell how long the client wanted it to be kept.
     expire_timestamp = NO_TIMESTAMP if retention_ms == _AS_LONG_AS_THE_GROUP else min(now_ms + retention_ms, LONG_MAX)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: list[tuple[int, TopicPartition, ErrorCode]] = []
-    for number, requested in enumerate(topics, 1):
-        if not number % _PIECE:
-            yield
-        topic = core.topics.get(requested.name)
-        for each in requested.partitions:
-            key = requested.name, each.partition_index
-            if topic is None or topic.partition(each.partition_index) is None:
-                codes.append((number, key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            elif _length(each.committed_metadata or "") > longest:
-                codes.append((number, key, ErrorCode.OFFSET_METADATA_TOO_LARGE))
-            else:
-                codes.append((number, key, ErrorCode.NONE))
-                offsets[key] = _offset(each, now_ms, expire_timestamp)
-            if not len(codes) % _PIECE:
-                yield
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for number, requested in enumerate(topics):
+        topic = core.topics.get(requested.name)
+        for partition in requested.partitions:
+            key = requested.name, partition.partition_index
+            code = ErrorCode.NONE
+            if topic is None or topic.partition(partition.partition_index) is None:
+                code = unknown
+            elif _length(partition.committed_metadata or "") > max_length:
+                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                offsets[key] = _offset(partition, now_ms, expire_timestamp)
+            codes.append((number, key, code))
     refusal = written = ErrorCode.NONE
     if any(code is not unknown for _, _, code in codes):
         try:
-            written = yield from _write(operation, offsets)
+            group = admit(offsets.keys())
+            written = write(group, offsets) if offsets else ErrorCode.NONE
         except RefusedCommitError as error:
             refusal = error.code
     concluded = ((number, key, code if code is unknown else refusal or code or written) for number, key, code in codes)
-    return (yield from by_topic(concluded, merges=merges))
+    return by_topic(concluded, merges=merges)
 
 
 def is_late_but_fine(
@@ -136,9 +123,9 @@ def is_late_but_fine(
     *,
     is_before_4_3: bool,
 ) -> bool:
-    """May a member commit these, although it was refused with `code` (KIP-1071; KIP-1251, since Kafka 4.3)?
+    """Return whether a member may commit although it was refused with `code` (KIP-1071; KIP-1251, since Kafka 4.3).
 
-    A member that goes on to the next epoch keeps partitions, and commits for them before it hears of that epoch.
+    A member that comes to the next epoch keeps partitions, and commits for them before it learns of that epoch.
     """
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
     if code not in _STALE:
@@ -151,21 +138,7 @@ def is_late_but_fine(
     return group.may_commit_late(member_id, epoch, [(topic.id, index) for topic, index in found if topic is not None])
 
 
-def _write(operation: Commit, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[ErrorCode]:
-    """Write offsets. RefusedCommitError."""
-    group = operation.admit(offsets.keys())
-    if not offsets:
-        return ErrorCode.NONE
-    try:
-        batch = yield from operation.encode(offsets)
-    except CoordinatorLogError as error:
-        return commit_error(error.code)
-    if len(offsets) >= _PIECE:  # others were served meanwhile, and the group may not be what it was
-        group = operation.admit(offsets.keys())
-    return operation.write(group, offsets, batch)
-
-
-def by_topic(codes: Iterable[tuple[int, TopicPartition, ErrorCode]], *, merges: bool) -> Steps[Outcomes]:
+def by_topic(codes: Iterable[tuple[int, TopicPartition, ErrorCode]], *, merges: bool) -> Outcomes:
     """Return outcomes as a response has them, from the number of each topic in the request, partition and error.
 
     They repeat what the request repeats. With `merges`, as before Kafka 4.0, each topic is there once, and each
@@ -173,45 +146,44 @@ def by_topic(codes: Iterable[tuple[int, TopicPartition, ErrorCode]], *, merges: 
     """
     reported: set[TopicPartition] = set()
     outcomes: dict[int | str, tuple[str, list[tuple[int, ErrorCode]]]] = {}
-    for count, (number, key, code) in enumerate(codes, 1):
+    for number, key, code in codes:
         topic, partition = key
         if not merges or code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or key not in reported:
             outcomes.setdefault(topic if merges else number, (topic, []))[1].append((partition, code))
             reported.add(key)
-        if not count % _PIECE:
-            yield
     return list(outcomes.values())
 
 
-def answered(
+def commit_response(
     outcomes: Outcomes,
     topics: Sequence[OffsetCommitTopic],
     unknown: Sequence[OffsetCommitTopic],
     topic_of: Callable[..., T],
     partition_of: Callable[..., Any],
-) -> Steps[list[T]]:
-    """Outcomes as the response of either API has them, made by its classes for a topic and for a partition.
+) -> list[T]:
+    """Return outcomes as the response of either API has them, made by its classes for a topic and for a partition.
 
-    UNKNOWN_TOPIC_ID for what the topics `unknown` name; the others are `topics`.
+    UNKNOWN_TOPIC_ID for the partitions of the topics `unknown`; the others are `topics`.
     """
-    ids = {each.name: each.topic_id for each in topics}
-    listed: list[T] = []
-    made = 0
-    for each in unknown:
-        indexes = [partition.partition_index for partition in each.partitions]
-        nothing = [partition_of(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
-        listed.append(topic_of(topic_id=each.topic_id, partitions=nothing))
-        yield
-    for name, results in outcomes:
-        partitions: list[Any] = []
-        for index, code in results:
-            partitions.append(partition_of(partition_index=index, error_code=code))
-            made += 1
-            if not made % _PIECE:
-                yield
-        listed.append(topic_of(name=name, topic_id=ids[name], partitions=partitions))
-        yield
-    return listed
+    ids = {topic.name: topic.topic_id for topic in topics}
+    unknown_id = ErrorCode.UNKNOWN_TOPIC_ID
+    refused = [
+        topic_of(
+            topic_id=topic.topic_id,
+            partitions=[
+                partition_of(partition_index=each.partition_index, error_code=unknown_id) for each in topic.partitions
+            ],
+        )
+        for topic in unknown
+    ]
+    return refused + [
+        topic_of(
+            name=name,
+            topic_id=ids[name],
+            partitions=[partition_of(partition_index=index, error_code=code) for index, code in results],
+        )
+        for name, results in outcomes
+    ]
 
 
 def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:

@@ -3,21 +3,22 @@
 What a request asks for is decided in its handler.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minibroker.cluster.node import Node
+from minibroker.coordinators.groups.classic.coordinator import ClassicGroups
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
-from minibroker.coordinators.groups.consumer.rules import Rules
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.consumer.reconciliation import Rules
+from minibroker.coordinators.groups.modern.coordinator import ModernGroups
+from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.core import Core
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class GroupCoordinator:
 
     Attributes:
         store: their records, and their offsets.
-        rebalances: the members of classic groups as they come and go.
-        consumers: the same for groups of the consumer protocol.
+        rebalances: the rebalances of classic groups.
+        consumers: the groups of the consumer protocol.
+        classic: the requests of members of the classic protocol.
     """
 
     def __init__(
@@ -58,6 +60,9 @@ class GroupCoordinator:
         self.rebalances = Rebalances(core, self.store)
         rules = Rules.of(is_before)
         self.consumers = ConsumerGroups(core, self.store, self.rebalances, authorizer, forgotten, rules)
+        self.classic = ClassicGroups(
+            core, self.store, self.rebalances, self.consumers, self.status, is_before_4_0=is_before("4.0")
+        )
 
     @cached_property
     def shares(self) -> "ShareGroups":
@@ -106,29 +111,23 @@ class GroupCoordinator:
         if "streams" in self.__dict__:
             self.streams.close()
 
-    def topics_deleted(self, names: Collection[str]) -> Steps[None]:
-        """Forget what groups have committed for topics that are gone."""
-        return self.store.topics_deleted(names)
-
     def _make_group(self, group_id: str) -> Group:
         return Group(group_id, self._core.clock)
+
+    def _groups_like(self, group: AnyModernGroup) -> ModernGroups[Any]:
+        """Return the coordinator of a group."""
+        if isinstance(group, ShareGroup):
+            return self.shares
+        return self.streams if isinstance(group, StreamsGroup) else self.consumers
 
     def _on_loaded(self, group: AnyGroup) -> None:
         if isinstance(group, Group):
             self.rebalances.resume(group)
-        elif isinstance(group, ShareGroup):
-            self.shares.resume(group)
-        elif isinstance(group, StreamsGroup):
-            self.streams.resume(group)
         else:
-            self.consumers.resume(group)
+            self._groups_like(group).resume(group)
 
     def _on_forgotten(self, group: AnyGroup) -> None:
         if isinstance(group, Group):
             self.rebalances.forget(group)
-        elif isinstance(group, ShareGroup):
-            self.shares.sessions.forget(group)
-        elif isinstance(group, StreamsGroup):
-            self.streams.forget(group)
         else:
-            self.consumers.sessions.forget(group)
+            self._groups_like(group).forget(group)

@@ -1,4 +1,4 @@
-"""Deadlines that are postponed again and again, such as the end of a member's session.
+"""Deadlines that are postponed again and again, such as the end of a member's session, and those of a modern member.
 
 A deadline is a number that each heartbeat moves; its timer stays where it is and looks again when it fires too early.
 So a heartbeat costs an assignment, whatever the number of members. Time is the clock's monotonic one: setting the wall
@@ -6,6 +6,7 @@ clock must not end sessions.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock, Timer
@@ -61,3 +62,67 @@ class Deadline:
         else:
             self._due_ms = None
             self._callback()
+
+
+class MemberTimers:
+    """The deadlines of a member of a modern group; each is made when it is first set.
+
+    Args:
+        fence: removes the member, for a reason to log.
+    """
+
+    __slots__ = ("_clock", "_fence", "_join", "_rebalance", "_session", "_sync")
+
+    def __init__(self, clock: Clock, fence: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._fence = fence
+        self._session: Deadline | None = None
+        self._rebalance: Deadline | None = None
+        self._join: Deadline | None = None
+        self._sync: Deadline | None = None
+
+    def heard(self, session_timeout_ms: int) -> None:
+        """Restart the session of the member."""
+        if self._session is None:
+            self._session = self._deadline("it was not heard of any more")
+        self._session.restart(session_timeout_ms)
+
+    def must_revoke(self, timeout_ms: int) -> None:
+        """Limit the time in which the member has to give up partitions or tasks."""
+        if self._rebalance is None:
+            self._rebalance = self._deadline("it did not give up its partitions in time")
+        self._rebalance.restart(timeout_ms)
+
+    def has_revoked(self) -> None:
+        """Note that the member has nothing left to give up."""
+        if self._rebalance is not None:
+            self._rebalance.cancel()
+
+    def must_join(self, timeout_ms: int) -> None:
+        """Limit the time in which a classic member has to join again, from the first response that says so."""
+        if self._join is None:
+            self._join = self._deadline("it did not join again in time")
+        if not self._join.is_set:
+            self._join.restart(timeout_ms)
+
+    def has_joined(self, sync_timeout_ms: int) -> None:
+        """Note that a classic member has joined again, and limit the time until its SyncGroup."""
+        if self._join is not None:
+            self._join.cancel()
+        if self._sync is None:
+            self._sync = self._deadline("it did not ask for its assignment in time")
+        self._sync.restart(sync_timeout_ms)
+
+    def has_synced(self) -> None:
+        """Note that a classic member has asked for its assignment."""
+        if self._sync is not None:
+            self._sync.cancel()
+
+    def cancel(self) -> None:
+        """Cancel all deadlines."""
+        for deadline in (self._session, self._rebalance, self._join, self._sync):
+            if deadline is not None:
+                deadline.cancel()
+
+    def _deadline(self, reason: str) -> Deadline:
+        return Deadline(self._clock, partial(self._fence, reason))

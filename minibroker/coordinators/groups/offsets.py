@@ -1,13 +1,28 @@
-"""Offsets of one group: committed, and pending in open transactions.
+"""Offsets of one group: committed, and pending in open transactions; their records, and those of classic groups.
 
 No log here: `GroupStore` writes, and passes on what is written (Kafka's `GroupMetadata`, the half about offsets).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from minibroker_protocol.coordinator_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    encode_versioned,
+)
+from minibroker_protocol.records import NewRecord
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
+
+_OFFSET_KEY_VERSION: Final = 1
+_OFFSET_VERSION: Final = 3
+_OFFSET_VERSION_WITH_EXPIRY: Final = 1
+"""The one version that has a moment of expiry; it has no leader epoch."""
+_GROUP_KEY_VERSION: Final = 2
+_GROUP_VERSION: Final = 3
 
 
 class CommittedOffset(NamedTuple):
@@ -127,3 +142,35 @@ class GroupOffsets:
                 for producer_id, offsets in self.pending.items()
             )
             self.pending = {producer_id: offsets for producer_id, offsets in kept if offsets}
+
+
+def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:
+    """Return the record of a classic group, in the version that Kafka 3.9 writes."""
+    return NewRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION), now_ms)
+
+
+def offset_record(group_id: str, key: TopicPartition, offset: CommittedOffset, now_ms: int) -> NewRecord:
+    """Return the record of a committed offset, in the version that Kafka 3.9 writes."""
+    if offset.expire_timestamp == NO_TIMESTAMP:
+        version, leader_epoch = _OFFSET_VERSION, offset.leader_epoch
+    else:
+        version, leader_epoch = _OFFSET_VERSION_WITH_EXPIRY, -1
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        leader_epoch=leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp=offset.commit_timestamp,
+        expire_timestamp=offset.expire_timestamp,
+    )
+    return NewRecord(offset_key(group_id, key), encode_versioned(value, version), now_ms)
+
+
+def group_key(group_id: str) -> bytes:
+    """Return the key of a classic group's record."""
+    return encode_versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
+
+
+def offset_key(group_id: str, key: TopicPartition) -> bytes:
+    """Return the key of a committed offset's record."""
+    topic, partition = key
+    return encode_versioned(OffsetCommitKey(group=group_id, topic=topic, partition=partition), _OFFSET_KEY_VERSION)

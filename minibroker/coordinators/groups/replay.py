@@ -5,11 +5,18 @@ values stay bytes until all of them are seen; only those that count are decoded.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
-from minibroker.coordinators.groups.modern.changes import Change
+from minibroker.clock import Clock
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.modern.group import ModernGroup
+from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.offsets import CommittedOffset, GroupOffsets
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker_protocol.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -45,8 +52,10 @@ _MAKING_GROUPS: Final = (
     StreamsGroupMetadataKey,
 )
 """Without a record of one of these there is no group, whatever else is left of it."""
-_STEP: Final = 100
-"""Records that are decoded, or groups that are looked at, in one piece of work."""
+_SHARE_KEYS: Final = {key for key, _ in SHARE_GROUP_RECORDS}
+_STREAMS_KEYS: Final = {key for key, _ in STREAMS_GROUP_RECORDS}
+_RECORDS_PER_STEP: Final = 100
+_GROUPS_PER_STEP: Final = 50
 _MOST_COMPLAINTS: Final = 1000
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +84,7 @@ class Replay:
         self.modern_groups: dict[str, list[Change]] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
-        """Take in batches, in the order of the log."""
+        """Load batches in log order."""
         for batch in batches:
             try:
                 self._read(batch)
@@ -109,11 +118,11 @@ class Replay:
                 self._latest[key] = written
 
     def finish(self) -> Iterator[None]:
-        """Fill `groups`, a piece of work at a time."""
+        """Fill `groups`; yields between pieces of work."""
         for number, (key, written) in enumerate(self._latest.items()):
             if written.value is not None:
                 self._decode(key, written, None)
-            if not number % _STEP:
+            if not number % _RECORDS_PER_STEP:
                 yield
         for producer_id, pending in self._pending.items():
             for key, written in pending.items():
@@ -125,11 +134,11 @@ class Replay:
                 self.groups.setdefault(group_id, (None, GroupOffsets()))
             else:
                 del self.modern_groups[group_id]
-            if not number % _STEP:
+            if not number % _RECORDS_PER_STEP:
                 yield
 
     def _is_deleted_since(self, key: bytes, pending: _Written) -> bool:
-        """Has a tombstone come behind it? Then it is gone, whatever becomes of its transaction."""
+        """Return whether a tombstone has followed: then the offset is gone, whatever becomes of its transaction."""
         known = self._latest.get(key)
         return known is not None and known.value is None and known.log_offset > pending.log_offset
 
@@ -171,11 +180,52 @@ class Replay:
             offsets.commit(committed)
 
     def _complain(self, complaint: str) -> None:
-        """Say it once; a damaged file must not fill the disk with words."""
+        """Log a complaint once; a damaged file must not fill the disk."""
         if complaint not in self._complaints:
             if len(self._complaints) < _MOST_COMPLAINTS:
                 _logger.warning("%s: %s; passed over", self._name, complaint)
             self._complaints.add(complaint)
+
+
+class Loading(Replay):
+    """The replay of a partition that is loaded: its groups, and the transactions that have ended meanwhile."""
+
+    def __init__(self, make_group: Callable[[str], Group], clock: Clock, name: str) -> None:
+        super().__init__(name)
+        self._make_group = make_group
+        self._clock = clock
+        self.made: list[AnyGroup] = []
+        self.ended: list[tuple[int, bool]] = []  # transactions: producer id, whether it was committed
+
+    def finish(self) -> Iterator[None]:
+        """Fill `groups` and `made`; yields between pieces of work."""
+        yield from super().finish()
+        for number, (group_id, (value, offsets)) in enumerate(self.groups.items(), 1):
+            changes = self.modern_groups.get(group_id)
+            if changes is None:
+                group = self._make_group(group_id)
+                group.offsets = offsets
+                if value is not None:
+                    group.restore(value)
+                self.made.append(group)
+            else:
+                self.made.append(self._restored(group_id, changes, offsets))
+            if not number % _GROUPS_PER_STEP:
+                yield
+
+    def _restored(self, group_id: str, changes: Iterable[Change], offsets: GroupOffsets) -> AnyGroup:
+        """Return the modern group that records describe."""
+        kinds: set[type[Any]] = {type(change.key) for change in changes}
+        group: ModernGroup[Any, Any]
+        if kinds & _SHARE_KEYS:
+            group = ShareGroup(group_id, self._clock)
+        elif kinds & _STREAMS_KEYS:
+            group = StreamsGroup(group_id, offsets)
+        else:
+            group = ConsumerGroup(group_id, offsets)
+        for change in changes:
+            group.apply(*change)
+        return group
 
 
 def _is_commit(key: bytes | None) -> bool:

@@ -5,9 +5,9 @@ A group and its offsets are in one partition. A partition is replayed before any
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from minibroker.cluster.node import Node
 from minibroker.config.keys import LONG_MAX
@@ -15,17 +15,12 @@ from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.expiry import expired_offsets
-from minibroker.coordinators.groups.forgetting import Choice, find, group_keys, prepare
-from minibroker.coordinators.groups.group_records import group_record, offset_record
-from minibroker.coordinators.groups.kinds import AnyGroup, ModernGroup
-from minibroker.coordinators.groups.known import KnownGroups
-from minibroker.coordinators.groups.loading import Loading
-from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.offsets import CommittedOffset
-from minibroker.coordinators.groups.share.changes import state_partitions
-from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.offsets import CommittedOffset, group_record, offset_key, offset_record
+from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup, GroupRegistry
+from minibroker.coordinators.groups.removal import expired_offsets, group_keys
+from minibroker.coordinators.groups.replay import Loading
+from minibroker.coordinators.groups.share.group import ShareGroup, state_partitions
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.core import Core
 from minibroker.support.error_mapping import MAPPED
@@ -35,8 +30,13 @@ from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord
 from minibroker_storage.data_directory.names import TopicPartition
 
-_OFFSETS_BY_STEP: Final = 100
-_GROUPS_BY_STEP: Final = 50
+Choice = Callable[[], Sequence[TopicPartition] | ErrorCode]
+"""Returns the partitions whose offsets a group is to forget as it is now, or the reason why it must not."""
+
+_GROUPS_PER_STEP: Final = 50
+_TOMBSTONES_PER_STEP: Final = 10_000
+_TOMBSTONE_BYTES_PER_STEP: Final = 4 << 20
+_KEY_OVERHEAD: Final = 64
 _MINUTE_MS: Final = 60_000
 _SEQUENCE_OF_COMMITS: Final = 0
 """The sequence that Kafka gives every batch of offsets; nothing reads it."""
@@ -95,7 +95,7 @@ class GroupStore:
             self._on_topic_lost,
             is_awaited=True,
         )
-        self._known = KnownGroups(self.log)
+        self._known = GroupRegistry(self.log)
         self._groups: Final = self._known.by_id
         self._owed: dict[int, set[str]] = {}  # topics that were deleted before a partition was loaded
         self._retention_ms = core.config.integer("offsets.retention.minutes") * _MINUTE_MS
@@ -155,14 +155,6 @@ class GroupStore:
         """As `groups`, the classic ones alone."""
         return [group for group in self._groups.values() if isinstance(group, Group)]
 
-    def consumer_groups(self) -> Iterable[ConsumerGroup]:
-        """As `groups`, those of the consumer protocol alone."""
-        return [group for group in self._groups.values() if isinstance(group, ConsumerGroup)]
-
-    def share_groups(self) -> Iterable[ShareGroup]:
-        """As `groups`, share groups alone."""
-        return [group for group in self._groups.values() if isinstance(group, ShareGroup)]
-
     @property
     def is_loading(self) -> bool:
         """Whether there are groups that `groups` does not have yet."""
@@ -219,16 +211,10 @@ class GroupStore:
                 return
             if self._groups.get(group.group_id) is group:
                 self._on_loaded(group)
-            if not number % _GROUPS_BY_STEP:
+            if not number % _GROUPS_PER_STEP:
                 yield
 
     # Writing
-
-    def _append(self, group_id: str, batch: bytearray) -> int:
-        """Write; the offset of the first record. CoordinatorLogError."""
-        first = self.log.append_batch(self.log.partition_of(group_id), batch)
-        self._loader.look_at_topic()
-        return first
 
     def save_group(self, group: Group) -> ErrorCode:
         """Write what describes the group (`storeGroup`)."""
@@ -239,11 +225,11 @@ class GroupStore:
         return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
-        self, group: ModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
+        self, group: AnyModernGroup, changes: Iterable[Change], before: Iterable[NewRecord] = ()
     ) -> ErrorCode:
-        """Write what changes in a consumer or share group, `before` it other records, and let it count.
+        """Write the changes of a modern group, after other records (`before`), and let them count.
 
-        A group that is not known yet is from then on, in the place of a classic one.
+        A new group is known from then on, in the place of a classic one.
         """
         listed = list(changes)
         now_ms = self._core.clock.now_ms()
@@ -252,16 +238,6 @@ class GroupStore:
             for change in listed:
                 group.apply(*change)
             self._known.add(group)
-        return code
-
-    def save_target(
-        self, group: ModernGroup, changed: Mapping[str, Any], records: Iterable[NewRecord], done: Change
-    ) -> ErrorCode:
-        """Write the records of a target (`changed`), and that of its epoch (`done`), and let it count."""
-        code = self._write(group.group_id, [*records, done.encode(self.now_ms())])
-        if not code:
-            group.target.update(changed)
-            group.apply(*done)
         return code
 
     def now_ms(self) -> int:
@@ -292,70 +268,53 @@ class GroupStore:
         now_ms = self._core.clock.now_ms()
         return [NewRecord(key, None, now_ms) for key in group_keys(group)]
 
-    def encode_offsets(
+    def commit(
         self,
-        group_id: str,
+        group: AnyGroup,
         offsets: Mapping[TopicPartition, CommittedOffset],
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> Steps[bytearray]:
-        """Make the batch of committed offsets. CoordinatorLogError where they are too large for one.
+    ) -> ErrorCode:
+        """Write committed offsets; they count when this returns NONE (`storeOffsets`).
 
-        With a producer id it belongs to that producer's transaction.
+        Those of a producer count once its transaction is committed.
         """
+        if producer_id < 0:  # A TxnOffsetCommit may name no producer where transactions are not verified.
+            producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+        group_id = group.group_id
+        try:
+            batch = self.log.build(
+                self._offset_records(group_id, offsets),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=_SEQUENCE_OF_COMMITS,
+            )
+            first = self.log.append_batch(self.log.partition_of(group_id), batch)
+        except CoordinatorLogError as error:
+            return commit_error(error.code)
+        self._loader.look_at_topic()
+        written = {key: offset.at(first) for key, offset in offsets.items()}
+        if producer_id == NO_PRODUCER_ID:
+            group.offsets.commit(written)
+        else:
+            group.offsets.commit_pending(producer_id, written)
+            self._known.open(producer_id, group_id)
+        return ErrorCode.NONE
+
+    def _offset_records(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> list[NewRecord]:
+        """Return the records of offsets. Raise CoordinatorLogError if they are too large for a batch."""
         now_ms = self._core.clock.now_ms()
         topic = self.log.topic
-        most = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
+        limit = topic.max_message_bytes if topic is not None and self.log.is_uncompressed else LONG_MAX
         size = 0
         records: list[NewRecord] = []
         for key, offset in offsets.items():
             record = offset_record(group_id, key, offset, now_ms)
             size += len(record.key or b"") + len(record.value or b"")
-            if size > most:
-                raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, f"the offsets exceed {most} bytes")
+            if size > limit:
+                raise CoordinatorLogError(ErrorCode.MESSAGE_TOO_LARGE, f"the offsets exceed {limit} bytes")
             records.append(record)
-            if not len(records) % _OFFSETS_BY_STEP:
-                yield
-        if producer_id < 0:
-            producer_id, producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-        return (
-            yield from self.log.batch_of(
-                records,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                base_sequence=_SEQUENCE_OF_COMMITS,
-            )
-        )
-
-    def commit(self, group: AnyGroup, offsets: Mapping[TopicPartition, CommittedOffset], batch: bytearray) -> ErrorCode:
-        """Write committed offsets, as this batch; they count when this returns NONE (`storeOffsets`)."""
-        try:
-            first = self._append(group.group_id, batch)
-        except CoordinatorLogError as error:
-            return commit_error(error.code)
-        group.offsets.commit({key: offset.at(first) for key, offset in offsets.items()})
-        return ErrorCode.NONE
-
-    def commit_transactional(
-        self,
-        group: AnyGroup,
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        batch: bytearray,
-        producer_id: int,
-    ) -> ErrorCode:
-        """As `commit`, of offsets that count once the producer's transaction is committed.
-
-        They count at once if there is no producer.
-        """
-        if producer_id < 0:  # it gets so far only where transactions are not verified
-            return self.commit(group, offsets, batch)
-        try:
-            first = self._append(group.group_id, batch)
-        except CoordinatorLogError as error:
-            return commit_error(error.code)
-        group.offsets.commit_pending(producer_id, {key: offset.at(first) for key, offset in offsets.items()})
-        self._known.open(producer_id, group.group_id)
-        return ErrorCode.NONE
+        return records
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
         """Whether the producer's transaction has written to the group's partition.
@@ -387,20 +346,6 @@ class GroupStore:
 
     # Forgetting
 
-    def delete_offsets(self, group: AnyGroup, choose: Choice) -> Steps[ErrorCode]:
-        """Forget committed offsets (OffsetDelete), and a classic group with them if it is empty and has no others.
-
-        Others are served while tombstones are made: what `choose` answers last counts.
-        """
-        return self._forget(group, choose, may_go=isinstance(group, Group))
-
-    def remove(self, group: AnyGroup, refusal: Callable[[], ErrorCode] = lambda: ErrorCode.NONE) -> Steps[ErrorCode]:
-        """Forget a group and all of its offsets (DeleteGroups).
-
-        Others are served while tombstones are made: `refusal` is asked each time whether the group may still go.
-        """
-        return self._forget(group, lambda: refusal() or group.offsets.everything(), wholly=True)
-
     def topics_deleted(self, names: Iterable[str]) -> Steps[None]:
         """Topics are gone, and what was committed for them with them; or `__consumer_offsets` is, and all groups."""
         self._loader.look_at_topic()
@@ -416,13 +361,13 @@ class GroupStore:
         # A classic group ends with its last offset. Since Kafka 4.0 it ends with the next look for expired offsets.
         dies = is_before(self._core.config.release, "4.0")
         for number, group in enumerate(groups, 1):
-            if not number % _GROUPS_BY_STEP:
+            if not number % _GROUPS_PER_STEP:
                 yield
             if isinstance(group, ShareGroup):
                 self._forget_states(group)
             if self._groups.get(group.group_id) is group and group.offsets.of_topics(names):
                 of_topics = partial(group.offsets.of_topics, names)
-                yield from self._forget(group, of_topics, may_go=isinstance(group, Group) and dies)
+                yield from self.forget(group, of_topics, may_go=isinstance(group, Group) and dies)
 
     def _forget_states(self, group: ShareGroup) -> None:
         """Topics of a share group are gone: the share coordinator forgets their states by itself."""
@@ -434,35 +379,42 @@ class GroupStore:
         """Forget offsets that have been kept for long enough, and empty groups (`cleanupGroupMetadata`)."""
         for group in self.groups():
             if self._groups.get(group.group_id) is group and not isinstance(group, ShareGroup):  # those stay
-                yield from self._forget(group, partial(self._expired, group))
+                yield from self.forget(group, partial(self._expired, group))
             yield
 
-    def _expired(self, group: Group | ConsumerGroup | StreamsGroup) -> list[TopicPartition]:
+    def _expired(self, group: AnyGroup) -> list[TopicPartition]:
         return expired_offsets(group, self.now_ms(), self._retention_ms)
 
-    def _forget(
-        self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True
-    ) -> Steps[ErrorCode]:
-        """Write tombstones and forget, as `forgetting.find` says; nothing is forgotten that could not be written.
+    def forget(self, group: AnyGroup, choose: Choice, *, wholly: bool = False, may_go: bool = True) -> Steps[ErrorCode]:
+        """Write tombstones for offsets, and forget them; nothing is forgotten that could not be written.
 
-        All in one step, but for a group of more than 10,000 offsets.
+        An empty group goes with its last offset if it `may_go`; with `wholly` it goes in any case. Offsets go in steps
+        of 10,000; `choose` is called before each step.
         """
         group_id = group.group_id
-        found = partial(find, group, choose, wholly=wholly, may_go=may_go)
+        limit = max(1, min(_TOMBSTONES_PER_STEP, _TOMBSTONE_BYTES_PER_STEP // (len(group_id) + _KEY_OVERHEAD)))
         while True:
-            forgotten, batches = yield from prepare(self.log, group_id, found, self.now_ms())
-            if isinstance(forgotten, ErrorCode):
-                return forgotten
+            chosen = choose()
+            if isinstance(chosen, ErrorCode):
+                return chosen
+            removed = chosen[:limit]
+            is_last = len(removed) == len(chosen)
+            goes = wholly or (may_go and group.is_empty and not group.offsets.has_more_than(removed))
+            keys = [offset_key(group_id, partition) for partition in removed]
+            if is_last and goes:
+                keys += group_keys(group)
+            now_ms = self.now_ms()
             try:
-                for batch in batches:
-                    self._append(group_id, batch)
+                for batch in self.log.tombstone_batches(keys):
+                    self.log.append(self.partition_of(group_id), [NewRecord(key, None, now_ms) for key in batch])
+                    self._loader.look_at_topic()
             except CoordinatorLogError as error:
                 _logger.error("The deletions of group %s cannot be written down: %s", group_id, error)  # noqa: TRY400 - it says all
                 return commit_error(error.code)
-            group.offsets.remove(forgotten.removed)
-            if forgotten.group_keys is not None:
-                self._bury(group)
-            if not forgotten.has_more:
+            group.offsets.remove(removed)
+            if is_last:
+                if goes:
+                    self._bury(group)
                 return ErrorCode.NONE
             yield
 

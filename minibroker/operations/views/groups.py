@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState
-from minibroker.coordinators.groups.classic.members import Member, Reply
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.kinds import AnyGroup
-from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
-from minibroker.coordinators.groups.share.member import ShareMember
-from minibroker.coordinators.groups.streams.endpoints import partitions_of_tasks
-from minibroker.coordinators.groups.streams.group import StreamsGroup, StreamsGroupState
-from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState, Member, Reply
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
+from minibroker.coordinators.groups.modern.group import MemberState
+from minibroker.coordinators.groups.registry import AnyGroup
+from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState, ShareMember
+from minibroker.coordinators.groups.streams.group import (
+    StreamsGroup,
+    StreamsGroupState,
+    StreamsMember,
+    partitions_of_tasks,
+)
 from minibroker.coordinators.groups.streams.tasks import Tasks
 from minibroker.coordinators.transactions.transaction import TransactionState
 from minibroker.errors import NotFoundError

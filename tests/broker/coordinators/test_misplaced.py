@@ -6,8 +6,7 @@ from unittest.mock import patch
 import pytest
 
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.groups.group_records import offset_record
-from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.coordinators.groups.offsets import CommittedOffset, offset_record
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.describe_transactions import DescribeTransactionsRequest

@@ -1,14 +1,10 @@
 """JoinGroup by its versions; what waiting members are told is in tests/broker/groups."""
 
-import random
 from collections.abc import Callable
-from types import GeneratorType
 from typing import Any
 
 import pytest
 
-from minibroker.handlers.join_group import handle
-from minibroker.requests.call import Call
 from minibroker.requests.dispatch import accept
 from minibroker.routing.outcomes import Answer
 from tests.broker.coordinators.groups.driver import Members
@@ -58,25 +54,6 @@ def test_a_member_id_of_a_client_with_a_very_long_name_still_fits(harness: Harne
     from_bytes = _answer(harness, frame, join_request("g"), 4)
     assert from_bytes.error_code == MEMBER_ID_REQUIRED
     assert from_bytes.member_id.startswith("ü" * 15_000)
-
-
-def test_much_metadata_is_copied_in_steps(members: Members) -> None:
-    metadata = random.Random(1).randbytes(4_000_000)
-    request = join_request("g", protocols=(("range", metadata), ("sticky", metadata)))
-    for each in request.protocols:
-        each.metadata = memoryview(bytearray(metadata))
-    steps = handle(request, Call(members.harness.core, members.harness.services, 3, "", members.harness.session()))
-    assert isinstance(steps, GeneratorType)
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            joined = end.value
-            break
-        count += 1
-    assert count == 2 * (4 + 1)
-    assert (joined.error_code, [bytes(each.metadata) == metadata for each in joined.members]) == (0, [True])
 
 
 def test_a_client_without_a_name_may_join(harness: Harness) -> None:

@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.broker.handlers.share_group_requests import ShareGroupClient
-from tests.broker.harness import Harness, Pending
+from tests.broker.harness import Harness
 from tests.broker.logs.world import topic_of
 
 
@@ -52,22 +50,6 @@ def test_what_cannot_be_meant_is_refused(harness: Harness, fields: dict[str, Any
     harness.services.groups.store.log.ensure()
     answer = ShareGroupClient(harness).beat(**fields)
     assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (code, 0, 0)
-
-
-def test_a_member_with_many_names_is_taken_in_with_a_later_step(harness: Harness) -> None:
-    client = ShareGroupClient(harness)
-    assert client.beat(topics=["t", *(f"n-{number}" for number in range(1_500))]).error_code == 0
-    harness.core.slices.slice_s = 0.0
-    names = ["t", *(f"m-{number}" for number in range(1_500))]
-    request = ShareGroupHeartbeatRequest(group_id="g", member_id="b", member_epoch=0, subscribed_topic_names=names)
-    waiting = harness.accept(request, 1)
-    assert isinstance(waiting, Waiting)
-    pending = Pending(request, 1, waiting)
-    members = harness.services.groups.shares.existing("g").members
-    assert list(members) == ["a"]
-    harness.run_soon()
-    assert pending.response.error_code == 0
-    assert list(members) == ["a", "b"]
 
 
 def test_without_the_feature_there_are_no_share_groups(harness: Harness) -> None:

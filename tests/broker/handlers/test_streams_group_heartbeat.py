@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.releases import release
-from minibroker.config import TopicConfig
 from minibroker.config.broker import RunTime
 from minibroker.config.keys import ConfigResourceType
-from minibroker.coordinators.groups.streams.internal_topics import StatusCode
-from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
@@ -27,7 +24,7 @@ from tests.broker.handlers.streams_group_requests import (
     topic,
     topology,
 )
-from tests.broker.harness import Harness, Pending
+from tests.broker.harness import Harness
 from tests.broker.logs.world import topic_of
 
 
@@ -459,31 +456,18 @@ def joining(*parts: Subtopology) -> StreamsGroupHeartbeatRequest:
     )
 
 
-def test_internal_topics_are_made_in_slices(harness: Harness, client: StreamsGroupClient) -> None:
-    harness.core.slices.slice_s = 0.0
-    pending = harness.send(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
-    assert isinstance(pending, Pending)
-    harness.run_soon()
+@pytest.mark.usefixtures("client")
+def test_many_internal_topics_are_made(harness: Harness) -> None:
+    harness.ask(joining(subtopology(changelogs=[topic(f"c-{number}") for number in range(50)])), 0)
     assert len([each for each in harness.core.topics if each.name.startswith("c-")]) == 50
 
 
-def test_a_topic_that_comes_while_a_topology_is_looked_at_is_seen(harness: Harness) -> None:
-    harness.core.slices.slice_s = 0.0
-    request = joining(subtopology(sources=["late"]))
-    waiting = harness.accept(request, 0)
-    assert isinstance(waiting, Waiting)
-    pending = Pending(request, 0, waiting)
-    harness.core.topics.create([("late", 1, TopicConfig(harness.core.config, {}))])
-    harness.run_soon()
-    assert StatusCode.MISSING_SOURCE_TOPICS not in dict(statuses(pending.response))
-
-
-def test_a_topology_that_is_refused_is_refused_whatever_steps_it_takes(harness: Harness) -> None:
-    harness.core.slices.slice_s = 0.0
-    loop = [subtopology("a", [], sinks=["x"], repartition=[topic("x")])]
-    for parts, code in (
-        (loop, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+@pytest.mark.parametrize(
+    ("parts", "code"),
+    [
+        ([subtopology("a", [], sinks=["x"], repartition=[topic("x")])], ErrorCode.STREAMS_INVALID_TOPOLOGY),
         ([subtopology(), subtopology()], ErrorCode.UNKNOWN_SERVER_ERROR),
-    ):
-        pending = harness.send(joining(*parts), 0)
-        assert (pending.response if isinstance(pending, Pending) else pending).error_code == code
+    ],
+)
+def test_a_topology_that_cannot_work_is_refused(harness: Harness, parts: list[Subtopology], code: ErrorCode) -> None:
+    assert harness.ask(joining(*parts), 0).error_code == code

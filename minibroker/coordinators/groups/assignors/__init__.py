@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from minibroker.config.broker import ASSIGNORS
-from minibroker.coordinators.groups.assignors.range import assign_ranges
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.assignors.range import GroupSpec, assign_ranges
 from minibroker.coordinators.groups.assignors.uniform import assign_uniformly, assign_uniformly_as_3_9
-from minibroker.coordinators.groups.modern.partitions import Partitions
-from minibroker.support.slices import Steps
+from minibroker.coordinators.groups.modern.topics import Partitions
 
-Assignor = Callable[[GroupSpec], Steps[dict[str, Partitions]]]
-"""Yields about every millisecond; the result has the partitions of each member, by member id."""
+Assignor = Callable[[GroupSpec], dict[str, Partitions]]
+"""Returns the partitions of each member by member id."""
 
 _BY_NAME: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}
 _BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_uniformly_as_3_9}

@@ -1,35 +1,52 @@
-"""Range assignor: consecutive partitions of each topic for each member (Kafka's `RangeAssignor`, from 3.9 on).
+"""Input of the assignors, and the range assignor (Kafka's `GroupSpec` and `RangeAssignor`, from 3.9 on)."""
 
-Static members come first, by their instance ids, then the others by their member ids. What a member had before does
-not count.
-"""
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions
+from minibroker.coordinators.groups.modern.topics import Partitions
 from minibroker.support.range_assignment import Shares, rank
-from minibroker.support.slices import Steps
 
 
-def assign_ranges(group: GroupSpec) -> Steps[dict[str, Partitions]]:
-    """Assign all partitions; the first members have one more where they cannot be shared out evenly."""
-    pace = Pace()
-    order = sorted(group.members, key=lambda each: rank(each, group.members[each].instance_id))
-    subscribers: dict[bytes, int] = {}
-    for member in group.members.values():
-        for topic in member.topics:
-            subscribers[topic] = subscribers.get(topic, 0) + 1
-            if pace.is_due(1):
-                yield
-    shares = {topic: Shares(group.counts[topic], number) for topic, number in subscribers.items()}
-    assigned: dict[str, Partitions] = {}
+class MemberSpec(NamedTuple):
+    """A member: the ids of the topics that it subscribes to, and its target assignment so far."""
+
+    instance_id: str | None
+    topics: Sequence[bytes]
+    assigned: Partitions
+
+
+class GroupSpec(NamedTuple):
+    """A group.
+
+    Attributes:
+        members: by member id.
+        counts: the number of partitions of each subscribed topic.
+        homogeneous: whether all members subscribe to the same topics.
+    """
+
+    members: Mapping[str, MemberSpec]
+    counts: Mapping[bytes, int]
+    homogeneous: bool
+
+
+def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
+    """Give each member consecutive partitions of each topic, whatever it had before.
+
+    Static members come first, by their instance ids, then the others by their member ids. The first members have one
+    partition more where a topic cannot be divided evenly.
+    """
+    order = sorted(group.members, key=lambda member_id: rank(member_id, group.members[member_id].instance_id))
+    subscribers: dict[bytes, list[str]] = {}
     for member_id in order:
-        partitions: dict[bytes, frozenset[int]] = {}
         for topic in group.members[member_id].topics:
-            indexes = frozenset(shares[topic].take())
-            if indexes:
-                partitions[topic] = indexes
-            if pace.is_due(1 + len(indexes) // 8):
-                yield
-        assigned[member_id] = partitions
-    return assigned
+            subscribers.setdefault(topic, []).append(member_id)
+    assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
+    for topic, member_ids in subscribers.items():
+        shares = Shares(group.counts[topic], len(member_ids))
+        for member_id in member_ids[: group.counts[topic]]:  # The others get no partition.
+            assigned[member_id][topic] = frozenset(shares.take())
+    if not group.homogeneous:  # Topics are listed in the order of the member's subscription.
+        for member_id, partitions in assigned.items():
+            topics = group.members[member_id].topics
+            assigned[member_id] = {topic: partitions[topic] for topic in topics if topic in partitions}
+    return dict(assigned)

@@ -8,24 +8,19 @@ to different topics, each topic is shared out by itself among its subscribers.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.assignors.range import MemberSpec
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen
 from minibroker.coordinators.java_order import (
     TopicPartition,
-    bucket,
     hash_order,
     in_order,
     string_hash,
     table_size,
     uuid_hash,
 )
-from minibroker.support.slices import Steps
 
 
-def assign_simply(
-    members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool
-) -> Steps[dict[str, Partitions]]:
+def assign_simply(members: Mapping[str, MemberSpec], ready: Partitions, *, homogeneous: bool) -> dict[str, Partitions]:
     """Assign partitions to members, by member id.
 
     Args:
@@ -38,52 +33,32 @@ def assign_simply(
     order = hash_order(members, string_hash)
     specs = [members[member_id] for member_id in order]
     if homogeneous:
-        return (yield from _assign_alike(order, specs, ready))
-    return (yield from _assign_by_topic(order, specs, ready))
+        return _assign_alike(order, specs, ready)
+    return _assign_by_topic(order, specs, ready)
 
 
-def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> Steps[dict[str, Partitions]]:
+def _assign_alike(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
     """All members subscribe to the same topics, which are shared out together."""
     topics = specs[0].topics
     if not topics:
         return {}
-    pace = Pace()
-    partitions: list[TopicPartition] = []
-    for topic in topics:
-        indexes = in_order(ready.get(topic, ()))
-        partitions += [(topic, index) for index in indexes]
-        if pace.is_due(2 + len(indexes)):
-            yield
+    partitions = [(topic, index) for topic in topics for index in in_order(ready.get(topic, ()))]
     subscribed = frozenset(topics)
     sharing = _Sharing(range(len(specs)), partitions, _hash)
     for number, spec in enumerate(specs):
         for topic in hash_order(spec.assigned, uuid_hash):
             if topic in subscribed:
                 sharing.has(number, ((topic, index) for index in in_order(spec.assigned[topic])))
-            if pace.is_due(2 + len(spec.assigned[topic])):
-                yield
-        if pace.is_due(1):
-            yield
-    yield from sharing.settle(pace)
-    made: dict[str, Partitions] = {}
-    for number, member_id in enumerate(order):
-        made[member_id] = sharing.partitions_of(number)
-        if pace.is_due(1 + len(made[member_id])):
-            yield
-    return made
+    sharing.settle()
+    return {member_id: sharing.partitions_of(number) for number, member_id in enumerate(order)}
 
 
-def _assign_by_topic(
-    order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions
-) -> Steps[dict[str, Partitions]]:
+def _assign_by_topic(order: Sequence[str], specs: Sequence[MemberSpec], ready: Partitions) -> dict[str, Partitions]:
     """One topic after the other; a topic without subscribers stays where it was, as in Kafka."""
-    pace = Pace()
     subscribers: dict[bytes, list[int]] = {}
     for number, spec in enumerate(specs):
         for topic in spec.topics:
             subscribers.setdefault(topic, []).append(number)
-            if pace.is_due(1):
-                yield
     result: list[dict[bytes, frozenset[int]]] = [dict(spec.assigned) for spec in specs]
     for topic in hash_order(subscribers, uuid_hash):
         partitions = [(topic, index) for index in in_order(ready.get(topic, ()))]
@@ -92,13 +67,9 @@ def _assign_by_topic(
             had = spec.assigned.get(topic)
             if had:
                 sharing.has(number, ((topic, index) for index in in_order(had)))
-            if pace.is_due(1 + len(had or ())):
-                yield
-        yield from sharing.settle(pace)
+        sharing.settle()
         for number, assigned in enumerate(result):
             assigned[topic] = sharing.partitions_of(number).get(topic, frozenset())
-            if pace.is_due(2):
-                yield
     return {member_id: frozen(result[number]) for number, member_id in enumerate(order)}
 
 
@@ -147,35 +118,23 @@ class _Sharing:
             found.setdefault(topic, set()).add(index)
         return frozen(found)
 
-    def settle(self, pace: Pace) -> Steps[None]:
+    def settle(self) -> None:
         """Take partitions from members with too many, and partitions with too many members; assign the rest."""
         for number in sorted(self._by_member):
             self._trim_member(number)
-            if pace.is_due(3):
-                yield
-        for partition in (yield from self._in_table(pace)):
+        for partition in self._in_table():
             self._trim_partition(partition)
-            if pace.is_due(3):
-                yield
         for partition in self._partitions:
             self._by_partition.setdefault(partition, {})
-            if pace.is_due(1):
-                yield
-        yield from self._fill(pace)
+        self._fill()
 
-    def _in_table(self, pace: Pace) -> Steps[list[TopicPartition]]:
+    def _in_table(self) -> list[TopicPartition]:
         """The partitions as a table of Java has them that was made for all of them."""
         wide = 1
         while wide < int((len(self._partitions) + 1) / 0.75) + 1:
             wide *= 2
-        listed = list(reversed(self._by_partition))  # computeIfAbsent puts an entry at the head of its bucket
-        size = table_size(len(listed), wide)
-        buckets: list[int] = []
-        for each in listed:
-            buckets.append(bucket(self._hash_of(each), size))
-            if pace.is_due(2):
-                yield
-        return [listed[place] for place in sorted(range(len(listed)), key=buckets.__getitem__)]
+        # computeIfAbsent puts an entry at the head of its bucket.
+        return hash_order(reversed(self._by_partition), self._hash_of, table_size(len(self._by_partition), wide))
 
     def _trim_member(self, number: int) -> None:
         mine = self._by_member[number]
@@ -192,14 +151,14 @@ class _Sharing:
             del readers[number]
             del self._by_member[number][partition]
 
-    def _fill(self, pace: Pace) -> Steps[None]:
+    def _fill(self) -> None:
         """Give partitions to members with room, one after the other, round and round.
 
         A member may come again for the partition that it has just got; Kafka counts that, too.
         """
         open_members = [number for number in sorted(self._room) if self._has_room(number)]
         place, gave = 0, False
-        for partition in (yield from self._in_table(pace)):
+        for partition in self._in_table():
             readers = self._by_partition[partition]
             missing = self._sharing - len(readers)
             while missing > 0 and open_members:
@@ -217,8 +176,6 @@ class _Sharing:
                 if not self._has_room(number):
                     place -= 1
                     del open_members[place]
-                if pace.is_due(2):
-                    yield
             if not open_members:
                 break
 

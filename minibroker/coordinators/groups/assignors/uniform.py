@@ -3,11 +3,10 @@
 Where all members subscribe to the same topics a count decides (`UniformHomogeneousAssignmentBuilder`).
 """
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
+from minibroker.coordinators.groups.assignors.range import GroupSpec
 from minibroker.coordinators.groups.assignors.uniform_by_topic import AssignmentByTopic
 from minibroker.coordinators.groups.assignors.uniform_mixed import MixedAssignment
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen
 from minibroker.coordinators.java_order import (
     TopicPartition,
     copied_table_size,
@@ -16,40 +15,38 @@ from minibroker.coordinators.java_order import (
     string_hash,
     uuid_hash,
 )
-from minibroker.support.slices import Steps
 
 
-def assign_uniformly(group: GroupSpec) -> Steps[dict[str, Partitions]]:
+def assign_uniformly(group: GroupSpec) -> dict[str, Partitions]:
     """Assign all partitions of all topics with a subscriber, as since Kafka 4.0."""
     return _assign(group, since_4_0=True)
 
 
-def assign_uniformly_as_3_9(group: GroupSpec) -> Steps[dict[str, Partitions]]:
+def assign_uniformly_as_3_9(group: GroupSpec) -> dict[str, Partitions]:
     """Assign all partitions of all topics with a subscriber, as before Kafka 4.0."""
     return _assign(group, since_4_0=False)
 
 
-def _assign(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Partitions]]:
+def _assign(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
     if not group.members:
         return {}
     if group.homogeneous:
-        return (yield from _assign_alike(group, since_4_0=since_4_0))
-    return (yield from (AssignmentByTopic if since_4_0 else MixedAssignment)(group).build())
+        return _assign_alike(group, since_4_0=since_4_0)
+    return (AssignmentByTopic if since_4_0 else MixedAssignment)(group).build()
 
 
-def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Partitions]]:
+def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]:
     """All members read the same topics.
 
     If some must have one partition more than others, these are the first members; since Kafka 4.0 first of all members
     that have one more already.
     """
-    pace = Pace()
     members = hash_order(group.members, string_hash)
     subscribed = group.members[members[0]].topics
     topics = hash_order(subscribed, uuid_hash, copied_table_size(len(subscribed)))
     if not topics:
         return {}
-    free = yield from _without_owner(group, topics, pace)
+    free = _without_owner(group, topics)
     known = set(topics)
     quota, larger = divmod(sum(group.counts[topic] for topic in topics), len(members))
     assigned: dict[str, dict[bytes, set[int]]] = {}
@@ -67,46 +64,30 @@ def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> Steps[dict[str, Parti
         larger -= has_more
         if room > kept_number:
             lacking[member_id] = room - kept_number
-        if pace.is_due(5 + 2 * len(kept) + kept_number + len(given_up)):
-            yield
-    yield from _share(assigned, lacking, free, pace)
-    result: dict[str, Partitions] = {}
-    for member_id, partitions in assigned.items():
-        result[member_id] = frozen(partitions)
-        if pace.is_due(2 + len(partitions)):
-            yield
-    return result
+    _share(assigned, lacking, free)
+    return {member_id: frozen(partitions) for member_id, partitions in assigned.items()}
 
 
-def _without_owner(group: GroupSpec, topics: list[bytes], pace: Pace) -> Steps[list[TopicPartition]]:
+def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]:
     """The partitions of topics that have had no owner until now."""
     taken: dict[bytes, set[int]] = {}
     for member in group.members.values():
         for topic, indexes in member.assigned.items():
             taken.setdefault(topic, set()).update(indexes)
-            if pace.is_due(1 + len(indexes) // 8):
-                yield
-    free: list[TopicPartition] = []
-    for topic in topics:
-        had = taken.get(topic, frozenset[int]())
-        for index in range(group.counts[topic]):
-            if index not in had:
-                free.append((topic, index))
-            if pace.is_due(1):
-                yield
-    return free
+    return [
+        (topic, index)
+        for topic in topics
+        for index in range(group.counts[topic])
+        if index not in taken.get(topic, frozenset[int]())
+    ]
 
 
-def _share(
-    assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition], pace: Pace
-) -> Steps[None]:
+def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], free: list[TopicPartition]) -> None:
     """Give partitions to members that lack some, one member after the other."""
     left = iter(free)
     for member_id, missing in lacking.items():
         for _, (topic, index) in zip(range(missing), left, strict=False):
             assigned[member_id].setdefault(topic, set()).add(index)
-            if pace.is_due(1):
-                yield
 
 
 def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:

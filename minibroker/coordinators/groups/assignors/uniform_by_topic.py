@@ -8,11 +8,9 @@ whole round moves nothing, at most 16 times.
 
 from typing import Final
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.assignors.range import GroupSpec
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen
 from minibroker.coordinators.java_order import hash_order, order_of_ids, string_hash
-from minibroker.support.slices import Steps
 
 _MOST_ROUNDS: Final = 16
 _NOBODY: Final = -1
@@ -23,50 +21,40 @@ class AssignmentByTopic:
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._pace = Pace()
         self._members = hash_order(group.members, string_hash)
         self._sizes = [0] * len(self._members)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
 
-    def build(self) -> Steps[dict[str, Partitions]]:
-        """Make the assignment; yields about every millisecond."""
-        yield from self._read_subscriptions()
-        yield from self._keep()
-        topics = yield from self._ordered()
+    def build(self) -> dict[str, Partitions]:
+        """Make the assignment."""
+        self._read_subscriptions()
+        self._keep()
+        topics = self._ordered()
         for topic in topics:
-            yield from self._give_rest(topic)
-        yield from self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
-        return (yield from self._result())
+            self._give_rest(topic)
+        self._balance([topic for topic in topics if len(self._subscribers[topic]) > 1])
+        assigned: list[dict[bytes, set[int]]] = [{} for _ in self._members]
+        for topic, owners in self._owners.items():
+            for index, owner in enumerate(owners):
+                assigned[owner].setdefault(topic, set()).add(index)
+        return dict(zip(self._members, map(frozen, assigned), strict=True))
 
-    def _read_subscriptions(self) -> Steps[None]:
+    def _read_subscriptions(self) -> None:
         for member, member_id in enumerate(self._members):
             for topic in self._group.members[member_id].topics:
                 self._subscribers.setdefault(topic, []).append(member)
-                if self._pace.is_due(1):
-                    yield
-        for topic in self._subscribers:
-            count = self._group.counts[topic]
-            self._owners[topic] = [_NOBODY] * count
-            if self._pace.is_due(1 + count // 64):
-                yield
+        self._owners = {topic: [_NOBODY] * self._group.counts[topic] for topic in self._subscribers}
 
-    def _ordered(self) -> Steps[list[bytes]]:
+    def _ordered(self) -> list[bytes]:
         """The topics: first those with the most partitions for each subscriber, of these those with the fewest."""
         alike: dict[tuple[float, int], list[bytes]] = {}
         for topic, subscribers in self._subscribers.items():
             rank = -self._group.counts[topic] / len(subscribers), len(subscribers)
             alike.setdefault(rank, []).append(topic)
-            if self._pace.is_due(1):
-                yield
-        ordered: list[bytes] = []
-        for rank in sorted(alike):
-            ordered += sorted(alike[rank], key=order_of_ids)
-            if self._pace.is_due(1 + len(alike[rank])):
-                yield
-        return ordered
+        return [topic for rank in sorted(alike) for topic in sorted(alike[rank], key=order_of_ids)]
 
-    def _keep(self) -> Steps[None]:
+    def _keep(self) -> None:
         """Leave members what they have."""
         for member, member_id in enumerate(self._members):
             spec = self._group.members[member_id]
@@ -77,65 +65,43 @@ class AssignmentByTopic:
                 for index in kept:
                     owners[index] = member
                 self._sizes[member] += len(kept)
-                if self._pace.is_due(1 + len(kept) // 4):
-                    yield
-            if self._pace.is_due(1 + len(topics) // 8):
-                yield
 
-    def _give_rest(self, topic: bytes) -> Steps[None]:
+    def _give_rest(self, topic: bytes) -> None:
         """Give the partitions of a topic that have no owner to the subscribers with the fewest."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner == _NOBODY]
-        if self._pace.is_due(1 + len(owners) // 32):
-            yield
         if not free:
             return
-        loads = yield from self._loads(topic)
+        loads = _Loads(self._subscribers[topic], self._sizes)
         for index in free:
             owner = loads.least()
             owners[index] = owner
             self._sizes[owner] += 1
-            if self._pace.is_due(1):
-                yield
 
-    def _loads(self, topic: bytes) -> Steps["_Loads"]:
-        subscribers = self._subscribers[topic]
-        loads = _Loads(subscribers, self._sizes)
-        if self._pace.is_due(1 + len(subscribers) // 4):
-            yield
-        return loads
-
-    def _balance(self, topics: list[bytes]) -> Steps[None]:
+    def _balance(self, topics: list[bytes]) -> None:
         """Move partitions of one topic after the other, until each topic has been looked at since the last move."""
         still = 0
         for number in range(_MOST_ROUNDS * len(topics)):
-            has_moved = yield from self._balance_topic(topics[number % len(topics)])
-            still = 1 if has_moved or not number else still + 1
+            still = 1 if self._balance_topic(topics[number % len(topics)]) or not number else still + 1
             if still == len(topics):
                 return
 
-    def _balance_topic(self, topic: bytes) -> Steps[bool]:
+    def _balance_topic(self, topic: bytes) -> bool:
         """Move partitions of a topic until no subscriber has two more than another one. Returns whether any moved."""
         sizes = [self._sizes[each] for each in self._subscribers[topic]]
-        if self._pace.is_due(1 + len(sizes) // 16):
-            yield
         if max(sizes) - min(sizes) <= 1:
             return False
         owners = self._owners[topic]
         owned: dict[int, list[int]] = {}
         for index, owner in enumerate(owners):
             owned.setdefault(owner, []).append(index)
-            if self._pace.is_due(1):
-                yield
-        loads = yield from self._loads(topic)
+        loads = _Loads(self._subscribers[topic], self._sizes)
         has_moved = False
         while loads.differ():
             giver = loads.most()
             while giver is not None and not owned.get(giver):
                 loads.pass_over()
                 giver = loads.most()
-                if self._pace.is_due(1):
-                    yield
             if giver is None:
                 break
             taker = loads.least()
@@ -145,23 +111,7 @@ class AssignmentByTopic:
             self._sizes[giver] -= 1
             self._sizes[taker] += 1
             has_moved = True
-            if self._pace.is_due(2):
-                yield
         return has_moved
-
-    def _result(self) -> Steps[dict[str, Partitions]]:
-        assigned: list[dict[bytes, set[int]]] = [{} for _ in self._members]
-        for topic, owners in self._owners.items():
-            for index, owner in enumerate(owners):
-                assigned[owner].setdefault(topic, set()).add(index)
-                if self._pace.is_due(1):
-                    yield
-        result: dict[str, Partitions] = {}
-        for member_id, partitions in zip(self._members, assigned, strict=True):
-            result[member_id] = frozen(partitions)
-            if self._pace.is_due(2 + len(partitions)):
-                yield
-        return result
 
 
 class _Loads:

@@ -11,9 +11,8 @@ with a move that would help is kept in mind, and the others are looked at only w
 import heapq
 from itertools import groupby
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.assignors.spec import GroupSpec
-from minibroker.coordinators.groups.modern.partitions import Partitions, frozen
+from minibroker.coordinators.groups.assignors.range import GroupSpec
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen
 from minibroker.coordinators.java_order import (
     TopicPartition,
     bucket,
@@ -23,7 +22,6 @@ from minibroker.coordinators.java_order import (
     table_size,
     uuid_hash,
 )
-from minibroker.support.slices import Steps
 from minibroker_protocol.java_text import utf16_order
 
 
@@ -32,7 +30,6 @@ class MixedAssignment:
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._pace = Pace()
         self._members = hash_order(group.members, string_hash)
         self._subscribers: dict[bytes, list[str]] = {}
         self._topics: list[bytes] = []
@@ -45,35 +42,28 @@ class MixedAssignment:
         self._least: dict[bytes, int] = {}  # of the topics that were asked for since the last move
         self._unbalanced: bytes | None = None
 
-    def build(self) -> Steps[dict[str, Partitions]]:
-        """Make the assignment; yields about every millisecond."""
-        yield from self._read_subscriptions()
-        ordered = yield from self._ordered()
-        yield from self._keep()
-        yield from self._give_rest(ordered)
-        yield from self._balance([each for each in ordered if len(self._subscribers[each[0]]) > 1])
-        result: dict[str, Partitions] = {}
-        for member_id, partitions in self._assigned.items():
-            result[member_id] = frozen(partitions)
-            if self._pace.is_due(2 + len(partitions)):
-                yield
-        return result
+    def build(self) -> dict[str, Partitions]:
+        """Make the assignment."""
+        self._read_subscriptions()
+        ordered = self._ordered()
+        self._keep()
+        self._give_rest(ordered)
+        self._balance([each for each in ordered if len(self._subscribers[each[0]]) > 1])
+        return {member_id: frozen(partitions) for member_id, partitions in self._assigned.items()}
 
-    def _read_subscriptions(self) -> Steps[None]:
+    def _read_subscriptions(self) -> None:
         counts = self._group.counts
         for member_id in self._members:
             most = 0
             for topic in self._group.members[member_id].topics:
                 self._subscribers.setdefault(topic, []).append(member_id)
                 most += counts[topic]
-                if self._pace.is_due(1):
-                    yield
             self._most[member_id] = most
         self._topics = hash_order(self._subscribers, uuid_hash)
         self._owned = {topic: {} for topic in self._topics}
         self._open = {member_id for member_id in self._members if self._has_room(member_id)}
 
-    def _ordered(self) -> Steps[list[TopicPartition]]:
+    def _ordered(self) -> list[TopicPartition]:
         """All partitions: of the topics with the most partitions for each subscriber first, and by their numbers.
 
         What is equal comes in the order of Kafka's hash table.
@@ -88,15 +78,13 @@ class MixedAssignment:
                 if len(alike) > 1:
                     alike.sort(key=lambda each: bucket(partition_hash(each), table))
                 ordered += alike
-                if self._pace.is_due(len(topics) + 2 * len(alike)):
-                    yield
         return ordered
 
     def _rank(self, topic: bytes) -> tuple[float, int]:
         subscribers = len(self._subscribers[topic])
         return -self._group.counts[topic] / subscribers, subscribers
 
-    def _keep(self) -> Steps[None]:
+    def _keep(self) -> None:
         """Leave members what they have."""
         counts = self._group.counts
         for member_id in self._members:
@@ -107,24 +95,18 @@ class MixedAssignment:
                     for index in indexes:
                         if index < counts[topic]:
                             self._give((topic, index), member_id)
-                if self._pace.is_due(1 + len(indexes)):
-                    yield
 
-    def _give_rest(self, ordered: list[TopicPartition]) -> Steps[None]:
+    def _give_rest(self, ordered: list[TopicPartition]) -> None:
         """Give each partition without an owner to the subscriber with the least, of those that have room."""
         heaps: dict[bytes, list[tuple[int, bytes, str]]] = {}
         for partition in ordered:
             if partition in self._owners:
-                if self._pace.is_due(1):
-                    yield
                 continue
             topic = partition[0]
             heap = heaps.get(topic)
             if heap is None:
                 heap = heaps[topic] = [self._filled(each) for each in self._subscribers[topic]]
                 heapq.heapify(heap)
-                if self._pace.is_due(len(heap)):
-                    yield
             while True:  # sizes only grow here, so that an entry is right or too small
                 size, _, member_id = heap[0]
                 now = self._sizes[member_id]
@@ -134,11 +116,7 @@ class MixedAssignment:
                     heapq.heapreplace(heap, self._filled(member_id))
                 else:
                     break
-                if self._pace.is_due(1):
-                    yield
             self._give(partition, member_id)
-            if self._pace.is_due(3):
-                yield
 
     def _filled(self, member_id: str) -> tuple[int, bytes, str]:
         return self._sizes[member_id], utf16_order(member_id), member_id
@@ -175,32 +153,24 @@ class MixedAssignment:
 
     # Balance
 
-    def _balance(self, movable: list[TopicPartition]) -> Steps[None]:
+    def _balance(self, movable: list[TopicPartition]) -> None:
         """Move each partition once at most, until no member has two more than another one that could take one."""
         has_moved = True
         while has_moved:
             was_moved = False
             stayed: list[TopicPartition] = []
             for partition in movable:
-                if was_moved:
-                    is_balanced = yield from self._is_balanced()
-                    if is_balanced:
-                        return
+                if was_moved and self._is_balanced():
+                    return
                 owner = self._owners[partition]
                 least = self._least.get(partition[0])
                 if least is None:
                     least = self._least[partition[0]] = self._fewest(partition[0])
-                    if self._pace.is_due(len(self._subscribers[partition[0]]) // 8):
-                        yield
                 was_moved = self._sizes[owner] > least + 1
                 if was_moved:
                     self._move(partition, owner)
-                    if self._pace.is_due(len(self._subscribers[partition[0]]) // 4):
-                        yield
                 else:
                     stayed.append(partition)
-                    if self._pace.is_due(1):
-                        yield
             has_moved = len(stayed) < len(movable)
             movable = stayed
 
@@ -208,19 +178,15 @@ class MixedAssignment:
         """The least number of partitions that a subscriber of a topic has."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
-    def _is_balanced(self) -> Steps[bool]:
+    def _is_balanced(self) -> bool:
         if not self._open:
             return True
         sizes = [self._sizes[each] for each in self._open]
-        if self._pace.is_due(len(sizes) // 8):
-            yield
         if min(sizes) >= max(sizes) - 1:
             return True
         if self._unbalanced is not None and self._may_move(self._unbalanced):
             return False
         for topic in self._topics:
-            if self._pace.is_due(2 + len(self._subscribers[topic]) // 4):
-                yield
             if self._may_move(topic):
                 self._unbalanced = topic
                 return False

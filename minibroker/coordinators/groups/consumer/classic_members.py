@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.classic.members import Protocol
-from minibroker.coordinators.groups.consumer.classic_protocol import assignment_of, subscription_in, with_ids
+from minibroker.coordinators.groups.classic.group import Protocol
 from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups
-from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.modern.sessions import MemberTimers
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup, ConsumerMember
+from minibroker.coordinators.groups.consumer.migration import assignment_of, subscription_in, with_ids
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import MemberState
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -62,9 +60,9 @@ class ClassicMembers:
         instance_id = request.group_instance_id
         known = group.static_member(instance_id)
         if instance_id is None or (known is None and not request.member_id):
-            member = groups.member(group, member_id, joins=True)
+            member = group.member_or_new(member_id)
         elif request.member_id or known is None:
-            member = groups.known_static(group, member_id, instance_id)
+            member = groups.member(group, member_id, instance_id)
         else:
             member = update.take_over(known, member_id)
         offered = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in protocols]
@@ -83,7 +81,7 @@ class ClassicMembers:
         moved = groups.advance(update, member, updated, with_ids(subscription.owned_partitions, self._topics))
         if known is None or not groups.replace_last(group, update, known, moved):
             groups.finish(group, update, moved)
-            groups.sessions.of(group, moved.member_id).has_joined(rebalance_timeout_ms)
+            groups.timers(group, moved.member_id).has_joined(rebalance_timeout_ms)
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
@@ -95,19 +93,18 @@ class ClassicMembers:
         if any(name not in {None, own} for name, own in named):
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self._latest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-            self._timers(member).must_join(member.rebalance_timeout_ms)
+            self._groups.timers(self._group, member.member_id).must_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self._timers(member).has_synced()
-        self._heard(member)
+        self._groups.restart_session(self._group, member.member_id).has_synced()
         return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """It is alive; REBALANCE_IN_PROGRESS where it has to join again."""
         member = self._find(member_id, instance_id, generation)
-        self._heard(member)
+        timers = self._groups.restart_session(self._group, member.member_id)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
         if member.epoch < self._latest_epoch or member.state is MemberState.UNREVOKED_PARTITIONS or is_free:
-            self._timers(member).must_join(member.rebalance_timeout_ms)
+            timers.must_join(member.rebalance_timeout_ms)
             raise GroupRefusedError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     @property
@@ -130,26 +127,15 @@ class ClassicMembers:
         return [each or code for each in codes]
 
     def _member_of(self, identity: MemberIdentity) -> ConsumerMember:
-        instance_id = identity.group_instance_id
-        if instance_id is None:
-            return self._groups.member(self._group, identity.member_id, joins=False)
-        known = self._group.static_member(instance_id)
+        known = self._group.static_member(identity.group_instance_id)
         member_id = identity.member_id or ("" if known is None else known.member_id)
-        return self._groups.known_static(self._group, member_id, instance_id)
+        member: ConsumerMember = self._groups.member(self._group, member_id, identity.group_instance_id)
+        return member
 
     def _find(self, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
-        if instance_id is None:
-            member = self._groups.member(self._group, member_id, joins=False)
-        else:
-            member = self._groups.known_static(self._group, member_id, instance_id)
+        member: ConsumerMember = self._groups.member(self._group, member_id, instance_id)
         if not member.is_classic:
             raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID)
         if member.epoch != generation:
             raise GroupRefusedError(ErrorCode.ILLEGAL_GENERATION)
         return member
-
-    def _timers(self, member: ConsumerMember) -> MemberTimers:
-        return self._groups.sessions.of(self._group, member.member_id)
-
-    def _heard(self, member: ConsumerMember) -> None:
-        self._timers(member).heard(self._groups.session_timeout_ms(member, self._group.group_id))

@@ -1,31 +1,181 @@
-"""A consumer group: epochs, members, target and current assignments (Kafka's `ConsumerGroup`).
-
-A group changes by its records alone (`apply`): those that are written now, and those that are read after a start.
-"""
+"""A consumer group and its members: epochs, target and current assignments (Kafka's `ConsumerGroup`)."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from minibroker.cluster.replicas import PartitionRacks
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
-from minibroker.coordinators.groups.modern.sessions import MemberTimers
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
+from minibroker.coordinators.groups.modern.group import AWAY, MemberState, ModernGroup, ModernMember
+from minibroker.coordinators.groups.modern.records import Change, GroupRecords
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, partitions_of
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.java_order import hash_order, string_hash
-from minibroker_protocol.coordinator_records import consumer_groups as records
-from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.coordinator_records import consumer_groups
+from minibroker_protocol.coordinator_records.consumer_groups import (
+    ClassicMemberMetadata,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataValue,
+    TopicPartitions,
+)
 
 PROTOCOL_TYPE: Final = "consumer"
-_GONE: Final = -1
+RECORDS: Final = GroupRecords(
+    consumer_groups, "ConsumerGroup", before_group=consumer_groups.ConsumerGroupPartitionMetadataKey
+)
+
+Epochs = Mapping[bytes, Mapping[int, int]]
+"""Epochs of partitions, by the ids of their topics and their numbers."""
+NO_EPOCHS: Final[Epochs] = {}
+
+
+def _nothing() -> Partitions:
+    return NOTHING
+
+
+def _no_epochs() -> Epochs:
+    return NO_EPOCHS
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember(ModernMember):
+    """A member of a consumer group (Kafka's `ConsumerGroupMember`).
+
+    A member speaks the consumer protocol, or the classic one while its group goes from one to the other.
+
+    Attributes:
+        regex: a regular expression of topics that it subscribes to, beside those that it names; empty for none.
+        server_assignor: the assignor that it prefers.
+        classic: the metadata of its JoinGroup, if it speaks the classic protocol.
+        assigned: the partitions that it reads, or may read as soon as a response has them.
+        revoking: the partitions that it has to give up first.
+        epochs: the epoch of the assignment that gave it each of these partitions; none before Kafka 4.3.
+    """
+
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    server_assignor: str | None = None
+    classic: ClassicMemberMetadata | None = None
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = field(default_factory=_nothing)
+    revoking: Partitions = field(default_factory=_nothing)
+    epochs: Epochs = field(default_factory=_no_epochs)
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.classic is not None
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it has to give up partitions first."""
+        return self.state is MemberState.UNREVOKED_PARTITIONS
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether it reads what the assignment of this epoch has for it."""
+        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+
+    def epoch_of(self, topic_id: bytes, index: int) -> int | None:
+        """Return the epoch of the assignment that gave it a partition, or None if it does not have it."""
+        for partitions in (self.assigned, self.revoking):
+            if index in partitions.get(topic_id, ()):
+                return self.epochs.get(topic_id, {}).get(index, max(self.epoch, 0))
+        return None
+
+    def epochs_with(self, epoch: int, *several: Partitions) -> Epochs:
+        """Return the epochs of partitions: those that it reads keep theirs, and others get this one."""
+        found: dict[bytes, dict[int, int]] = {}
+        for partitions in several:
+            for topic, indexes in partitions.items():
+                known, had = self.epochs.get(topic, {}), self.assigned.get(topic, frozenset())
+                found.setdefault(topic, {}).update(
+                    {index: known.get(index, epoch) if index in had else epoch for index in indexes}
+                )
+        return found
+
+    def gone_for_a_while(self, *, has_epochs: bool) -> Self:
+        """Return the member while it is away; its partitions wait, and no late commit is too late."""
+        epochs = {topic: dict.fromkeys(indexes, 0) for topic, indexes in self.assigned.items()}
+        return replace(self, epoch=AWAY, revoking=NOTHING, epochs=epochs if has_epochs else NO_EPOCHS)
+
+    def to_metadata(self) -> ConsumerGroupMemberMetadataValue:
+        """Return the record of the metadata."""
+        return ConsumerGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=sorted(self.topics),
+            subscribed_topic_regex=self.regex,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            server_assignor=self.server_assignor,
+            classic_member_metadata=self.classic,
+        )
+
+    def with_metadata(self, value: ConsumerGroupMemberMetadataValue) -> Self:
+        """Return the member with the metadata of a record."""
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topics=frozenset(value.subscribed_topic_names),
+            regex=value.subscribed_topic_regex or "",
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+            classic=value.classic_member_metadata if _says_anything(value.classic_member_metadata) else None,
+        )
+
+    def to_current(self) -> ConsumerGroupCurrentMemberAssignmentValue:
+        """Return the record of the current assignment."""
+        return ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            assigned_partitions=self._listed(self.assigned),
+            partitions_pending_revocation=self._listed(self.revoking),
+        )
+
+    def with_current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> Self:
+        """Return the member with the current assignment of a record."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState.of(value.state),
+            assigned=partitions_of(value.assigned_partitions),
+            revoking=partitions_of(value.partitions_pending_revocation),
+            epochs=_epochs_of((*value.assigned_partitions, *value.partitions_pending_revocation), value.member_epoch),
+        )
+
+    def _listed(self, partitions: Partitions) -> list[TopicPartitions]:
+        listed: list[TopicPartitions] = []
+        for topic, each in partitions.items():
+            known, indexes = self.epochs.get(topic), sorted(each)
+            epochs = None if known is None else [known[index] for index in indexes]
+            listed.append(TopicPartitions(topic_id=topic, partitions=indexes, assignment_epochs=epochs))
+        return listed
+
+
+def _says_anything(classic: ClassicMemberMetadata | None) -> bool:
+    return classic is not None and bool(classic.supported_protocols)
+
+
+def _epochs_of(named: Iterable[TopicPartitions], member_epoch: int) -> Epochs:
+    """Return the epochs of partitions; that of the member where a record of an earlier Kafka has none."""
+    found: dict[bytes, dict[int, int]] = {}
+    for each in named:
+        epochs = each.assignment_epochs
+        if not epochs or len(epochs) != len(each.partitions):
+            epochs = [max(member_epoch, 0)] * len(each.partitions)
+        found.setdefault(bytes(each.topic_id), {}).update(zip(each.partitions, epochs, strict=True))
+    return found
 
 
 class ConsumerGroupState(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a consumer group; the values are the names that Kafka shows."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -34,77 +184,29 @@ class ConsumerGroupState(Enum):
     DEAD = "Dead"
 
 
-class ConsumerGroup:
-    """One group.
+class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
+    """A group of the consumer protocol.
 
     Attributes:
-        epoch: rises when members come or go, and when the partitions that they read change.
-        assignment_epoch: the epoch that `target` was made for.
-        seen_epoch, seen_ms: the epoch at the last heartbeat with short intervals, and when it was seen first.
-        assigned_ms: when that was, in ms since 1970; 0 if another target may follow at once.
-        metadata_hash: stands for the topics that the members subscribe to; 0 before Kafka 4.1.
-        has_topics_record: whether the log has a record of these topics, as before Kafka 4.1.
-        members: by member id.
-        static_members: member ids by instance id.
-        target: what each member is to read in the end.
-        topics: what is subscribed to, by name, as far as it exists and once it was looked up.
-        offsets: what it has committed.
-        timers: what time does to each member; none while the group is only read from the log.
-        is_assigning: whether a target is being made, which may be for an earlier epoch.
-        is_matching: whether it is being found out what the members' regular expressions mean.
-        has_new_meanings: whether that was found out between two heartbeats.
+        seen_epoch, seen_ms: the epoch at the last heartbeat with short intervals, and the time when it was seen first.
+        has_topics_record: whether the log has a record of the subscribed topics, as before Kafka 4.1.
+        topics: the subscribed topics, by name, as far as they exist and once they were looked up.
+        regexes: the topics that each regular expression matches.
+        regexes_of: all topics that were matched then, and the version of the rights that counted.
+        is_matching: whether the topics of the members' regular expressions are being looked up.
+        has_new_meanings: whether that has changed their topics between two heartbeats.
     """
 
-    __slots__ = (
-        "_has_new_subscriptions",
-        "_holders",
-        "_joined",
-        "_named_topics",
-        "_subscriptions",
-        "assigned_ms",
-        "assignment_epoch",
-        "epoch",
-        "group_id",
-        "has_new_meanings",
-        "has_topics_record",
-        "is_assigning",
-        "is_dead",
-        "is_matching",
-        "members",
-        "metadata_hash",
-        "offsets",
-        "regexes",
-        "regexes_of",
-        "seen_epoch",
-        "seen_ms",
-        "static_members",
-        "target",
-        "timers",
-        "topics",
-    )
-
-    protocol_type = PROTOCOL_TYPE
-    kind = "consumer"
+    kind = PROTOCOL_TYPE
+    records = RECORDS
 
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
-        self.group_id = group_id
-        self.epoch = 0
+        super().__init__(group_id, offsets)
         self.seen_epoch, self.seen_ms = -1, 0
-        self.assignment_epoch = 0
-        self.assigned_ms = 0
-        self.metadata_hash = 0
         self.has_topics_record = False
-        self.members: dict[str, ConsumerMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.target: dict[str, Partitions] = {}
         self.topics: Mapping[str, TopicMetadata] = {}
-        self.offsets = GroupOffsets() if offsets is None else offsets
-        self.timers: dict[str, MemberTimers] = {}
-        self.is_dead = False
-        #: By regular expression, the topics that it means, of those named in `regexes_of`, under rules of that number.
         self.regexes: dict[str, frozenset[str]] = {}
         self.regexes_of: tuple[Collection[str], int] | None = None
-        self.is_assigning = False
         self.is_matching = False
         self.has_new_meanings = False
         self._joined: dict[tuple[frozenset[str], str], frozenset[str]] = {}  # of members with names and an expression
@@ -113,11 +215,9 @@ class ConsumerGroup:
         self._has_new_subscriptions = False
         self._holders: dict[tuple[bytes, int], str] = {}  # of partitions, by member id
 
-    # Where it stands
-
     @property
     def state(self) -> ConsumerGroupState:
-        """Where it stands."""
+        """The state of the group."""
         if self.is_dead:
             return ConsumerGroupState.DEAD
         if not self.members:
@@ -128,31 +228,17 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    @property
-    def is_empty(self) -> bool:
-        """Has it no members?"""
-        return not self.members
-
-    def die(self) -> None:
-        """It is no more."""
-        self.is_dead = True
-
-    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member that goes by an instance id."""
-        member_id = None if instance_id is None else self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """The target assignment of a member, or of the one whose place it takes."""
+        """Return the target assignment of a member, or of the static one whose place it takes."""
         before = self.static_member(member.instance_id)
         return self.target.get(member.member_id if before is None else before.member_id, NOTHING)
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Is this partition without an owner?"""
+        """Return whether a partition has no owner."""
         return (topic_id, partition) not in self._holders
 
     def waits(self, member: ConsumerMember) -> bool:
-        """Is a partition that a member is to read still with another one?"""
+        """Return whether another member still has a partition of a member's target."""
         return any(
             index not in member.assigned.get(topic, frozenset()) and not self.is_free(topic, index)
             for topic, indexes in self.target.get(member.member_id, NOTHING).items()
@@ -160,7 +246,7 @@ class ConsumerGroup:
         )
 
     def subscribed_topics(self) -> set[str]:
-        """The topics that the members subscribe to, whether they exist or not."""
+        """Return the topics that the members subscribe to, whether they exist or not."""
         return self.topics_of_all(self.members.values())
 
     @property
@@ -174,7 +260,7 @@ class ConsumerGroup:
         return self._named_topics
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member names, and those that its regular expression means."""
+        """Return the topics that a member names, and those that its regular expression matches."""
         if not member.regex:
             return member.topics
         meant = self.regexes.get(member.regex, frozenset[str]())
@@ -187,32 +273,29 @@ class ConsumerGroup:
         return joined
 
     def topics_of_all(self, members: Iterable[ConsumerMember]) -> set[str]:
-        """The topics that any of some members subscribes to; most members of a group want the same."""
+        """Return the topics that any of some members subscribes to."""
+        # Most members of a group subscribe to the same topics.
         distinct = {id(topics): topics for topics in map(self.topics_of, members)}
         return set[str]().union(*distinct.values())
 
     def note_meanings(self, regexes: dict[str, frozenset[str]], of: tuple[Collection[str], int] | None) -> None:
-        """Regular expressions mean these topics, of all that `of` has."""
+        """Note the topics that regular expressions match, of all topics in `of`."""
         self.regexes, self.regexes_of = regexes, of
         self._joined.clear()
 
-    def successor(self, member: ConsumerMember) -> ConsumerMember | None:
-        """The member as it is now, or the one that has taken its place; None if it is gone."""
-        return self.members.get(member.member_id) or self.static_member(member.instance_id)
-
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
-        """The assignor that most members wish for."""
+        """Return the assignor that most members prefer."""
         wishes = Counter(member.server_assignor for member in members if member.server_assignor is not None)
         return max(hash_order(wishes, string_hash), key=wishes.__getitem__, default=default)
 
     # Members of the classic protocol
 
     def classic_members(self) -> list[ConsumerMember]:
-        """Those that speak the classic protocol."""
+        """Return the members that speak the classic protocol."""
         return [member for member in self.members.values() if member.is_classic]
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Could a member with these classic protocols join?"""
+        """Return whether a member with these classic protocols may join."""
         if protocol_type != PROTOCOL_TYPE:
             return False
         if self.is_empty:
@@ -228,105 +311,64 @@ class ConsumerGroup:
 
     # Checks
 
-    def validate_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        is_transactional: bool,
-        version: int,
-    ) -> ErrorCode:
-        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit`).
-
-        As in Kafka 4, a transaction may come without a member; 3.9 answers UNKNOWN_MEMBER_ID then.
-        """
-        names_nobody = not member_id and group_instance_id is None
-        if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
-            return ErrorCode.NONE
-        member = self.members.get(member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and not member.is_classic and version < FIRST_WITH_EPOCHS:
-            return ErrorCode.UNSUPPORTED_VERSION
-        code = _epoch_error(member, generation_id)
-        is_early = is_transactional and version < FIRST_TRANSACTIONAL_WITH_EPOCHS
-        return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
-
     def may_commit_late(self, member_id: str, epoch: int, places: Iterable[tuple[bytes, int]]) -> bool:
-        """May a member commit in an epoch before its own, for partitions that it has had since then (KIP-1251)?"""
+        """Return whether a member has had partitions since an earlier epoch, and may commit in that one (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch:
             return False
         since = (member.epoch_of(*place) for place in places)
         return all(each is not None and each <= epoch for each in since)
 
-    def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """May this member read committed offsets? A request without a member may (`validateOffsetFetch`)."""
-        if member_id is None and epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
-
-    def note_activity(self, member_id: str) -> None:
-        """A commit is no heartbeat here."""
-
     # Records
 
-    def apply(self, key: Any, value: Any | None) -> None:
-        """A record is written, or was read; None is a tombstone."""
-        if isinstance(key, records.ConsumerGroupMetadataKey):
-            self.epoch = 0 if value is None else value.epoch
-            self.metadata_hash = 0 if value is None else value.metadata_hash
-        elif isinstance(key, records.ConsumerGroupPartitionMetadataKey):
+    def _apply_own(self, key: Any, value: Any | None) -> None:
+        if isinstance(key, consumer_groups.ConsumerGroupPartitionMetadataKey):
             self.has_topics_record = value is not None
             if value is not None:
                 self.topics = _topics_of(value)
-        elif isinstance(key, records.ConsumerGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
-            self.assigned_ms = 0 if value is None else value.assignment_timestamp
-        elif isinstance(key, records.ConsumerGroupTargetAssignmentMemberKey):
-            if value is None:
-                self.target.pop(key.member_id, None)
-            else:
-                self.target[key.member_id] = partitions_of(value.topic_partitions)
-        elif isinstance(key, records.ConsumerGroupMemberMetadataKey):
-            if value is None:
-                self._put(key.member_id, None)
-            else:
-                self._put(key.member_id, self._member(key.member_id).with_metadata(value))
-        elif isinstance(key, records.ConsumerGroupCurrentMemberAssignmentKey) and value is not None:
-            self._put(key.member_id, self._member(key.member_id).with_current(value))
 
-    def _member(self, member_id: str) -> ConsumerMember:
-        return self.members.get(member_id) or ConsumerMember(member_id)
+    def _new_member(self, member_id: str) -> ConsumerMember:
+        return ConsumerMember(member_id)
 
-    def _put(self, member_id: str, member: ConsumerMember | None) -> None:
-        before = self.members.pop(member_id, None)
+    def _put(self, member_id: str, member: ConsumerMember | None) -> ConsumerMember | None:
+        if member is not None:
+            if len(self._subscriptions) > 2 * len(self.members):
+                self._subscriptions.clear()
+            topics = self._subscriptions.setdefault(member.topics, member.topics)
+            if topics is not member.topics:
+                member = replace(member, topics=topics)
+        before = super()._put(member_id, member)
         if before is None or member is None or (before.topics, before.regex) != (member.topics, member.regex):
             self._has_new_subscriptions = True
-        if before is not None:
-            for place in _places(before):
-                if self._holders.get(place) == member_id:
-                    del self._holders[place]
-            if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
-                del self.static_members[before.instance_id]
-        if member is None:
-            return
-        if len(self._subscriptions) > 2 * len(self.members):
-            self._subscriptions.clear()
-        topics = self._subscriptions.setdefault(member.topics, member.topics)
-        if topics is not member.topics:
-            member = replace(member, topics=topics)
-        self.members[member_id] = member
-        for place in _places(member):
-            self._holders[place] = member_id
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member_id
+        for partition in () if before is None else _partitions_held(before):
+            if self._holders.get(partition) == member_id:
+                del self._holders[partition]
+        for partition in () if member is None else _partitions_held(member):
+            self._holders[partition] = member_id
+        return before
 
 
-def _places(member: ConsumerMember) -> list[tuple[bytes, int]]:
-    """The partitions that a member reads, and those that it has to give up."""
+def subscribed_topics(group_id: str, topics: Mapping[str, TopicMetadata]) -> Change:
+    """Return the record of the topics that the members subscribe to, as before Kafka 4.1."""
+    listed = [
+        consumer_groups.TopicMetadata(
+            topic_id=topic.topic_id,
+            topic_name=name,
+            num_partitions=topic.partitions,
+            partition_metadata=[
+                consumer_groups.PartitionMetadata(partition=index, racks=list(racks))
+                for index, racks in enumerate(topic.racks)
+                if racks
+            ],
+        )
+        for name, topic in topics.items()
+    ]
+    key = consumer_groups.ConsumerGroupPartitionMetadataKey(group_id=group_id)
+    return Change(key, consumer_groups.ConsumerGroupPartitionMetadataValue(topics=listed))
+
+
+def _partitions_held(member: ConsumerMember) -> list[tuple[bytes, int]]:
+    """Return the partitions that a member reads, and those that it has to give up."""
     return [
         (topic, index)
         for partitions in (member.assigned, member.revoking)
@@ -335,20 +377,14 @@ def _places(member: ConsumerMember) -> list[tuple[bytes, int]]:
     ]
 
 
-def _topics_of(value: records.ConsumerGroupPartitionMetadataValue) -> dict[str, TopicMetadata]:
+def _topics_of(value: consumer_groups.ConsumerGroupPartitionMetadataValue) -> dict[str, TopicMetadata]:
     return {
         topic.topic_name: TopicMetadata(bytes(topic.topic_id), topic.num_partitions, _racks_of(topic))
         for topic in value.topics
     }
 
 
-def _racks_of(topic: records.TopicMetadata) -> PartitionRacks:
+def _racks_of(topic: consumer_groups.TopicMetadata) -> PartitionRacks:
     """Return the racks of each partition; the record leaves out partitions without racks."""
     by_partition = {partition.partition: tuple(sorted(partition.racks)) for partition in topic.partition_metadata}
     return tuple(by_partition.get(index, ()) for index in range(topic.num_partitions)) if by_partition else ()
-
-
-def _epoch_error(member: ConsumerMember, epoch: int) -> ErrorCode:
-    if epoch == member.epoch:
-        return ErrorCode.NONE
-    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH

@@ -4,25 +4,28 @@ Kafka's `GroupMetadataManager.consumerGroupHeartbeat` in the middle, and its way
 classic protocol, which is the same.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
-from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.assignors import Assignor
-from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import JOINING, NO_EPOCHS, ConsumerMember
-from minibroker.coordinators.groups.consumer.reconciliation import Aim, reconcile
-from minibroker.coordinators.groups.consumer.rules import Rules
+from minibroker.coordinators.groups.assignors.range import GroupSpec, MemberSpec
+from minibroker.coordinators.groups.consumer.group import (
+    NO_EPOCHS,
+    RECORDS,
+    ConsumerGroup,
+    ConsumerMember,
+    subscribed_topics,
+)
+from minibroker.coordinators.groups.consumer.reconciliation import Aim, Rules, reconcile
 from minibroker.coordinators.groups.consumer.subscriptions import MayMatch, resolve
-from minibroker.coordinators.groups.consumer.targets import Target, Targets, Wish
-from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
-from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
-from minibroker.coordinators.groups.modern.topics_hash import hash_of
-from minibroker.support.slices import Work
+from minibroker.coordinators.groups.modern.group import JOINING
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
+from minibroker.coordinators.java_order import hash_order, string_hash
+from minibroker.core import Core
+from minibroker_protocol.coordinator_records.consumer_groups import ConsumerGroupPartitionMetadataKey
 
 _NEVER: Final = 0
 
@@ -36,33 +39,28 @@ class GroupUpdate:
         epoch: the group's, afterwards.
         topics: those that are subscribed to, afterwards.
         metadata_hash: stands for them.
-        work: makes the target for that epoch, if that takes more than a slice; see `Targets.await_target`.
         has_new_regex: whether the member has brought a regular expression whose topics nobody has looked up yet.
     """
 
     def __init__(
         self,
         group: ConsumerGroup,
-        topics: Topics,
+        core: Core,
         assignors: Mapping[str, Assignor],
         may_match: MayMatch | None,
-        targets: Targets,
         rules: Rules,
-        interval_ms: Callable[[], int],
     ) -> None:
         self._group = group
-        self._topics = topics
+        self._core = core
+        self._topics = core.topics
         self._may_match = may_match
         self._assignors = assignors
-        self._targets = targets
         self._rules = rules
-        self._interval_ms = interval_ms
         self.changes: list[Change] = []
         self.downgrades = False
         self.epoch = group.epoch
         self.topics: Mapping[str, TopicMetadata] = group.topics
         self.metadata_hash = group.metadata_hash if rules.since_4_1 else 0
-        self.work: Work[Target] | None = None
         self.has_new_regex = False
         self._target: tuple[int, Partitions] | None = None
 
@@ -73,12 +71,12 @@ class GroupUpdate:
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
         member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
         group_id = self._group.group_id
-        self.changes += records.without_member(group_id, before.member_id)
-        self.changes.append(records.member_metadata(group_id, member))
+        self.changes += RECORDS.without_member(group_id, before.member_id)
+        self.changes.append(RECORDS.member_metadata(group_id, member))
         self.changes.append(
-            records.target_assignment(group_id, member_id, self._group.target.get(before.member_id, NOTHING))
+            RECORDS.target_assignment(group_id, member_id, self._group.target.get(before.member_id, NOTHING))
         )
-        self.changes.append(records.current_assignment(group_id, member))
+        self.changes.append(RECORDS.current_assignment(group_id, member))
         return member
 
     # What it wants
@@ -93,7 +91,7 @@ class GroupUpdate:
         is_new = updated.regex != member.regex and updated.regex not in group.regexes
         self.has_new_regex = bool(updated.regex) and is_new
         if updated != member:
-            self.changes.append(records.member_metadata(group.group_id, updated))
+            self.changes.append(RECORDS.member_metadata(group.group_id, updated))
             is_resolved = updated.topics != member.topics if self.has_new_regex else has_new_topics
             is_news |= is_resolved or self._changes_assignor(member, updated)
         if is_news or self._may_be_news():
@@ -111,25 +109,23 @@ class GroupUpdate:
         aim = Aim(target_epoch, target, subscribed, has_new_topics, group.is_free)
         moved = reconcile(updated, aim, owned, self._rules)
         if moved != updated:
-            self.changes.append(records.current_assignment(group.group_id, moved))
+            self.changes.append(RECORDS.current_assignment(group.group_id, moved))
         return moved
 
     def resolve_new_regex(self) -> None:
         """Look up the topics of new regular expressions; the group's epoch goes up if they mean any."""
         group, members = self._group, self._group.members.values()
         known = group.regexes.keys()
-        resolve(group, members, self._topics, self._may_match, self._targets.slices)
+        resolve(group, members, self._topics, self._may_match, self._core.slices)
         self._look_at_topics(members, changed=any(group.regexes[regex] for regex in group.regexes.keys() - known))
 
     def _may_assign(self) -> bool:
-        """Is the last assignment old enough (`canComputeNextTargetAssignment`)?"""
-        assigned_ms = self._group.assigned_ms
-        if self._group.is_assigning or self.downgrades:
+        """Return whether the last assignment is old enough (`canComputeNextTargetAssignment`)."""
+        if self.downgrades:
             return False
-        if not self._rules.since_4_3 or not assigned_ms:
-            return True
-        interval_ms = self._interval_ms()
-        return not interval_ms or self._targets.now_ms() >= assigned_ms + interval_ms
+        group = self._group
+        interval_ms = self._core.configs.group(group.group_id).assignment_interval_ms
+        return not self._rules.since_4_3 or group.may_assign_again(interval_ms, self._core.clock.now_ms())
 
     def _changes_assignor(self, member: ConsumerMember, updated: ConsumerMember) -> bool:
         """Do most members wish for another assignor now? Kafka assigns again since 4.4."""
@@ -162,67 +158,59 @@ class GroupUpdate:
         """Members go; the group is one epoch further."""
         group = self._group
         for member_id in gone:
-            self.changes += records.without_member(group.group_id, member_id)
+            self.changes += RECORDS.without_member(group.group_id, member_id)
         others = [each for each in group.members.values() if each.member_id not in gone]
         self._look_at_topics(others, changed=True)
         if not others and self._rules.since_4_4:
-            self.changes.append(records.assignment_epoch(group.group_id, self.epoch))
+            self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch))
 
     def _look_at_topics(self, members: Iterable[ConsumerMember], *, changed: bool) -> None:
         """Note what is subscribed to, as it is now; the group's epoch goes up if that is news, or `changed`."""
         group, listed = self._group, list(members)
-        resolve(group, listed, self._topics, self._may_match, self._targets.slices)
+        resolve(group, listed, self._topics, self._may_match, self._core.slices)
         self.topics = self._there_are(group.topics_of_all(listed))
         if self._rules.since_4_1:
             if self.topics is not group.topics or group.has_topics_record:
                 self.metadata_hash = hash_of(self.topics)
             changed |= self.metadata_hash != group.metadata_hash
         elif self.topics is not group.topics:
-            self.changes.append(records.subscribed_topics(group.group_id, self.topics))
+            self.changes.append(subscribed_topics(group.group_id, self.topics))
             changed = True
         if changed:
             self._come_to_next_epoch()
         if group.has_topics_record and self._rules.since_4_1:
-            self.changes.append(records.no_subscribed_topics(group.group_id))
+            self.changes.append(Change(ConsumerGroupPartitionMetadataKey(group_id=group.group_id), None))
 
     def _come_to_next_epoch(self) -> None:
         self.epoch += 1
-        self.changes.append(records.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
+        self.changes.append(RECORDS.group_epoch(self._group.group_id, self.epoch, self.metadata_hash))
 
     def _assign(self, members: Mapping[str, ConsumerMember], updated: ConsumerMember) -> None:
-        """Make an assignment for the new epoch, or begin to."""
+        """Make the assignment of the new epoch (Kafka's `TargetAssignmentBuilder`)."""
         group = self._group
-        name = self._assignor_of(members)
         present = dict(group.target)
         before = group.static_member(updated.instance_id)
         if before is not None and before.member_id in present:
             present[updated.member_id] = present[before.member_id]
-        made = self._targets.begin(
-            Wish(
-                members,
-                {member_id: group.topics_of(member) for member_id, member in members.items()},
-                self.topics,
-                present,
-                self._assignors[name],
-            )
-        )
-        if isinstance(made, Work):
-            self.work = made
-            if group.assignment_epoch <= _NEVER:  # the members need an epoch in which they may wait
-                self._begin_with_nothing()
-            return
-        for member_id in made.members:
-            partitions = made.assigned.get(member_id, NOTHING)
+        ids: dict[frozenset[str], list[bytes]] = {}
+        specs: dict[str, MemberSpec] = {}
+        for member_id, member in members.items():
+            names = group.topics_of(member)
+            listed = ids.get(names)
+            if listed is None:
+                listed = [self.topics[name].topic_id for name in sorted(names) if name in self.topics]
+                ids[names] = listed
+            specs[member_id] = MemberSpec(member.instance_id, listed, present.get(member_id, NOTHING))
+        counts = {topic.topic_id: topic.partitions for topic in self.topics.values()}
+        # As in Kafka, topics that do not exist count: a member that subscribes to them alone differs from the others.
+        assigned = self._assignors[self._assignor_of(members)](GroupSpec(specs, counts, homogeneous=len(ids) == 1))
+        for member_id in hash_order(specs, string_hash):
+            partitions = assigned.get(member_id, NOTHING)
             if (present if self._rules.since_4_4 else group.target).get(member_id) != partitions:
-                self.changes.append(records.target_assignment(group.group_id, member_id, partitions))
-        self.changes.append(self._targets.assignment_epoch(group, self.epoch))
-        self._target = self.epoch, made.assigned.get(updated.member_id, NOTHING)
-
-    def _begin_with_nothing(self) -> None:
-        """Have this epoch's assignment empty, and make the assignment for the next one."""
-        self.changes.append(records.assignment_epoch(self._group.group_id, self.epoch))
-        self._target = self.epoch, NOTHING
-        self._come_to_next_epoch()
+                self.changes.append(RECORDS.target_assignment(group.group_id, member_id, partitions))
+        made_ms = self._core.clock.now_ms() if self._rules.since_4_3 else 0
+        self.changes.append(RECORDS.assignment_epoch(group.group_id, self.epoch, made_ms))
+        self._target = self.epoch, assigned.get(updated.member_id, NOTHING)
 
 
 def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:

@@ -10,29 +10,27 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
-from minibroker.coordinators.groups.classic.group import Group
-from minibroker.coordinators.groups.classic.members import Member, Protocol
+from minibroker.cluster.topics import Topics
+from minibroker.coordinators.groups.classic.group import Group, Member, Protocol
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
-from minibroker.coordinators.groups.consumer import changes as records
-from minibroker.coordinators.groups.consumer.classic_protocol import (
-    assignment_in,
-    assignment_of,
-    subscription_in,
-    with_ids,
-)
-from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, RECORDS, ConsumerGroup, ConsumerMember
 from minibroker.coordinators.groups.consumer.group_update import GroupUpdate
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
-from minibroker.coordinators.groups.consumer.rules import Rules
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.modern.topics import known_topics
-from minibroker.coordinators.groups.modern.topics_hash import hash_of
+from minibroker.coordinators.groups.consumer.reconciliation import Rules
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.modern.topics import Partitions, frozen, hash_of, known_topics
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from minibroker_protocol.coordinator_records.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from minibroker_protocol.coordinator_records.versioned import decode_versioned, encode_versioned, version_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.schema import schema_of
 
 _UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
 _DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
@@ -94,11 +92,11 @@ class Migration:
     def _changes_to(self, classic: Group) -> Iterable[Change]:
         group_id, epoch = classic.group_id, classic.generation
         members = [self._consumer(classic, each) for each in classic.members.values()]
-        yield from [records.member_metadata(group_id, member) for member in members]
-        yield records.group_epoch(group_id, epoch, self._hash_of(members))
-        yield from [records.target_assignment(group_id, member.member_id, member.assigned) for member in members]
-        yield records.assignment_epoch(group_id, epoch)
-        yield from [records.current_assignment(group_id, member) for member in members]
+        yield from [RECORDS.member_metadata(group_id, member) for member in members]
+        yield RECORDS.group_epoch(group_id, epoch, self._hash_of(members))
+        yield from [RECORDS.target_assignment(group_id, member.member_id, member.assigned) for member in members]
+        yield RECORDS.assignment_epoch(group_id, epoch)
+        yield from [RECORDS.current_assignment(group_id, member) for member in members]
 
     def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
         """A member of the classic protocol in the group that is to be. DecodeError, GroupRefusedError."""
@@ -146,7 +144,7 @@ class Migration:
     def downgrade(self, group: ConsumerGroup, gone: Collection[str]) -> ErrorCode | None:
         """Make it a classic group of the members that stay, which rebalances; None if their metadata cannot be read."""
         left = [member for member in group.members.values() if member.member_id not in gone]
-        return self._downgrade(group, left, records.without_group(group, group.members), rebalances=True)
+        return self._downgrade(group, left, RECORDS.without_group(group.group_id, group.members), rebalances=True)
 
     def downgrade_with(
         self, group: ConsumerGroup, update: GroupUpdate, gone: str, member: ConsumerMember
@@ -158,7 +156,7 @@ class Migration:
         """
         others = [each for each in group.members.values() if each.member_id != gone]
         renamed = [member.member_id if each == gone else each for each in group.members]
-        changes = [*update.changes, *records.without_group(group, renamed)]
+        changes = [*update.changes, *RECORDS.without_group(group.group_id, renamed)]
         return self._downgrade(group, [*others, member], changes, rebalances=update.epoch > group.assignment_epoch)
 
     def _downgrade(
@@ -196,3 +194,37 @@ class Migration:
             protocols,
             assignment_of(group.target_of(member), self._core.topics, like=protocols[0].metadata),
         )
+
+
+def subscription_in(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Return the subscription of a classic member. Raise DecodeError."""
+    return decode_versioned(ConsumerProtocolSubscription, metadata)
+
+
+def assignment_in(assignment: bytes) -> ConsumerProtocolAssignment:
+    """Return the assignment of a member; it has no partitions before its first SyncGroup. Raise DecodeError."""
+    if not assignment:
+        return ConsumerProtocolAssignment(assigned_partitions=[])
+    return decode_versioned(ConsumerProtocolAssignment, assignment)
+
+
+def with_ids(named: list[TopicPartition], topics: Topics) -> Partitions:
+    """Return partitions by the ids of their topics, as far as these exist."""
+    found: dict[bytes, set[int]] = {}
+    for each in named:
+        topic = topics.get(each.topic)
+        if topic is not None:
+            found.setdefault(topic.id, set()).update(each.partitions)
+    return frozen(found)
+
+
+def assignment_of(partitions: Partitions, topics: Topics, *, like: bytes) -> bytes:
+    """Return an assignment in the version of a member's subscription. Raise DecodeError if that has none."""
+    named = [
+        TopicPartition(topic=topic.name, partitions=sorted(indexes))
+        for topic_id, indexes in partitions.items()
+        if (topic := topics.with_id(topic_id)) is not None
+    ]
+    known = schema_of(ConsumerProtocolAssignment).versions
+    version = max(known.first, min(known.last, version_of(like, "a subscription")))
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=named), version)

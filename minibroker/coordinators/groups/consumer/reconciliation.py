@@ -6,12 +6,39 @@ has what is free of it. The rest it gets when the members that had it have given
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from minibroker.coordinators.groups.consumer.member import NO_EPOCHS, ConsumerMember
-from minibroker.coordinators.groups.consumer.rules import Rules
-from minibroker.coordinators.groups.modern.member_state import MemberState
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, frozen
+from minibroker.coordinators.groups.consumer.group import NO_EPOCHS, ConsumerMember
+from minibroker.coordinators.groups.modern.group import MemberState
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, frozen
+
+
+class Rules(NamedTuple):
+    """The releases of Kafka whose changes hold; all of them unless the broker emulates an earlier one.
+
+    Attributes:
+        since_4_0: who leaves for a while need not name itself in version 0 of ConsumerGroupHeartbeat. The uniform
+            assignor lets members keep one partition more than others, and balances one topic after the other where
+            members subscribe to different ones.
+        since_4_1: a group keeps a hash of its topics, and no longer a record of them.
+        since_4_2: a member gives up at once what it no longer subscribes to; it comes to another epoch only with the
+            assignment of that epoch.
+        since_4_3: a group begins in epoch 1. Partitions have the epoch that they were assigned in, for late commits
+            (KIP-1251). An assignment has a time, and is kept for `consumer.assignment.interval.ms`.
+        since_4_4: the target's epoch of an emptied group goes up; the group assigns again when most of its members wish
+            for another assignor; a static member that comes back has its place in a full group.
+    """
+
+    since_4_0: bool = True
+    since_4_1: bool = True
+    since_4_2: bool = True
+    since_4_3: bool = True
+    since_4_4: bool = True
+
+    @classmethod
+    def of(cls, is_before: Callable[[str], bool]) -> Self:
+        """Return the rules of a broker; `is_before` returns whether it emulates an earlier release than a given one."""
+        return cls(*(not is_before(release) for release in ("4.0", "4.1", "4.2", "4.3", "4.4")))
 
 
 class UnknownStateError(Exception):

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.consumer.member import ConsumerMember
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
 from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.support.slices import Slices, Steps, Work
 

@@ -1,18 +1,54 @@
-"""The topics that a group subscribes to, as far as they exist: consumer and share groups look at each heartbeat."""
+"""Partitions by topic id, the topics that a modern group subscribes to, and the hash of these."""
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
+
+from xxhash import xxh3_64_intdigest
 
 from minibroker.cluster.replicas import PartitionRacks
 from minibroker.cluster.topics import Topic, Topics
-from minibroker.support.slices import Steps
 
-_OF_A_STEP: Final = 500
+Partitions = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id; no topic has an empty set."""
+NOTHING: Final[Partitions] = {}
+_HASH_FORMAT_VERSION: Final = b"\0"
+_LENGTH_BYTES: Final = 4
+
+
+class TopicPartitions(Protocol):
+    """Partitions of a topic, as messages and records name them."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+def partitions_of(topics: Iterable[TopicPartitions]) -> Partitions:
+    """Return the partitions that a message or a record names."""
+    partitions: dict[bytes, frozenset[int]] = {}
+    for topic in topics:
+        if topic.partitions:
+            topic_id, indexes = bytes(topic.topic_id), frozenset(topic.partitions)
+            before = partitions.get(topic_id)
+            partitions[topic_id] = indexes if before is None else before | indexes
+    return partitions
+
+
+def frozen(partitions: Mapping[bytes, Iterable[int]]) -> Partitions:
+    """Return partitions as immutable sets, without topics that have none."""
+    sets = {topic: frozenset(indexes) for topic, indexes in partitions.items()}
+    return {topic: indexes for topic, indexes in sets.items() if indexes}
+
+
+def is_subset(some: Partitions, of: Partitions) -> bool:
+    """Return whether `of` has all of `some`."""
+    return all(indexes <= of.get(topic, frozenset()) for topic, indexes in some.items())
 
 
 class TopicMetadata(NamedTuple):
-    """A topic as it was when the group looked.
+    """A topic as it was at the last heartbeat that looked it up.
 
     Attributes:
         racks: the racks of the replicas of each partition, sorted; empty if no broker has a rack.
@@ -26,31 +62,13 @@ class TopicMetadata(NamedTuple):
 def known_topics(
     topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
 ) -> Mapping[str, TopicMetadata]:
-    """Those of some topics that exist; `known` itself, what was found before, where nothing is new."""
-    if known.keys() <= names and all(_is_as_before(topics, *each) for each in known.items()):
+    """Return those of some topics that exist; `known` itself, the result of an earlier call, if nothing has changed."""
+    if known.keys() <= names and all(_is_as_before(topics, *before) for before in known.items()):
         unknown = names - known.keys()
         if not any(topics.get(name) for name in unknown):
             return known
-    found: dict[str, TopicMetadata] = {}
-    for name in sorted(names):
-        topic = topics.get(name)
-        if topic is not None:
-            found[name] = _metadata_of(topic, topics)
-    return found
-
-
-def finding_topics(
-    topics: Topics, names: AbstractSet[str], known: Mapping[str, TopicMetadata]
-) -> Steps[Mapping[str, TopicMetadata]]:
-    """`known_topics` in steps, each topic as it is when its turn comes."""
-    found: dict[str, TopicMetadata] = {}
-    for number, name in enumerate(sorted(names), 1):
-        topic = topics.get(name)
-        if topic is not None:
-            found[name] = _metadata_of(topic, topics)
-        if not number % _OF_A_STEP:
-            yield
-    return known if found == known else found
+    existing = ((name, topics.get(name)) for name in sorted(names))
+    return {name: _metadata_of(topic, topics) for name, topic in existing if topic is not None}
 
 
 def _metadata_of(topic: Topic, topics: Topics) -> TopicMetadata:
@@ -60,3 +78,38 @@ def _metadata_of(topic: Topic, topics: Topics) -> TopicMetadata:
 def _is_as_before(topics: Topics, name: str, before: TopicMetadata) -> bool:
     topic = topics.get(name)
     return topic is not None and _metadata_of(topic, topics) == before
+
+
+def hash_of(topics: Mapping[str, TopicMetadata]) -> int:
+    """Return a signed hash of 64 bits; 0 for no topics (Kafka's `Utils.computeGroupHash` and `computeTopicHash`).
+
+    A coordinator that loads a group compares it, to learn whether the topics and their racks are still the same.
+    """
+    if not topics:
+        return 0
+    hashes = [_topic_hash(name, topics[name]) for name in sorted(topics)]
+    value = xxh3_64_intdigest(struct.pack(f"<{len(hashes)}Q", *hashes))
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _topic_hash(name: str, topic: TopicMetadata) -> int:
+    high, low = topic.topic_id[:8], topic.topic_id[8:]
+    ends = b"".join(map(_end_of, range(topic.partitions), topic.racks)) if topic.racks else _indexes(topic.partitions)
+    parts = _HASH_FORMAT_VERSION, high[::-1], low[::-1], _text(name), topic.partitions.to_bytes(4, "little"), ends
+    return xxh3_64_intdigest(b"".join(parts))
+
+
+def _end_of(index: int, racks: tuple[str, ...]) -> bytes:
+    """Return the hashed bytes of a partition; a rack has its length on either side."""
+    texts = map(_text, racks)
+    return index.to_bytes(4, "little") + b"".join(text[-_LENGTH_BYTES:] + text for text in texts)
+
+
+def _text(text: str) -> bytes:
+    letters = text.encode("utf-16-le", "surrogatepass")
+    return letters + (len(letters) // 2).to_bytes(_LENGTH_BYTES, "little")
+
+
+@lru_cache(maxsize=16)
+def _indexes(partitions: int) -> bytes:
+    return struct.pack(f"<{partitions}I", *range(partitions))

@@ -1,124 +1,255 @@
-"""A share group: epochs, members, target and current assignments, share-partitions (Kafka's `ShareGroup`).
+"""A share group, its members and its share-partitions (Kafka's `ShareGroup`)."""
 
-A group changes by its records alone (`apply`): those that are written now, and those that are read after a start.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from minibroker.clock import Clock
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions, partitions_of
-from minibroker.coordinators.groups.modern.sessions import MemberTimers
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.coordinators.groups.offsets import GroupOffsets
-from minibroker.coordinators.groups.share.member import ShareMember
-from minibroker.coordinators.groups.share.state_partitions import StatePartitions
-from minibroker_protocol.coordinator_records import share_groups as records
+from minibroker.coordinators.groups.modern.group import MemberState, ModernGroup, ModernMember
+from minibroker.coordinators.groups.modern.records import Change, GroupRecords
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, partitions_of
+from minibroker_protocol.coordinator_records import share_groups
+from minibroker_protocol.coordinator_records.share_groups import (
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    TopicInfo,
+    TopicPartitions,
+    TopicPartitionsInfo,
+)
 from minibroker_protocol.error_codes import ErrorCode
 
-PROTOCOL_TYPE: Final = "share"
 ASSIGNOR: Final = "simple"
-_GONE: Final = -1
+RECORDS: Final = GroupRecords(share_groups, "ShareGroup", before_group=ShareGroupStatePartitionMetadataKey)
+
+
+class TopicState(NamedTuple):
+    """Partitions of a topic, and the time when they were noted, in ms since 1970."""
+
+    name: str
+    partitions: frozenset[int]
+    timestamp_ms: int = 0
+
+
+Topics = Mapping[bytes, TopicState]
+"""By topic id; no topic has an empty set."""
+Indexes = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id."""
+NO_TOPICS: Final[Topics] = {}
+
+
+class StatePartitions(NamedTuple):
+    """The share-partitions of a group (Kafka's `ShareGroupStatePartitionMetadataInfo`).
+
+    It is immutable: each change makes another one, and a record of it.
+
+    Attributes:
+        initializing: the share coordinator was asked to make their state.
+        initialized: they have a state, and members may be assigned to them.
+        deleting: topics whose states are being deleted, with their names.
+    """
+
+    initializing: Topics = NO_TOPICS
+    initialized: Topics = NO_TOPICS
+    deleting: Mapping[bytes, str] = {}
+
+    @classmethod
+    def of(cls, value: ShareGroupStatePartitionMetadataValue, now_ms: int) -> Self:
+        """Return the share-partitions of a record, as of now."""
+        return cls(
+            _topics_of(value.initializing_topics, now_ms),
+            _topics_of(value.initialized_topics, now_ms),
+            {bytes(each.topic_id): each.topic_name for each in value.deleting_topics},
+        )
+
+    def to_value(self) -> ShareGroupStatePartitionMetadataValue:
+        """Return the record."""
+        return ShareGroupStatePartitionMetadataValue(
+            initializing_topics=_listed(self.initializing),
+            initialized_topics=_listed(self.initialized),
+            deleting_topics=[TopicInfo(topic_id=topic, topic_name=name) for topic, name in self.deleting.items()],
+        )
+
+    def indexes(self) -> dict[bytes, frozenset[int]]:
+        """Return the partitions that have a state."""
+        return {topic: each.partitions for topic, each in self.initialized.items()}
+
+    def everything(self) -> dict[bytes, TopicState]:
+        """Return the partitions that have a state, or may have."""
+        return _joined(self.initialized, self.initializing)
+
+    def missing(self, counts: Mapping[bytes, tuple[str, int]], now_ms: int, retry_ms: int) -> dict[bytes, TopicState]:
+        """Return the partitions that need a state: those without, and those whose state was asked for too long ago.
+
+        `counts` has names and numbers of partitions by topic id.
+        """
+        fresh = {topic: each for topic, each in self.initializing.items() if now_ms - each.timestamp_ms < retry_ms}
+        known = _joined(self.initialized, fresh) if fresh else self.initialized
+        found: dict[bytes, TopicState] = {}
+        for topic, (name, count) in counts.items():
+            has = known[topic].partitions if topic in known else frozenset[int]()
+            if len(has) < count:
+                found[topic] = TopicState(name, frozenset(range(count)) - has, now_ms)
+        return found
+
+    def begun(self, topics: Topics) -> Self:
+        """Note that the states of topics are being made; they are no longer being deleted."""
+        deleting = {topic: name for topic, name in self.deleting.items() if topic not in topics}
+        return self._replace(initializing=_joined(self.initializing, topics), deleting=deleting)
+
+    def done(self, topics: Topics) -> Self:
+        """Note that the states of topics are made."""
+        return self.given_up({topic: each.partitions for topic, each in topics.items()})._replace(
+            initialized=_joined(self.initialized, topics)
+        )
+
+    def given_up(self, indexes: Indexes) -> Self:
+        """Note that the states of partitions are no longer being made."""
+        left: dict[bytes, TopicState] = {}
+        for topic, each in self.initializing.items():
+            partitions = each.partitions - indexes.get(topic, frozenset())
+            if partitions:
+                left[topic] = each._replace(partitions=partitions)
+        return self._replace(initializing=left)
+
+    def deletes(self, topics: Mapping[bytes, str]) -> Self:
+        """Note that the states of topics are being deleted."""
+        kept = {topic: each for topic, each in self.initialized.items() if topic not in topics}
+        return self._replace(initialized=kept, deleting={**self.deleting, **topics})
+
+    def deleted(self, topics: Collection[bytes]) -> Self:
+        """Note that the states of topics are deleted."""
+        return self._replace(deleting={topic: name for topic, name in self.deleting.items() if topic not in topics})
+
+    def without(self, topics: Collection[bytes]) -> Self:
+        """Remove topics that are deleted, with all their states."""
+        return self.deleted(topics)._replace(
+            initializing={topic: each for topic, each in self.initializing.items() if topic not in topics},
+            initialized={topic: each for topic, each in self.initialized.items() if topic not in topics},
+        )
+
+    def topic_ids(self) -> set[bytes]:
+        """Return the ids of all topics."""
+        return {*self.initializing, *self.initialized, *self.deleting}
+
+
+def _joined(some: Topics, more: Topics) -> dict[bytes, TopicState]:
+    joined = dict(some)
+    for topic, each in more.items():
+        known = joined.get(topic)
+        joined[topic] = each if known is None else each._replace(partitions=known.partitions | each.partitions)
+    return joined
+
+
+def _topics_of(listed: Iterable[TopicPartitionsInfo], now_ms: int) -> dict[bytes, TopicState]:
+    return {bytes(each.topic_id): TopicState(each.topic_name, frozenset(each.partitions), now_ms) for each in listed}
+
+
+def _listed(topics: Topics) -> list[TopicPartitionsInfo]:
+    return [
+        TopicPartitionsInfo(topic_id=topic, topic_name=each.name, partitions=sorted(each.partitions))
+        for topic, each in topics.items()
+    ]
+
+
+def _nothing() -> Partitions:
+    return NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMember(ModernMember):
+    """A member of a share group (Kafka's `ShareGroupMember`).
+
+    Attributes:
+        assigned: the partitions that it fetches from.
+    """
+
+    topics: frozenset[str] = frozenset()
+    assigned: Partitions = field(default_factory=_nothing)
+
+    def to_metadata(self) -> ShareGroupMemberMetadataValue:
+        """Return the record of the metadata."""
+        return ShareGroupMemberMetadataValue(
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            subscribed_topic_names=sorted(self.topics),
+        )
+
+    def with_metadata(self, value: ShareGroupMemberMetadataValue) -> Self:
+        """Return the member with the metadata of a record."""
+        return replace(
+            self,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topics=frozenset(value.subscribed_topic_names),
+        )
+
+    def to_current(self) -> ShareGroupCurrentMemberAssignmentValue:
+        """Return the record of the current assignment."""
+        listed = [TopicPartitions(topic_id=topic, partitions=sorted(each)) for topic, each in self.assigned.items()]
+        return ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=MemberState.STABLE,
+            assigned_partitions=listed,
+        )
+
+    def with_current(self, value: ShareGroupCurrentMemberAssignmentValue) -> Self:
+        """Return the member with the current assignment of a record."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            assigned=partitions_of(value.assigned_partitions),
+        )
 
 
 class ShareGroupState(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a share group; the values are the names that Kafka shows."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
     DEAD = "Dead"
 
 
-class ShareGroup:
-    """One group.
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
+    """A group whose members share partitions.
 
     Attributes:
-        epoch: rises when members come or go, and when the partitions that they read change.
-        metadata_hash: stands for the topics that the members subscribe to.
-        assignment_epoch: the epoch that `target` was made for.
-        assigned_ms: when that was, in ms since 1970; 0 if it is not known.
-        members: by member id.
-        target: what each member is to read.
         partitions: its share-partitions.
-        offsets: nothing; such a group commits none.
-        timers: what time does to each member; none while the group is only read from the log.
-        is_assigning: whether a target is being made.
-        is_beginning: whether the states of partitions are being begun.
         topics: the topics of `metadata_hash`, once they were looked up.
-        complete: topics, and share-partitions, that have been found to lack no state.
     """
 
-    __slots__ = (
-        "_clock",
-        "_subscribed",
-        "_waits",
-        "assigned_ms",
-        "assignment_epoch",
-        "complete",
-        "epoch",
-        "group_id",
-        "is_assigning",
-        "is_beginning",
-        "is_dead",
-        "members",
-        "metadata_hash",
-        "offsets",
-        "partitions",
-        "target",
-        "timers",
-        "topics",
-    )
-
-    protocol_type = PROTOCOL_TYPE
     kind = "share"
+    records = RECORDS
 
     def __init__(self, group_id: str, clock: Clock) -> None:
-        self.group_id = group_id
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assigned_ms = 0
-        self.members: dict[str, ShareMember] = {}
-        self.target: dict[str, Partitions] = {}
+        super().__init__(group_id)
         self.partitions = StatePartitions()
-        self.offsets = GroupOffsets()
-        self.timers: dict[str, MemberTimers] = {}
-        self.is_dead = False
-        self.is_assigning = False
-        self.is_beginning = False
         self.topics: Mapping[str, TopicMetadata] = {}
-        self.complete: tuple[Mapping[str, TopicMetadata], StatePartitions] | None = None
         self._clock = clock
         self._subscribed: frozenset[str] | None = frozenset()
         self._waits: bool | None = None
 
-    # Where it stands
-
     @property
     def state(self) -> ShareGroupState:
-        """Where it stands."""
+        """The state of the group."""
         if self.is_dead:
             return ShareGroupState.DEAD
         return ShareGroupState.STABLE if self.members else ShareGroupState.EMPTY
 
-    @property
-    def is_empty(self) -> bool:
-        """Has it no members?"""
-        return not self.members
-
-    def die(self) -> None:
-        """It is no more."""
-        self.is_dead = True
-
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics that the members subscribe to, whether they exist or not."""
+        """Return the topics that the members subscribe to, whether they exist or not."""
         if self._subscribed is None:
             self._subscribed = topics_of_all(self.members.values())
         return self._subscribed
 
     def waits_for_assignment(self) -> bool:
-        """Is there a partition with a state, without a reader, and with a subscriber to its topic?"""
+        """Return whether a partition has a state and a subscriber to its topic, but no reader."""
         if self._waits is None:
             self._waits = self._find_unassigned()
         return self._waits
@@ -139,59 +270,44 @@ class ShareGroup:
                 assigned[topic] = indexes if before is None else before | indexes
         return any(assigned.get(topic) != indexes for topic, indexes in ready.items())
 
-    # Checks
-
-    def validate_commit(
-        self,
-        member_id: str,  # noqa: ARG002 - the refusal is the same for all
-        group_instance_id: str | None,  # noqa: ARG002 - the same
-        generation_id: int,  # noqa: ARG002 - the same
-        *,
-        is_transactional: bool,  # noqa: ARG002 - the same
-        version: int,  # noqa: ARG002 - the same
-    ) -> ErrorCode:
-        """Offsets are not committed in share groups (`validateOffsetCommit`)."""
+    def validate_commit(self, *_: Any, **__: Any) -> ErrorCode:
+        """Refuse: no offsets are committed in share groups (`validateOffsetCommit`)."""
         return ErrorCode.GROUP_ID_NOT_FOUND
-
-    def note_activity(self, member_id: str) -> None:
-        """There are no commits here."""
 
     # Records
 
     def apply(self, key: Any, value: Any | None) -> None:
-        """A record is written, or was read; None is a tombstone."""
+        """Apply a record that is written or read; None is a tombstone."""
         self._waits = None
-        if isinstance(key, records.ShareGroupMetadataKey):
-            self.epoch = 0 if value is None else value.epoch
-            self.metadata_hash = 0 if value is None else value.metadata_hash
-        elif isinstance(key, records.ShareGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
-            self.assigned_ms = 0 if value is None else value.assignment_timestamp
-        elif isinstance(key, records.ShareGroupTargetAssignmentMemberKey):
-            if value is None:
-                self.target.pop(key.member_id, None)
-            else:
-                self.target[key.member_id] = partitions_of(value.topic_partitions)
-        elif isinstance(key, records.ShareGroupMemberMetadataKey):
-            self._subscribed = None
-            if value is None:
-                self.members.pop(key.member_id, None)
-            else:
-                self.members[key.member_id] = self._member(key.member_id).with_metadata(value)
-        elif isinstance(key, records.ShareGroupCurrentMemberAssignmentKey):
-            if value is not None:
-                self.members[key.member_id] = self._member(key.member_id).with_current(value)
-        elif isinstance(key, records.ShareGroupStatePartitionMetadataKey):
+        super().apply(key, value)
+
+    def _apply_own(self, key: Any, value: Any | None) -> None:
+        if isinstance(key, ShareGroupStatePartitionMetadataKey):
             self.partitions = StatePartitions() if value is None else StatePartitions.of(value, self._clock.now_ms())
 
-    def _member(self, member_id: str) -> ShareMember:
-        return self.members.get(member_id) or ShareMember(member_id)
+    def _new_member(self, member_id: str) -> ShareMember:
+        return ShareMember(member_id)
+
+    def _put(self, member_id: str, member: ShareMember | None) -> ShareMember | None:
+        before = self.members.get(member_id)
+        if member is None:
+            self.members.pop(member_id, None)
+        else:
+            self.members[member_id] = member
+        if before is None or member is None or before.topics != member.topics:
+            self._subscribed = None
+        return before
 
     def target_of(self, member_id: str) -> Partitions:
-        """The target assignment of a member."""
+        """Return the target assignment of a member."""
         return self.target.get(member_id, NOTHING)
 
 
+def state_partitions(group_id: str, partitions: StatePartitions) -> Change:
+    """Return the record of a group's share-partitions."""
+    return Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), partitions.to_value())
+
+
 def topics_of_all(members: Iterable[ShareMember]) -> frozenset[str]:
-    """The topics that any of some members subscribes to."""
+    """Return the topics that any of some members subscribes to."""
     return frozenset[str]().union(*{member.topics for member in members})

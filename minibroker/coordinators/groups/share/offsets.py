@@ -7,12 +7,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.share import changes as records
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
-from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.coordinators.groups.share.state_partitions import StatePartitions, TopicState
+from minibroker.coordinators.groups.share.group import (
+    RECORDS,
+    ShareGroup,
+    StatePartitions,
+    TopicState,
+    state_partitions,
+)
 from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.support.error_mapping import MAPPED, error_code_of
@@ -45,14 +49,12 @@ class ShareOffsets:
 
     def initialized(self, group_id: str) -> dict[str, list[int]]:
         """The partitions of a group that have a state, by topic; nothing for what is not a share group."""
-        group = self._store.find(group_id)
-        if not isinstance(group, ShareGroup):
-            return {}
+        group = self._groups.find(group_id)
         found: dict[str, list[int]] = {}
-        for topic_id, each in group.partitions.initialized.items():
+        for topic_id, state in () if group is None else group.partitions.initialized.items():
             topic = self._topics.with_id(topic_id)
             if topic is not None:
-                found[topic.name] = sorted(each.partitions)
+                found[topic.name] = sorted(state.partitions)
         return found
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
@@ -82,7 +84,7 @@ class ShareOffsets:
 
         The group has to be empty; one that is not known is made. GroupRefusedError.
         """
-        group = self._groups.existing_or_new(group_id)
+        group, _ = self._groups.group_for(group_id, joins=True)
         _check_empty(group)
         topics: dict[bytes, TopicState] = {}
         outcomes: dict[str, dict[int, Outcome]] = {}
@@ -96,11 +98,10 @@ class ShareOffsets:
                     topics[topic.id] = TopicState(name, known, now_ms)
             unknown = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.meaning)
             outcomes[name] = {index: Outcome() if index in known else unknown for index in by_index}
-            yield
         if not topics:
             return outcomes
-        begun = records.state_partitions(group_id, group.partitions.begun(topics))
-        self._save_changes(group, [*self._first_epochs(group), begun])
+        begun = state_partitions(group_id, group.partitions.begun(topics))
+        self._groups.save(group, [*self._first_epochs(group), begun])
         failed = False
         for topic_id, each in topics.items():
             for index in sorted(each.partitions):
@@ -133,7 +134,6 @@ class ShareOffsets:
             else:
                 message = "There is no offset information to delete."
                 outcomes[name] = Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-            yield
         if not going:
             return outcomes
         self._save(group, group.partitions.deletes({topic_id: name for name, (topic_id, _) in going.items()}))
@@ -177,25 +177,20 @@ class ShareOffsets:
         return Outcome()
 
     def _is_there(self, group: ShareGroup) -> bool:
-        """Is the group still the one that it was?"""
-        return self._store.find(group.group_id) is group
+        """Return whether the group has not been deleted."""
+        return self._groups.find(group.group_id) is group
 
     def _first_epochs(self, group: ShareGroup) -> list[Change]:
         """The epochs of a group that is made here: it has an assignment, of nothing."""
         if self._is_there(group):
             return []
         return [
-            records.group_epoch(group.group_id, _FIRST_EPOCH, 0),
-            records.assignment_epoch(group.group_id, _FIRST_EPOCH, self._store.now_ms()),
+            RECORDS.group_epoch(group.group_id, _FIRST_EPOCH, 0),
+            RECORDS.assignment_epoch(group.group_id, _FIRST_EPOCH, self._store.now_ms()),
         ]
 
     def _save(self, group: ShareGroup, partitions: StatePartitions) -> None:
-        self._save_changes(group, [records.state_partitions(group.group_id, partitions)])
-
-    def _save_changes(self, group: ShareGroup, changes: list[Change]) -> None:
-        code = self._store.save_changes(group, changes)
-        if code:
-            raise GroupRefusedError(code)
+        self._groups.save(group, [state_partitions(group.group_id, partitions)])
 
 
 def _check_empty(group: ShareGroup) -> None:

@@ -13,20 +13,22 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.releases import is_before
-from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError, fenced, no_such_group
-from minibroker.coordinators.groups.modern.sessions import MemberSessions
-from minibroker.coordinators.groups.modern.topics import known_topics
-from minibroker.coordinators.groups.modern.topics_hash import hash_of
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError, ModernGroups
+from minibroker.coordinators.groups.modern.group import JOINING
+from minibroker.coordinators.groups.modern.topics import hash_of, known_topics
+from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.coordinators.groups.streams import changes as records
-from minibroker.coordinators.groups.streams.endpoints import EndpointPartitions, endpoints_of
-from minibroker.coordinators.groups.streams.group import StreamsGroup
-from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, Status, StatusCode
-from minibroker.coordinators.groups.streams.member import AWAY, StreamsMember, TaskState
+from minibroker.coordinators.groups.streams.group import (
+    RECORDS,
+    EndpointPartitions,
+    StreamsGroup,
+    StreamsMember,
+    endpoints_of,
+)
+from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTopology, InternalTopic, Status, StatusCode
 from minibroker.coordinators.groups.streams.reconciliation import UnknownTaskStateError, reconcile
-from minibroker.coordinators.groups.streams.targets import StreamsTargets
+from minibroker.coordinators.groups.streams.sticky import StreamsMemberSpec, TaskCounts, assign_sticky
 from minibroker.coordinators.groups.streams.tasks import (
     NO_TASKS,
     NOTHING_REPORTED,
@@ -36,17 +38,12 @@ from minibroker.coordinators.groups.streams.tasks import (
     Tasks,
     are_within,
 )
-from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate, Preparation
+from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
 from minibroker.core import Core
-from minibroker.support.slices import Work
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 
-JOINING: Final = 0
-"""The member epoch of a member that joins."""
-LEAVING: Final = -1
-"""The member epoch of a member that leaves."""
 _NOT_SAID: Final = -1
 _NEVER: Final = 0
 _logger = logging.getLogger(__name__)
@@ -102,36 +99,22 @@ class StreamsAnswer(NamedTuple):
     missing: Mapping[str, InternalTopic] = MappingProxyType({})
 
 
-class StreamsGroups:
-    """All streams groups of one broker.
+class StreamsGroups(ModernGroups[StreamsGroup]):
+    """All streams groups."""
 
-    Args:
-        forgotten: groups that were forgotten on purpose; their members have to join again.
-
-    Attributes:
-        sessions: what time does to the members.
-    """
+    group_type = StreamsGroup
 
     def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
-        self.core = core
-        self.store = store
-        self._forgotten = forgotten
+        super().__init__(core, store, forgotten)
         self._has_delay = not is_before(core.config.release, "4.2")
         self._has_intervals = not is_before(core.config.release, "4.3")
         self._may_switch = not is_before(core.config.release, "4.4")
-        self._targets = StreamsTargets(core.slices, store)
-        self.sessions = MemberSessions(core, self._session_timeout_ms, self._fence)
 
     @property
     def is_enabled(self) -> bool:
         """Whether the configuration and the feature streams.version allow such groups."""
         is_allowed = "streams" in self.core.config.items("group.coordinator.rebalance.protocols")
         return is_allowed and self.core.features.level(STREAMS_VERSION) > 0
-
-    @property
-    def max_size(self) -> int:
-        """The most members that a group may have."""
-        return self.core.config.integer("group.streams.max.size")
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Milliseconds between two heartbeats of a member."""
@@ -148,59 +131,64 @@ class StreamsGroups:
     def _setting(self, group_id: str, name: str) -> int:
         return self.core.configs.group(group_id).integer(f"streams.{name}")
 
-    def existing(self, group_id: str) -> StreamsGroup:
-        """The group. GroupRefusedError: GROUP_ID_NOT_FOUND."""
-        group = self.store.find(group_id)
-        if not isinstance(group, StreamsGroup):
-            raise no_such_group("streams", group_id, group)
-        return group
+    def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> StreamsGroup:
+        """See `ModernGroups`."""
+        return StreamsGroup(group_id, offsets)
 
     # Heartbeats
 
-    def heartbeat(self, request: StreamsHeartbeat, prepared: Preparation | None = None) -> StreamsAnswer:
-        """A member joins or is heard of; the topology that it sends may be prepared. GroupRefusedError."""
+    def heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
+        """Let a member join, or note that it is alive. Raise GroupRefusedError."""
         joins = request.epoch == JOINING
-        group, before = self._group_for(request.group_id, joins=joins)
-        known = None if request.instance_id is None else group.static_member(request.instance_id)
-        if joins and known is None and len(group.members) >= self.max_size and request.member_id not in group.members:
-            raise GroupRefusedError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has {self.max_size} members, and may have no more.",
-            )
-        member = _member(group, known, request)
+        group, before = self.group_for(request.group_id, joins=joins)
+        known = group.static_member(request.instance_id)
+        if joins and known is None:
+            self.check_room(group, request.member_id)
+        member = self._member_of(group, known, request)
         updated = _updated(member, request)
-        is_new = self.store.find(group.group_id) is not group
-        update = GroupUpdate(group, prepared)
+        is_new = self.find(group.group_id) is not group
+        update = GroupUpdate(group)
         if known is not None and joins:
             update.take_over(known, member)
         self._prepare(update, member, updated, request, is_new=is_new)
         moved = self._advance(update, updated, request.owned)
         self._save(update, moved, before)
-        if moved != updated:
-            self._await_revocation(group, moved)
         if known is not None and known.member_id != moved.member_id:
-            self.sessions.end(group, known.member_id)
-        self.sessions.heard(group, moved.member_id)
+            self.end_session(group, known.member_id)
+        timers = self.restart_session(group, moved.member_id)
+        if moved.is_revoking and moved != updated:
+            timers.must_revoke(moved.rebalance_timeout_ms)
+        elif moved != updated:
+            timers.has_revoked()
         if request.shuts_down and group.shutdown_by is None:
             group.shutdown_by = moved.member_id
         has_other_tasks = moved.assigned != member.assigned
-        has_other_places = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
-        if has_other_places and not is_new:  # Kafka's new groups begin with 0
+        has_other_endpoints = moved.endpoint != member.endpoint or (has_other_tasks and moved.endpoint is not None)
+        if has_other_endpoints and not is_new:  # Kafka's new groups begin with 0.
             group.endpoint_epoch += 1
         return self._answer(update, request, moved, moved.assigned if joins or has_other_tasks else None)
 
-    def _group_for(self, group_id: str, *, joins: bool) -> tuple[StreamsGroup, list[NewRecord]]:
-        """The group, and the records that have to be written before any of its own."""
-        group = self.store.find(group_id)
-        if joins and group is None:
-            return StreamsGroup(group_id), []
-        if joins and isinstance(group, Group) and group.is_empty:
-            return StreamsGroup(group_id, group.offsets), self.store.tombstones(group)
-        if group is None:
-            if group_id in self._forgotten:
-                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # it joins again
-            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
-        return self.existing(group_id), []
+    def _member_of(self, group: StreamsGroup, known: StreamsMember | None, request: StreamsHeartbeat) -> StreamsMember:
+        """Return the member before the heartbeat; a static member that comes back takes its old place.
+
+        Args:
+            group: its group.
+            known: the member with the instance id of the heartbeat.
+            request: the heartbeat.
+
+        Raises:
+            GroupRefusedError: the member is unknown or fenced.
+        """
+        joins, epoch = request.epoch == JOINING, request.epoch
+        if joins and known is not None:
+            self.check_released(known, request.member_id)
+            return known.back_as(request.member_id)
+        if joins:
+            return group.member_or_new(request.member_id)
+        member: StreamsMember = self.member(group, request.member_id, request.instance_id)
+        has_no_others = request.owned is not None and are_within(request.owned, member.assigned.without_epochs())
+        self.check_epoch(member, epoch, may_be_previous=has_no_others)
+        return member
 
     def _prepare(
         self,
@@ -215,7 +203,7 @@ class StreamsGroups:
         group = update.group
         if updated != member:
             update.bumps = request.instance_id is None or not updated.has_same_config_as(member)
-            update.changes.append(records.member_metadata(group.group_id, updated))
+            update.changes.append(RECORDS.member_metadata(group.group_id, updated))
         update.take_topology(request.topology)
         if updated.topology_epoch < update.topology.epoch:
             update.statuses.append(
@@ -260,7 +248,7 @@ class StreamsGroups:
                 ErrorCode.FENCED_MEMBER_EPOCH, "The member is in an unknown state: it must join again."
             ) from None
         if moved != updated:
-            update.changes.append(records.current_assignment(group.group_id, moved))
+            update.changes.append(RECORDS.current_assignment(group.group_id, moved))
         return moved
 
     def _target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
@@ -273,23 +261,22 @@ class StreamsGroups:
         present = group.assignment_epoch, update.target_of(member_id)
         if group.assignment_epoch >= update.epoch:
             return present
-        if group.is_assigning or not self._may_assign(group):
+        if self._has_intervals and not self._may_assign(group):
             update.delayed("Assignment delayed due to the configured assignment interval.")
             return present
         members, target = update.members_with(updated)
-        made = self._targets.begin(group, members, update.configured, int(update.configs[STANDBYS]))
-        if isinstance(made, Work):
-            update.work = made
-            return present
-        update.changes += self._targets.changes(group, made, update.epoch, target)
+        made = _assignment(group, members, update.configured, int(update.configs[STANDBYS]))
+        update.changes += [
+            RECORDS.target_assignment(group.group_id, each, tasks)
+            for each, tasks in made.items()
+            if target.get(each) != tasks
+        ]
+        update.changes.append(RECORDS.assignment_epoch(group.group_id, update.epoch, self.store.now_ms()))
         return update.epoch, made.get(member_id, NO_TASKS)
 
     def _may_assign(self, group: StreamsGroup) -> bool:
-        """Return whether the last assignment is old enough, as it always is before Kafka 4.3."""
-        if not self._has_intervals:
-            return True
-        interval_ms = self._setting(group.group_id, "assignment.interval.ms")
-        return not interval_ms or not group.assigned_ms or self.store.now_ms() >= group.assigned_ms + interval_ms
+        """Return whether the last assignment is old enough, since Kafka 4.3."""
+        return group.may_assign_again(self._setting(group.group_id, "assignment.interval.ms"), self.store.now_ms())
 
     def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:
         """Write what has changed. GroupRefusedError."""
@@ -300,8 +287,6 @@ class StreamsGroups:
                 group.delay.cancel()
             raise GroupRefusedError(code)
         group.topics, group.configured = update.topics, update.configured
-        if update.work is not None:
-            self._targets.await_target(group, update.work, update.epoch)
 
     def _assign_late(self, group: StreamsGroup) -> None:
         """The first assignment was put off until now (`computeDelayedTargetAssignment`)."""
@@ -354,120 +339,58 @@ class StreamsGroups:
 
     # Departures
 
-    def leave(
+    def leave_with_shutdown(
         self, group_id: str, member_id: str, instance_id: str | None, epoch: int, *, shuts_down: bool
     ) -> StreamsAnswer:
-        """A member leaves, for good or for a while. GroupRefusedError."""
+        """Remove a member, or note that a static one will come back; it may shut the application down."""
         group = self.existing(group_id)
         if shuts_down and group.shutdown_by is None:
             group.shutdown_by = member_id
-        if instance_id is not None:
-            member = _known_static(group.static_member(instance_id), member_id, instance_id)
-        elif member_id in group.members:
-            member = group.members[member_id]
-        else:
-            raise _unknown_member(group, member_id)
-        if epoch == AWAY:
-            away = records.current_assignment(group_id, member.gone_for_a_while())
-            code = self.store.save_changes(group, [away])
-            self.sessions.of(group, member_id).has_revoked()
-        else:
-            code = self._fence(group, member_id)
-        if code:
-            raise GroupRefusedError(code)
+        self.leave(group_id, member_id, instance_id, epoch)
         return StreamsAnswer(member_id, epoch)
 
+    def _gone_for_a_while(self, member: StreamsMember) -> StreamsMember:
+        return member.gone_for_a_while()
+
     def _fence(self, group: StreamsGroup, member_id: str) -> ErrorCode:
-        """A member is gone."""
-        changes = [*records.without_member(group.group_id, member_id), records.next_epoch(group)]
-        if group.members.keys() == {member_id}:  # no member is left to make a target for
-            changes.append(records.assignment_epoch(group.group_id, group.epoch + 1, _NEVER))
+        changes = [*RECORDS.without_member(group.group_id, member_id), group.next_epoch()]
+        if group.members.keys() == {member_id}:  # No member is left to make a target for.
+            changes.append(RECORDS.assignment_epoch(group.group_id, group.epoch + 1, _NEVER))
         code = self.store.save_changes(group, changes)
         if not code:
-            self.sessions.end(group, member_id)
+            self.end_session(group, member_id)
         return code
 
     # Time
 
-    def _await_revocation(self, group: StreamsGroup, member: StreamsMember) -> None:
-        timers = self.sessions.of(group, member.member_id)
-        if member.state is TaskState.UNREVOKED_TASKS:
-            timers.must_revoke(member.rebalance_timeout_ms)
-        else:
-            timers.has_revoked()
-
-    def _session_timeout_ms(self, group: StreamsGroup, _member_id: str) -> int:
+    def _session_timeout_ms(self, group: StreamsGroup, member_id: str) -> int:
+        del member_id
         return self._setting(group.group_id, "session.timeout.ms")
 
-    def resume(self, group: StreamsGroup) -> None:
-        """A group has been read: its members have a session's time, and what they have to give up is waited for."""
-        for member in tuple(group.members.values()):
-            timers = self.sessions.heard(group, member.member_id)
-            if member.state is TaskState.UNREVOKED_TASKS:
-                timers.must_revoke(member.rebalance_timeout_ms)
-
     def forget(self, group: StreamsGroup, *, is_gone: bool = True) -> None:
-        """The group is gone; its members learn of it with their next request."""
+        """Cancel all deadlines of a group, and its delayed assignment."""
         if group.delay is not None:
             group.delay.cancel()
-        self.sessions.forget(group, is_gone=is_gone)
-
-    def close(self) -> None:
-        """Nothing happens any more, whatever time it is."""
-        for group in self.store.groups():
-            if isinstance(group, StreamsGroup):
-                self.forget(group, is_gone=False)
+        super().forget(group, is_gone=is_gone)
 
     def rebalance(self, group: StreamsGroup) -> ErrorCode:
         """Have the group make another assignment, as if a member had joined or left."""
-        return self.store.save_changes(group, [records.next_epoch(group)])
+        return self.store.save_changes(group, [group.next_epoch()])
 
 
-def _member(group: StreamsGroup, known: StreamsMember | None, request: StreamsHeartbeat) -> StreamsMember:
-    """The member before the heartbeat; one that comes back takes the place that it had. GroupRefusedError.
-
-    Args:
-        group: its group.
-        known: the member that goes by the instance id of the heartbeat.
-        request: the heartbeat.
-    """
-    joins, instance_id = request.epoch == JOINING, request.instance_id
-    if instance_id is None or (joins and known is None):
-        member = group.members.get(request.member_id)
-        if member is None:
-            if not joins:
-                raise _unknown_member(group, request.member_id)
-            return StreamsMember(request.member_id)
-    elif joins and known is not None:
-        if not known.is_away:
-            raise GroupRefusedError(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
-                f"instance id is owned by {known.member_id} member.",
-            )
-        return known.back_as(request.member_id)
-    else:
-        member = _known_static(known, request.member_id, instance_id)
-    _check_epoch(member, request)
-    return member
-
-
-def _known_static(known: StreamsMember | None, member_id: str, instance_id: str) -> StreamsMember:
-    """The member of an instance id, which has to have this member id. GroupRefusedError."""
-    if known is None:
-        raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if known.member_id != member_id:
-        raise GroupRefusedError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {known.member_id}.",
+def _assignment(
+    group: StreamsGroup, members: Mapping[str, StreamsMember], topology: ConfiguredTopology, standbys: int
+) -> dict[str, Tasks]:
+    """Make a target assignment; no member has any task while the topics of the topology are not ready."""
+    specs = {
+        member_id: StreamsMemberSpec(
+            member.process_id, member.assigned.without_epochs(), group.reported_by(member_id).reached
         )
-    return known
-
-
-def _unknown_member(group: StreamsGroup, member_id: str) -> GroupRefusedError:
-    return GroupRefusedError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
-    )
+        for member_id, member in members.items()
+    }
+    subtopologies = (topology.subtopologies or {}) if topology.is_ready else {}
+    counts = {name: TaskCounts(each.tasks, bool(each.changelogs)) for name, each in subtopologies.items()}
+    return assign_sticky(specs, counts, standbys)
 
 
 def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
@@ -485,14 +408,3 @@ def _updated(member: StreamsMember, request: StreamsHeartbeat) -> StreamsMember:
         endpoint=member.endpoint if keeps_endpoint else request.endpoint,
         tags=member.tags if request.tags is None else request.tags,
     )
-
-
-def _check_epoch(member: StreamsMember, request: StreamsHeartbeat) -> None:
-    """Is it the epoch that the member is in? One before will do while it has no other tasks. GroupRefusedError."""
-    epoch = request.epoch
-    if epoch in {JOINING, member.epoch}:
-        return
-    is_before = epoch < member.epoch and epoch == member.previous_epoch and request.owned is not None
-    if is_before and are_within(request.owned or NO_TASKS, member.assigned.without_epochs()):
-        return
-    raise fenced("streams", epoch, member.epoch)

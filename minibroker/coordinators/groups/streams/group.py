@@ -1,44 +1,238 @@
-"""A streams group: epochs, topology, members, target and current tasks (Kafka's `StreamsGroup`).
+"""A streams group and its members: epochs, topology, target and current tasks (Kafka's `StreamsGroup`).
 
-A group changes by its records alone (`apply`): those that are written now, and those that are read after a start. What
-it knows of topics, of endpoints and of a shutdown is not in records, as in Kafka: a coordinator that begins finds that
-out again, or has it told.
+Topics, endpoints and a shutdown are not in records, as in Kafka: a new coordinator learns of them from heartbeats.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import Any, Final, NamedTuple, Self
 
+from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.deadlines import Deadline
-from minibroker.coordinators.groups.modern.commit_versions import FIRST_TRANSACTIONAL_WITH_EPOCHS, FIRST_WITH_EPOCHS
-from minibroker.coordinators.groups.modern.sessions import MemberTimers
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
+from minibroker.coordinators.groups.modern.group import AWAY, ModernGroup, ModernMember
+from minibroker.coordinators.groups.modern.records import Change, GroupRecords
+from minibroker.coordinators.groups.modern.topics import Partitions, TopicMetadata
 from minibroker.coordinators.groups.offsets import GroupOffsets
-from minibroker.coordinators.groups.streams.internal_topics import ConfiguredTopology
-from minibroker.coordinators.groups.streams.member import StreamsMember
-from minibroker.coordinators.groups.streams.reconciliation import Owners
+from minibroker.coordinators.groups.streams.internal_topics import (
+    ConfiguredSubtopology,
+    ConfiguredTopology,
+    Topology,
+    source_topics,
+)
 from minibroker.coordinators.groups.streams.tasks import (
+    HOLDS_NOTHING,
     NO_TASKS,
     NOTHING_REPORTED,
     HeldTasks,
+    Owners,
     ReportedOffsets,
+    TaskEpochs,
     Tasks,
+    TaskSets,
     task_sets,
 )
-from minibroker.coordinators.groups.streams.topology import Topology
-from minibroker_protocol.coordinator_records import streams_groups as records
-from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.coordinator_records import streams_groups
+from minibroker_protocol.coordinator_records.streams_groups import (
+    Endpoint,
+    KeyValue,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataValue,
+    TaskIds,
+)
+from minibroker_protocol.java_text import in_java_order
 from minibroker_storage.data_directory.names import TopicPartition
 
-PROTOCOL_TYPE: Final = "streams"
 ASSIGNOR: Final = "sticky"
 _FIRST_EPOCH: Final = 1
-_GONE: Final = -1
 _NO_TOPOLOGY: Final = -1
 
 
+def _target_value(tasks: Tasks) -> streams_groups.StreamsGroupTargetAssignmentMemberValue:
+    listed = [
+        [
+            streams_groups.TargetTaskIds(subtopology_id=name, partitions=sorted(indexes))
+            for name, indexes in in_java_order(kind)
+        ]
+        for kind in tasks
+    ]
+    return streams_groups.StreamsGroupTargetAssignmentMemberValue(
+        active_tasks=listed[0], standby_tasks=listed[1], warmup_tasks=listed[2]
+    )
+
+
+RECORDS: Final = GroupRecords(
+    streams_groups,
+    "StreamsGroup",
+    after_group=streams_groups.StreamsGroupTopologyKey,
+    target_value=_target_value,
+)
+
+
+class TaskState(IntEnum):
+    """The state of a member on its way to its target; the numbers are those of records."""
+
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> "TaskState":
+        """Return the state of a record; one of a later Kafka is UNKNOWN."""
+        return cls(number) if number in _STATES else cls.UNKNOWN
+
+
+_STATES: Final = frozenset(int(state) for state in TaskState)
+
+
+def _no_tags() -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember(ModernMember):
+    """A member, which is a thread of an instance of the application (Kafka's `StreamsGroupMember`).
+
+    Attributes:
+        topology_epoch: the epoch of the topology that it runs.
+        process_id: the instance that it is part of; no instance has a task twice.
+        endpoint: host and port for interactive queries, if it has them.
+        assigned: the tasks that it runs, or may run as soon as a response has them.
+        revoking: the tasks that it has to give up first.
+    """
+
+    previous_epoch: int = 0
+    topology_epoch: int = -1
+    process_id: str = ""
+    endpoint: tuple[str, int] | None = None
+    tags: Mapping[str, str] = field(default_factory=_no_tags)
+    state: TaskState = TaskState.STABLE
+    assigned: HeldTasks = HOLDS_NOTHING
+    revoking: HeldTasks = HOLDS_NOTHING
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it has to give up tasks first."""
+        return self.state is TaskState.UNREVOKED_TASKS
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether it runs what the assignment of this epoch has for it."""
+        return self.state is TaskState.STABLE and self.epoch == assignment_epoch
+
+    def at(self, epoch: int, state: TaskState, assigned: HeldTasks, revoking: HeldTasks = HOLDS_NOTHING) -> Self:
+        """Return the member in another epoch, or in the same one."""
+        return replace(self, previous_epoch=self.epoch, epoch=epoch, state=state, assigned=assigned, revoking=revoking)
+
+    def gone_for_a_while(self) -> Self:
+        """Return the member while it is away; its tasks wait for it, and no late commit is too late."""
+        active = {each: dict.fromkeys(tasks, 0) for each, tasks in self.assigned.active.items()}
+        return replace(self, epoch=AWAY, assigned=self.assigned._replace(active=active), revoking=HOLDS_NOTHING)
+
+    def back_as(self, member_id: str) -> Self:
+        """Return the member when it has come back."""
+        return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
+
+    def has_same_config_as(self, other: "StreamsMember") -> bool:
+        """Return whether an assignor sees no difference (`hasEpochRelevantMemberConfigChanged`)."""
+        return (self.topology_epoch, self.rack_id, self.tags, self.process_id) == (
+            other.topology_epoch, other.rack_id, other.tags, other.process_id,
+        )  # fmt: skip
+
+    def to_metadata(self) -> StreamsGroupMemberMetadataValue:
+        """Return the record of the metadata."""
+        endpoint = None if self.endpoint is None else Endpoint(host=self.endpoint[0], port=self.endpoint[1])
+        return StreamsGroupMemberMetadataValue(
+            instance_id=self.instance_id,
+            rack_id=self.rack_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            topology_epoch=self.topology_epoch,
+            process_id=self.process_id,
+            user_endpoint=endpoint,
+            client_tags=[KeyValue(key=key, value=value) for key, value in in_java_order(self.tags)],
+        )
+
+    def with_metadata(self, value: StreamsGroupMemberMetadataValue) -> Self:
+        """Return the member with the metadata of a record."""
+        endpoint = value.user_endpoint
+        return replace(
+            self,
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            topology_epoch=value.topology_epoch,
+            process_id=value.process_id,
+            endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
+            tags={each.key: each.value for each in value.client_tags},
+        )
+
+    def to_current(self) -> StreamsGroupCurrentMemberAssignmentValue:
+        """Return the record of the current assignment."""
+        return StreamsGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=self.state,
+            active_tasks=_with_epochs(self.assigned.active),
+            standby_tasks=_listed(self.assigned.standby),
+            warmup_tasks=_listed(self.assigned.warmup),
+            active_tasks_pending_revocation=_with_epochs(self.revoking.active),
+            standby_tasks_pending_revocation=_listed(self.revoking.standby),
+            warmup_tasks_pending_revocation=_listed(self.revoking.warmup),
+        )
+
+    def with_current(self, value: StreamsGroupCurrentMemberAssignmentValue) -> Self:
+        """Return the member with the current assignment of a record."""
+        return replace(
+            self,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=TaskState.of(value.state),
+            assigned=HeldTasks(
+                _epochs_of(value.active_tasks, value.member_epoch),
+                task_sets(value.standby_tasks),
+                task_sets(value.warmup_tasks),
+            ),
+            revoking=HeldTasks(
+                _epochs_of(value.active_tasks_pending_revocation, value.member_epoch),
+                task_sets(value.standby_tasks_pending_revocation),
+                task_sets(value.warmup_tasks_pending_revocation),
+            ),
+        )
+
+
+def _listed(tasks: TaskSets) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+
+
+def _with_epochs(tasks: TaskEpochs) -> list[TaskIds]:
+    return [
+        TaskIds(
+            subtopology_id=each,
+            partitions=sorted(epochs),
+            assignment_epochs=[epochs[index] for index in sorted(epochs)],
+        )
+        for each, epochs in in_java_order(tasks)
+    ]
+
+
+def _epochs_of(named: Iterable[TaskIds], member_epoch: int) -> TaskEpochs:
+    """Return tasks with their epochs; that of the member where a record of an early Kafka has none."""
+    found: dict[str, dict[int, int]] = {}
+    for each in named:
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = [member_epoch] * len(each.partitions)
+        if each.partitions:
+            found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
+    return found
+
+
 class StreamsGroupState(Enum):
-    """Where a group stands; the values are the names that Kafka shows."""
+    """The state of a streams group; the values are the names that Kafka shows."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -48,27 +242,17 @@ class StreamsGroupState(Enum):
     DEAD = "Dead"
 
 
-class StreamsGroup:
-    """One group.
+class StreamsGroup(ModernGroup[StreamsMember, Tasks]):
+    """A group of members that run the tasks of a topology.
 
     Attributes:
-        epoch: goes up whenever who is in the group changes, or its topics, or its settings.
-        metadata_hash: stands for the topics that the topology names.
         validated_epoch: the epoch of the topology whose topics are ready; -1 where they are not.
         configs: the settings that the last assignment was made with.
-        assignment_epoch: the epoch that `target` was made for.
-        assigned_ms: when that was, in ms since 1970; 0 if it is not known.
-        topology: what the members run; None until the first has said so.
+        topology: the topology that the members run; None before the first has sent it.
         description_epochs: the epochs of the topologies whose descriptions a plugin of Kafka's has stored and refused;
-            -1 for none. Only what a Kafka with a plugin has written has others.
-        members: by member id.
-        static_members: the ids of those that have an instance id, by that.
-        target: what each member is to run.
+            -1 for none. Only records of a Kafka with a plugin have others.
         owners: the processes that have each task now.
-        offsets: what was committed.
-        timers: what time does to each member; none while the group is only read from the log.
         delay: puts the first assignment off, once a member has joined.
-        is_assigning: whether a target is being made.
         topics: the topics of `metadata_hash`, once they were looked up.
         configured: the topology beside those.
         shutdown_by: the member that has asked all others to stop.
@@ -76,39 +260,27 @@ class StreamsGroup:
         reported: the offsets of tasks that members have reported, by member id.
     """
 
-    protocol_type = PROTOCOL_TYPE
     kind = "streams"
+    records = RECORDS
 
     def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
-        self.group_id = group_id
-        self.epoch = _FIRST_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id, offsets)
+        self.epoch = self.assignment_epoch = _FIRST_EPOCH
         self.validated_epoch = _NO_TOPOLOGY
         self.description_epochs = _NO_TOPOLOGY, _NO_TOPOLOGY
         self.configs: Mapping[str, str] = {}
-        self.assignment_epoch = _FIRST_EPOCH
-        self.assigned_ms = 0
         self.topology: Topology | None = None
-        self.members: dict[str, StreamsMember] = {}
-        self.static_members: dict[str, str] = {}
-        self.target: dict[str, Tasks] = {}
         self.owners = Owners({}, {}, {})
-        self.offsets = offsets or GroupOffsets()
-        self.timers: dict[str, MemberTimers] = {}
         self.delay: Deadline | None = None
-        self.is_dead = False
-        self.is_assigning = False
         self.topics: Mapping[str, TopicMetadata] = {}
         self.configured: ConfiguredTopology | None = None
         self.shutdown_by: str | None = None
         self.endpoint_epoch = 0
         self.reported: dict[str, ReportedOffsets] = {}
 
-    # Where it stands
-
     @property
     def state(self) -> StreamsGroupState:
-        """Where it stands."""
+        """The state of the group."""
         if self.is_dead:
             return StreamsGroupState.DEAD
         if not self.members:
@@ -122,62 +294,24 @@ class StreamsGroup:
         return StreamsGroupState.RECONCILING
 
     @property
-    def is_empty(self) -> bool:
-        """Has it no members?"""
-        return not self.members
-
-    @property
     def is_delayed(self) -> bool:
-        """Is its first assignment put off?"""
+        """Whether the first assignment is put off."""
         return self.delay is not None and self.delay.is_set
 
-    def die(self) -> None:
-        """It is no more."""
-        self.is_dead = True
-
     def subscribed_topics(self) -> set[str]:
-        """The topics that the members read."""
+        """Return the topics that the members read."""
         return set() if self.topology is None or self.is_empty else set(self.topology.sources)
 
     def target_of(self, member_id: str) -> Tasks:
-        """The target assignment of a member."""
+        """Return the target assignment of a member."""
         return self.target.get(member_id, NO_TASKS)
 
     def reported_by(self, member_id: str) -> ReportedOffsets:
-        """The offsets that a member has told."""
+        """Return the offsets of tasks that a member has reported."""
         return self.reported.get(member_id, NOTHING_REPORTED)
 
-    def static_member(self, instance_id: str) -> StreamsMember | None:
-        """The member that goes by an instance id."""
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
-
-    # Checks
-
-    def validate_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        *,
-        is_transactional: bool,
-        version: int,
-    ) -> ErrorCode:
-        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit`); see `may_commit_late`."""
-        names_nobody = not member_id and group_instance_id is None
-        if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
-            return ErrorCode.NONE
-        member = self.members.get(member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional and version < FIRST_WITH_EPOCHS:
-            return ErrorCode.UNSUPPORTED_VERSION
-        code = _epoch_error(member, generation_id)
-        is_early = is_transactional and version < FIRST_TRANSACTIONAL_WITH_EPOCHS
-        return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
-
     def may_commit_late(self, member_id: str, epoch: int, places: Iterable[TopicPartition]) -> bool:
-        """May a member commit in an epoch before its own, for tasks that it has had since then?"""
+        """Return whether a member may commit in an earlier epoch: it has had the tasks of partitions since then."""
         member = self.members.get(member_id)
         if member is None or epoch > member.epoch or self.topology is None:
             return False
@@ -190,91 +324,126 @@ class StreamsGroup:
                 return False
         return True
 
-    def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
-        """May this member read committed offsets? A request without a member may (`validateOffsetFetch`)."""
-        if member_id is None and epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
-
-    def note_activity(self, member_id: str) -> None:
-        """A commit is no heartbeat here."""
-
     # Records
 
-    def apply(self, key: Any, value: Any | None) -> None:
-        """A record is written, or was read; None is a tombstone."""
-        if isinstance(key, records.StreamsGroupMetadataKey):
-            self._take_metadata(value)
-        elif isinstance(key, records.StreamsGroupTopologyKey):
-            self.topology = None if value is None else Topology.of(value)
-        elif isinstance(key, records.StreamsGroupTargetAssignmentMetadataKey):
-            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
-            self.assigned_ms = 0 if value is None else value.assignment_timestamp
-        elif isinstance(key, records.StreamsGroupTargetAssignmentMemberKey):
-            if value is None:
-                self.target.pop(key.member_id, None)
-            else:
-                named = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
-                self.target[key.member_id] = Tasks(*map(task_sets, named))
-        elif isinstance(key, records.StreamsGroupMemberMetadataKey):
-            member = self._member(key.member_id)
-            self._put(key.member_id, None if value is None else member.with_metadata(value))
-        elif isinstance(key, records.StreamsGroupCurrentMemberAssignmentKey) and value is not None:
-            self._put(key.member_id, self._member(key.member_id).with_current(value))
+    def epoch_record(self, epoch: int, metadata_hash: int, validated_epoch: int, configs: Mapping[str, str]) -> Change:
+        """Return the record of another epoch of the group."""
+        stored, failed = self.description_epochs
+        return RECORDS.group_epoch(
+            self.group_id,
+            epoch,
+            metadata_hash,
+            validated_topology_epoch=validated_epoch,
+            last_assignment_configs=[
+                streams_groups.LastAssignmentConfig(key=key, value=value) for key, value in sorted(configs.items())
+            ],
+            stored_description_topology_epoch=stored,
+            failed_description_topology_epoch=failed,
+        )
 
-    def _take_metadata(self, value: records.StreamsGroupMetadataValue | None) -> None:
-        self.epoch = 0 if value is None else value.epoch
-        self.metadata_hash = 0 if value is None else value.metadata_hash
+    def next_epoch(self) -> Change:
+        """Return the record of the next epoch, in which nothing else has changed."""
+        return self.epoch_record(self.epoch + 1, self.metadata_hash, self.validated_epoch, self.configs)
+
+    def _apply_metadata(self, value: streams_groups.StreamsGroupMetadataValue | None) -> None:
+        super()._apply_metadata(value)
         self.validated_epoch = _NO_TOPOLOGY if value is None else value.validated_topology_epoch
         stored = _NO_TOPOLOGY if value is None else value.stored_description_topology_epoch
         self.description_epochs = stored, _NO_TOPOLOGY if value is None else value.failed_description_topology_epoch
         configs = None if value is None else value.last_assignment_configs
         self.configs = {each.key: each.value for each in configs or ()}
 
-    def _member(self, member_id: str) -> StreamsMember:
-        return self.members.get(member_id) or StreamsMember(member_id)
+    def _apply_own(self, key: Any, value: Any | None) -> None:
+        if isinstance(key, streams_groups.StreamsGroupTopologyKey):
+            self.topology = None if value is None else Topology.of(value)
 
-    def _put(self, member_id: str, member: StreamsMember | None) -> None:
-        before = self.members.pop(member_id, None)
+    def _target_in(self, value: Any) -> Tasks:
+        return Tasks(*map(task_sets, (value.active_tasks, value.standby_tasks, value.warmup_tasks)))
+
+    def _new_member(self, member_id: str) -> StreamsMember:
+        return StreamsMember(member_id)
+
+    def _put(self, member_id: str, member: StreamsMember | None) -> StreamsMember | None:
+        before = super()._put(member_id, member)
         if before is not None:
             self._release(before.assigned, before.process_id)
             self._release(before.revoking, before.process_id)
-            if before.instance_id is not None and self.static_members.get(before.instance_id) == member_id:
-                del self.static_members[before.instance_id]
         if member is not None:
-            self.members[member_id] = member
-            if member.instance_id is not None:
-                self.static_members[member.instance_id] = member_id
             self._own(member.assigned, member.process_id)
             self._own(member.revoking, member.process_id)
-            return
-        self.reported.pop(member_id, None)
-        if not self.members:
-            self.shutdown_by = None
+        else:
+            self.reported.pop(member_id, None)
+            if not self.members:
+                self.shutdown_by = None
+        return before
 
     def _own(self, tasks: HeldTasks, process_id: str) -> None:
         active, standby, warmup = self.owners
-        active.update(dict.fromkeys(_each(tasks.active), process_id))
+        active.update(dict.fromkeys(_tasks_of(tasks.active), process_id))
         for kind, owners in ((tasks.standby, standby), (tasks.warmup, warmup)):
-            for task in _each(kind):
+            for task in _tasks_of(kind):
                 owners.setdefault(task, set()).add(process_id)
 
     def _release(self, tasks: HeldTasks, process_id: str) -> None:
         active, standby, warmup = self.owners
-        for task in _each(tasks.active):
+        for task in _tasks_of(tasks.active):
             if active.get(task) == process_id:
                 del active[task]
         for kind, owners in ((tasks.standby, standby), (tasks.warmup, warmup)):
-            for task in _each(kind):
+            for task in _tasks_of(kind):
                 owners.get(task, set()).discard(process_id)
                 if not owners.get(task):
                     owners.pop(task, None)
 
 
-def _each(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
+def _tasks_of(tasks: Mapping[str, Iterable[int]]) -> Iterable[tuple[str, int]]:
     return ((subtopology, index) for subtopology, indexes in tasks.items() for index in indexes)
 
 
-def _epoch_error(member: StreamsMember, epoch: int) -> ErrorCode:
-    return ErrorCode.NONE if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+class EndpointPartitions(NamedTuple):
+    """The source partitions of a member that answers interactive queries, by topic (`EndpointToPartitionsManager`)."""
+
+    endpoint: tuple[str, int]
+    active: list[tuple[str, list[int]]]
+    standby: list[tuple[str, list[int]]]
+
+
+def endpoints_of(group: StreamsGroup, members: Iterable[StreamsMember]) -> list[EndpointPartitions]:
+    """Return the partitions that each member with an endpoint serves; none while topics do not fit."""
+    subtopologies = None if group.configured is None else group.configured.subtopologies
+    if subtopologies is None:
+        return []
+    return [
+        EndpointPartitions(
+            each.endpoint,
+            _source_partitions(group, subtopologies, each.assigned.without_epochs().active),
+            _source_partitions(group, subtopologies, each.assigned.copies),
+        )
+        for each in members
+        if each.endpoint is not None
+    ]
+
+
+def _source_partitions(
+    group: StreamsGroup, subtopologies: Mapping[str, ConfiguredSubtopology], tasks: TaskSets
+) -> list[tuple[str, list[int]]]:
+    found: list[tuple[str, list[int]]] = []
+    for subtopology, indexes in in_java_order(tasks):
+        for topic in subtopologies[subtopology].sources if subtopology in subtopologies else ():
+            there = group.topics.get(topic)
+            known = [index for index in sorted(indexes) if there is not None and index < there.partitions]
+            if known:
+                found.append((topic, known))
+    return found
+
+
+def partitions_of_tasks(group: StreamsGroup, tasks: Tasks, topics: Topics) -> Partitions:
+    """Return the partitions that active tasks read, by the ids of their topics."""
+    found: dict[bytes, frozenset[int]] = {}
+    for subtopology, indexes in tasks.active.items():
+        known = None if group.topology is None else group.topology.subtopologies.get(subtopology)
+        for name in () if known is None else source_topics(known):
+            topic = topics.get(name)
+            if topic is not None:
+                found[topic.id] = frozenset(each for each in indexes if each < len(topic.partitions))
+    return found

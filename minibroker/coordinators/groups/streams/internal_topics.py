@@ -1,25 +1,110 @@
-"""The internal topics of a topology: their numbers of partitions, and which are missing.
+"""The topology of a streams application, and its internal topics: their numbers of partitions, and which are missing.
 
 Kafka's `InternalTopicManager` with `RepartitionTopics`, `CopartitionedTopicsEnforcer` and `ChangelogTopics`. The
 sentences are Kafka's, since members show them to their users.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.coordinators.groups.streams.topology import Topology, source_topics
 from minibroker.coordinators.java_order import hash_order, string_hash, table_size
-from minibroker.support.slices import Steps, drain
-from minibroker_protocol.coordinator_records.streams_groups import Subtopology, TopicInfo
+from minibroker_protocol.coordinator_records.streams_groups import (
+    CopartitionGroup,
+    StreamsGroupTopologyValue,
+    Subtopology,
+    TopicConfig,
+    TopicInfo,
+)
 from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.messages import streams_group_heartbeat, streams_tasks
 
 _MOST_TOLD: Final = 3
-_AT_ONCE: Final = 100
-"""Subtopologies that are looked at in one step."""
+
+
+class DuplicateSubtopologyError(Exception):
+    """A topology that has a subtopology twice."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The topology of a streams application in one epoch, as its members send it (Kafka's `StreamsTopology`).
+
+    Attributes:
+        subtopologies: by their ids, in the order in which they were sent.
+    """
+
+    epoch: int
+    subtopologies: Mapping[str, Subtopology]
+
+    @classmethod
+    def of(cls, value: StreamsGroupTopologyValue) -> Self:
+        """Return the topology of a record. Raise DuplicateSubtopologyError."""
+        subtopologies = {each.subtopology_id: each for each in value.subtopologies}
+        if len(subtopologies) < len(value.subtopologies):
+            raise DuplicateSubtopologyError
+        return cls(value.epoch, subtopologies)
+
+    @cached_property
+    def required_topics(self) -> frozenset[str]:
+        """The topics without which no task can run."""
+        changelogs = (info.name for each in self.subtopologies.values() for info in each.state_changelog_topics)
+        return frozenset(self.sources) | frozenset(changelogs)
+
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
+        """The topics that tasks read, with the id of the subtopology of each."""
+        return {
+            topic: subtopology_id
+            for subtopology_id, each in self.subtopologies.items()
+            for topic in source_topics(each)
+        }
+
+
+def source_topics(subtopology: Subtopology) -> list[str]:
+    """Return the topics that the tasks of a subtopology read."""
+    return [*subtopology.source_topics, *(info.name for info in subtopology.repartition_source_topics)]
+
+
+def to_record(topology: streams_group_heartbeat.Topology) -> StreamsGroupTopologyValue:
+    """Return the record of a topology that a member has sent."""
+    return StreamsGroupTopologyValue(
+        epoch=topology.epoch,
+        subtopologies=[
+            Subtopology(
+                subtopology_id=each.subtopology_id,
+                source_topics=each.source_topics,
+                source_topic_regex=each.source_topic_regex,
+                state_changelog_topics=[_topic(info) for info in each.state_changelog_topics],
+                repartition_sink_topics=each.repartition_sink_topics,
+                repartition_source_topics=[_topic(info) for info in each.repartition_source_topics],
+                copartition_groups=[_copartition(group) for group in each.copartition_groups],
+            )
+            for each in topology.subtopologies
+        ],
+    )
+
+
+def _topic(info: streams_tasks.TopicInfo) -> TopicInfo:
+    return TopicInfo(
+        name=info.name,
+        partitions=info.partitions,
+        replication_factor=info.replication_factor,
+        topic_configs=[TopicConfig(key=each.key, value=each.value) for each in info.topic_configs],
+    )
+
+
+def _copartition(group: streams_group_heartbeat.CopartitionGroup) -> CopartitionGroup:
+    return CopartitionGroup(
+        source_topics=group.source_topics,
+        source_topic_regex=group.source_topic_regex,
+        repartition_source_topics=group.repartition_source_topics,
+    )
 
 
 class StatusCode(IntEnum):
@@ -103,31 +188,22 @@ class ConfiguredTopology(NamedTuple):
 
 
 def configure(topology: Topology, topics: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
-    """All steps of `configuring` at once."""
-    return drain(configuring(topology, topics))
-
-
-def configuring(topology: Topology, topics: Mapping[str, TopicMetadata]) -> Steps[ConfiguredTopology]:
-    """Count the tasks of a topology. InvalidTopologyError, MalformedTopologyError.
+    """Count the tasks of a topology.
 
     Args:
         topology: the topology.
-        topics: of the topics that it names, those that there are.
+        topics: those of its topics that exist.
+
+    Raises:
+        InvalidTopologyError, MalformedTopologyError: as they say.
     """
     try:
         _refuse_missing_sources(topology, topics)
         counts = _Counts(topology, topics)
         counts.of_repartition_topics()
-        yield
         counts.of_copartitioned_topics()
-        yield
         counts.of_changelogs()
-        subtopologies: dict[str, ConfiguredSubtopology] = {}
-        for number, (name, each) in enumerate(in_java_order(topology.subtopologies)):
-            if not number % _AT_ONCE:
-                yield
-            subtopologies[name] = counts.subtopology(each)
-        yield
+        subtopologies = {name: counts.subtopology(each) for name, each in in_java_order(topology.subtopologies)}
         missing = _missing(subtopologies, topology, topics)
     except _NotReadyError as error:
         return ConfiguredTopology(topology.epoch, None, {}, error.status)

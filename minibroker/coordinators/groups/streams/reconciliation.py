@@ -8,46 +8,31 @@ has what is free of it. The rest it gets when the members that had it have given
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from minibroker.coordinators.groups.streams.member import StreamsMember, TaskState
-from minibroker.coordinators.groups.streams.tasks import HeldTasks, Tasks, TaskSets, have_common
-
-_Task = tuple[str, int]
+from minibroker.coordinators.groups.streams.group import StreamsMember, TaskState
+from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Task, Tasks, TaskSets, have_common
 
 
 class UnknownTaskStateError(Exception):
     """The member is in a state of a later Kafka, and still has tasks: it has to join again."""
 
 
-class Owners(NamedTuple):
-    """The processes that have each task now; a task is its subtopology and its partition.
-
-    Attributes:
-        active: the process that runs it.
-        standby, warmup: the processes that hold a copy of its state.
-    """
-
-    active: dict[_Task, str]
-    standby: dict[_Task, set[str]]
-    warmup: dict[_Task, set[str]]
-
-
 class _Holdings(NamedTuple):
-    active: frozenset[_Task]
-    standby: frozenset[_Task]
-    warmup: frozenset[_Task]
+    active: frozenset[Task]
+    standby: frozenset[Task]
+    warmup: frozenset[Task]
 
 
 class _Difference:
     """The tasks of one kind that a member keeps, gives up and gets."""
 
-    def __init__(self, has: frozenset[_Task], target: frozenset[_Task], is_free: Callable[[_Task], bool]) -> None:
+    def __init__(self, has: frozenset[Task], target: frozenset[Task], is_free: Callable[[Task], bool]) -> None:
         missing = target - has
         self.kept = set(has & target)
         self.revoked = set(has - target)
         self.free = {task for task in missing if is_free(task)}
         self.is_incomplete = len(self.free) < len(missing)
 
-    def keep(self, tasks: set[_Task]) -> None:
+    def keep(self, tasks: set[Task]) -> None:
         """The member has these already, as another kind: it gets them at once."""
         self.free -= tasks
         self.kept |= tasks
@@ -98,7 +83,7 @@ def _next(
     may_switch: bool,
 ) -> StreamsMember:
     has, wished = _holdings(member.assigned.without_epochs()), _holdings(target)
-    switching = has if may_switch else _Holdings(*[frozenset[_Task]()] * 3)
+    switching = has if may_switch else _Holdings(*[frozenset[Task]()] * 3)
     active, standby, warmup = _differences(has, wished, switching, member.process_id, owners)
     standby.keep(standby.free & switching.active)
     for replica, other, held in ((warmup, standby, switching.standby), (standby, warmup, switching.warmup)):
@@ -110,7 +95,7 @@ def _next(
     held_epochs = member.assigned.active
     revoked = HeldTasks(_of(held_epochs, active.revoked), _sets(standby.revoked), _sets(warmup.revoked))
     must_revoke = not revoked.is_empty and (owned is None or have_common(owned, revoked.without_epochs()))
-    promoted: set[_Task] = set() if must_revoke else active.free
+    promoted: set[Task] = set() if must_revoke else active.free
     for replica, held in ((standby, switching.standby), (warmup, switching.warmup)):
         replica.kept |= (held & wished.active) - promoted
     kept = HeldTasks(_of(held_epochs, active.kept), _sets(standby.kept), _sets(warmup.kept))
@@ -125,29 +110,29 @@ def _next(
 def _differences(
     has: _Holdings, target: _Holdings, switching: _Holdings, process_id: str, owners: Owners
 ) -> tuple[_Difference, _Difference, _Difference]:
-    def runs_here(task: _Task) -> bool:
+    def runs_here(task: Task) -> bool:
         return owners.active.get(task) == process_id
 
-    def is_standby_here(task: _Task) -> bool:
+    def is_standby_here(task: Task) -> bool:
         return process_id in owners.standby.get(task, ())
 
-    def is_warmup_here(task: _Task) -> bool:
+    def is_warmup_here(task: Task) -> bool:
         return process_id in owners.warmup.get(task, ())
 
-    def is_standby_beside(task: _Task) -> bool:
+    def is_standby_beside(task: Task) -> bool:
         return is_standby_here(task) and task not in switching.standby
 
-    def is_warmup_beside(task: _Task) -> bool:
+    def is_warmup_beside(task: Task) -> bool:
         return is_warmup_here(task) and task not in switching.warmup
 
-    def is_active_free(task: _Task) -> bool:
+    def is_active_free(task: Task) -> bool:
         return owners.active.get(task) is None and not is_standby_beside(task) and not is_warmup_beside(task)
 
-    def is_standby_free(task: _Task) -> bool:
+    def is_standby_free(task: Task) -> bool:
         runs_beside = runs_here(task) and task not in switching.active
         return not runs_beside and not is_standby_here(task) and not is_warmup_beside(task)
 
-    def is_warmup_free(task: _Task) -> bool:
+    def is_warmup_free(task: Task) -> bool:
         return not runs_here(task) and not is_standby_beside(task) and not is_warmup_here(task)
 
     return (
@@ -163,12 +148,12 @@ def _holdings(tasks: Tasks) -> _Holdings:
     )
 
 
-def _sets(tasks: Iterable[_Task]) -> TaskSets:
+def _sets(tasks: Iterable[Task]) -> TaskSets:
     found: dict[str, set[int]] = {}
     for name, index in tasks:
         found.setdefault(name, set()).add(index)
     return {name: frozenset(indexes) for name, indexes in found.items()}
 
 
-def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[_Task]) -> dict[str, dict[int, int]]:
+def _of(held: Mapping[str, Mapping[int, int]], tasks: Iterable[Task]) -> dict[str, dict[int, int]]:
     return {name: {index: held[name][index] for index in indexes} for name, indexes in _sets(tasks).items()}

@@ -6,16 +6,122 @@ that has told an offset of a task has a copy of its state, too, and comes behind
 chosen depends on the order of Java's tables and queues.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, NamedTuple, TypeVar
 
-from minibroker.coordinators.groups.assignors.pace import Pace
-from minibroker.coordinators.groups.streams.java_queue import JavaQueue
-from minibroker.coordinators.groups.streams.process import Process, Task
-from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, TaskOffsets, Tasks
+from minibroker.coordinators.groups.streams.tasks import NO_OFFSETS, Task, TaskOffsets, Tasks
 from minibroker.coordinators.java_order import hash_order, string_hash, table_size
-from minibroker.support.slices import Steps
 from minibroker_protocol.java_text import utf16_order
+
+T = TypeVar("T")
+
+
+class JavaQueue(Generic[T]):
+    """A queue like Java's `PriorityQueue`: the element with the least key first, and the same one of equal ones."""
+
+    __slots__ = ("_items", "_key")
+
+    def __init__(self, items: Iterable[T], key: Callable[[T], float]) -> None:
+        self._items: list[T] = []
+        self._key = key
+        for each in items:
+            self.add(each)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, item: T) -> None:
+        """Put an element in, and let it rise while it is less than what is above it."""
+        items, key = self._items, self._key
+        items.append(item)
+        place, value = len(items) - 1, key(item)
+        while place > 0:
+            parent = (place - 1) >> 1
+            if value >= key(items[parent]):
+                break
+            items[place] = items[parent]
+            place = parent
+        items[place] = item
+
+    def poll(self) -> T | None:
+        """Take the first element out; None where there is none. The last one takes its place, and sinks."""
+        items, key = self._items, self._key
+        if not items:
+            return None
+        first, last = items[0], items.pop()
+        size = len(items)
+        if not size:
+            return first
+        place, value = 0, key(last)
+        while place < size >> 1:
+            child = 2 * place + 1
+            if child + 1 < size and key(items[child]) > key(items[child + 1]):
+                child += 1
+            if value <= key(items[child]):
+                break
+            items[place] = items[child]
+            place = child
+        items[place] = last
+        return first
+
+
+class Process:
+    """An instance of the application while tasks are assigned: its members and their tasks (Kafka's `ProcessState`).
+
+    Attributes:
+        load: tasks for each member.
+        counts: the tasks of each member, whatever they are.
+        active, standby: by member.
+    """
+
+    def __init__(self) -> None:
+        self.load = 0.0
+        self.counts: dict[str, int] = {}
+        self.active: dict[str, set[Task]] = {}
+        self.standby: dict[str, set[Task]] = {}
+        self._tasks: set[Task] = set()
+        self._total = 0
+        self._by_load: JavaQueue[list[str | int]] | None = None
+
+    def add_member(self, member_id: str) -> None:
+        """Add a member."""
+        self.counts[member_id] = 0
+
+    def has(self, task: Task) -> bool:
+        """Return whether one of its members has the task."""
+        return task in self._tasks
+
+    def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
+        """Give a member a task; returns how many it has."""
+        count = self._give(member_id, task, is_active=is_active)
+        self._by_load = None
+        return count
+
+    def give_least_loaded(self, task: Task, *, is_active: bool) -> int:
+        """Give a task to the member with the fewest; returns how many that has. There has to be one."""
+        if len(self.counts) == 1:
+            return self._give(next(iter(self.counts)), task, is_active=is_active)
+        queue = self._by_load
+        if queue is None:
+            ordered = hash_order(self.counts, string_hash)
+            queue = self._by_load = JavaQueue([[each, self.counts[each]] for each in ordered], _count)
+        entry = queue.poll()
+        assert entry is not None, "no process is without members"
+        count = entry[1] = self._give(str(entry[0]), task, is_active=is_active)
+        queue.add(entry)
+        return count
+
+    def _give(self, member_id: str, task: Task, *, is_active: bool) -> int:
+        self._total += 1
+        self._tasks.add(task)
+        (self.active if is_active else self.standby).setdefault(member_id, set()).add(task)
+        count = self.counts[member_id] = self.counts[member_id] + 1
+        self.load = self._total / len(self.counts)
+        return count
+
+
+def _count(entry: list[str | int]) -> int:
+    return int(entry[1])
 
 
 class StreamsMemberSpec(NamedTuple):
@@ -44,19 +150,22 @@ class _Member(NamedTuple):
 
 def assign_sticky(
     members: Mapping[str, StreamsMemberSpec], subtopologies: Mapping[str, TaskCounts], standbys: int
-) -> Steps[dict[str, Tasks]]:
+) -> dict[str, Tasks]:
     """Assign the tasks of a topology.
 
     Args:
         members: by their ids, in the order in which they came.
         subtopologies: by their ids, sorted.
-        standbys: how many copies of its state a task is to have.
+        standbys: the number of standbys that a task with state is to have.
+
+    Returns:
+        the tasks of each member, in the order of Kafka's records.
     """
     assignment = _Assignment(members, subtopologies, standbys)
     if members:
-        yield from assignment.assign_active()
+        assignment.assign_active()
         if standbys:
-            yield from assignment.assign_standbys()
+            assignment.assign_standbys()
     return assignment.result(members)
 
 
@@ -83,7 +192,6 @@ class _Assignment:
     def __init__(
         self, members: Mapping[str, StreamsMemberSpec], subtopologies: Mapping[str, TaskCounts], standbys: int
     ) -> None:
-        self._pace = Pace()
         self._subtopologies = subtopologies
         self._standbys = standbys
         self._had_active: dict[Task, _Member] = {}
@@ -123,20 +231,11 @@ class _Assignment:
             for index in range(each.tasks)
         ]
 
-    def assign_active(self) -> Steps[None]:
+    def assign_active(self) -> None:
         """First where a task was active, then where it was a standby, then where the load is least."""
-        left: list[Task] = []
-        for task in sorted(self._tasks(), key=_by_partition):
-            if not self._keep_active(task, self._had_active.get(task)):
-                left.append(task)
-            if self._pace.is_due(2):
-                yield
-        rest: list[Task] = []
-        for task in left:
-            if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None)):
-                rest.append(task)
-            if self._pace.is_due(2):
-                yield
+        tasks = sorted(self._tasks(), key=_by_partition)
+        left = [task for task in tasks if not self._keep_active(task, self._had_active.get(task))]
+        rest = [task for task in left if not self._keep_active(task, _least_loaded(self._had_standby.get(task), None))]
         queue = JavaQueue(self._processes, _load)
         for task in sorted(rest, key=_in_order):
             process = queue.poll()
@@ -144,8 +243,6 @@ class _Assignment:
             count = process.give_least_loaded(task, is_active=True)
             self._note_active(count)
             queue.add(process)
-            if self._pace.is_due(4):
-                yield
 
     def _keep_active(self, task: Task, member: _Member | None) -> bool:
         if member is None or member.tasks >= self._active_quota.each:
@@ -157,7 +254,7 @@ class _Assignment:
         self._active_quota.note(count)
         self._quota.note(count)
 
-    def assign_standbys(self) -> Steps[None]:
+    def assign_standbys(self) -> None:
         """First where a task was active or a standby, then where the load is least."""
         left: list[tuple[Task, int]] = []
         for task in sorted(self._tasks(stateful_only=True), key=_by_partition, reverse=True):
@@ -166,15 +263,11 @@ class _Assignment:
                 given += 1
             if given < self._standbys:
                 left.append((task, self._standbys - given))
-            if self._pace.is_due(4):
-                yield
         queue = JavaQueue(self._processes, _load)
         for task, copies in sorted(left, key=lambda each: _in_order(each[0]), reverse=True):
             for _ in range(copies):
                 if not self._give_standby(queue, task):  # more copies than processes
                     break
-                if self._pace.is_due(4 + len(queue)):
-                    yield
 
     def _keep_standby(self, task: Task) -> bool:
         active = self._had_active.get(task)
@@ -199,14 +292,17 @@ class _Assignment:
             queue.add(process)
         return found
 
-    def result(self, members: Mapping[str, StreamsMemberSpec]) -> dict[str, Tasks]:
-        """The tasks of each member."""
+    def result(self, members: Iterable[str]) -> dict[str, Tasks]:
+        """Return the tasks of each member."""
         active: dict[str, set[Task]] = {}
         standby: dict[str, set[Task]] = {}
         for process in self._processes:
             active.update(process.active)
             standby.update(process.standby)
-        return {each: Tasks(_sets(active.get(each, ())), _sets(standby.get(each, ()))) for each in members}
+        return {
+            member_id: Tasks(_sets(active.get(member_id, ())), _sets(standby.get(member_id, ())))
+            for member_id in hash_order(members, string_hash)
+        }
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:

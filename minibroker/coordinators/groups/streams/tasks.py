@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+Task = tuple[str, int]
+"""A subtopology and a partition."""
 TaskSets = Mapping[str, frozenset[int]]
 """By subtopology; none has an empty set."""
 TaskEpochs = Mapping[str, Mapping[int, int]]
@@ -58,6 +60,19 @@ class HeldTasks(NamedTuple):
         for each, tasks in other.active.items():
             active.setdefault(each, {}).update(tasks)
         return HeldTasks(active, _united(self.standby, other.standby), _united(self.warmup, other.warmup))
+
+
+class Owners(NamedTuple):
+    """The processes that have each task now.
+
+    Attributes:
+        active: the process that runs it.
+        standby, warmup: the processes that hold a copy of its state.
+    """
+
+    active: dict[Task, str]
+    standby: dict[Task, set[str]]
+    warmup: dict[Task, set[str]]
 
 
 class DuplicateOffsetError(ValueError):

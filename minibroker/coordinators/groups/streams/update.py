@@ -1,57 +1,30 @@
 """The changes that one heartbeat makes to a streams group, until they are written."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from minibroker.cluster.topics import Topics
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
-from minibroker.coordinators.groups.modern.changes import Change
-from minibroker.coordinators.groups.modern.topics import TopicMetadata, known_topics
-from minibroker.coordinators.groups.streams import changes as records
-from minibroker.coordinators.groups.streams.group import StreamsGroup
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.modern.topics import TopicMetadata
+from minibroker.coordinators.groups.streams.group import RECORDS, StreamsGroup, StreamsMember
 from minibroker.coordinators.groups.streams.internal_topics import (
     ConfiguredTopology,
+    DuplicateSubtopologyError,
     InvalidTopologyError,
     MalformedTopologyError,
     Status,
     StatusCode,
+    Topology,
     configure,
-    configuring,
 )
-from minibroker.coordinators.groups.streams.member import StreamsMember
 from minibroker.coordinators.groups.streams.tasks import NO_TASKS, Tasks
-from minibroker.coordinators.groups.streams.topology import DuplicateSubtopologyError, Topology
-from minibroker.support.slices import Steps, Work
-from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
+from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyKey, StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 
 STANDBYS: Final = "num.standby.replicas"
 RACK_TAGS: Final = "rack.aware.assignment.tags"
 """The names of the settings of the assignor."""
 _NOT_READY: Final = -1
-
-
-class Preparation(NamedTuple):
-    """The outcome of a sent topology beside the topics that there were then."""
-
-    topology: Topology
-    topics: Mapping[str, TopicMetadata]
-    configured: ConfiguredTopology
-
-
-def preparing(value: StreamsGroupTopologyValue | None, topics: Topics) -> Steps[Preparation | None]:
-    """Work out in steps what needs no group; None for no topology, or one that is refused when its turn has come."""
-    if value is None:
-        return None
-    try:
-        topology = Topology.of(value)
-        found = known_topics(topics, topology.required_topics, {})
-        yield
-        configured = yield from configuring(topology, found)
-    except (DuplicateSubtopologyError, InvalidTopologyError, MalformedTopologyError):
-        return None
-    yield
-    return Preparation(topology, found, configured)
 
 
 class GroupUpdate:
@@ -63,29 +36,31 @@ class GroupUpdate:
         epoch: the group's epoch then.
         topology, topics, configured, configs: what the group has then.
         statuses: those in the response to the member.
-        work: what makes the target, if that takes longer.
     """
 
     topology: Topology
     configured: ConfiguredTopology
 
-    def __init__(self, group: StreamsGroup, prepared: Preparation | None = None) -> None:
+    def __init__(self, group: StreamsGroup) -> None:
         self.group = group
-        self._prepared = prepared
         self.changes: list[Change] = []
         self.bumps = False
         self.epoch = group.epoch
         self.topics: Mapping[str, TopicMetadata] = group.topics
         self.configs: Mapping[str, str] = group.configs
         self.statuses: list[Status] = []
-        self.work: Work[dict[str, Tasks]] | None = None
         self._taken_over: tuple[str, str] | None = None
         self._metadata_hash = group.metadata_hash
         self._validated_epoch = group.validated_epoch
 
     def take_over(self, known: StreamsMember, member: StreamsMember) -> None:
-        """A static member has come back as this one."""
-        self.changes += records.taken_over(self.group, known, member)
+        """Note that a static member has come back, under another id perhaps (`replaceStreamsMember`)."""
+        group_id = self.group.group_id
+        self.changes += RECORDS.without_member(group_id, known.member_id)
+        self.changes.append(RECORDS.member_metadata(group_id, member))
+        target = self.group.target_of(known.member_id)
+        self.changes.append(RECORDS.target_assignment(group_id, member.member_id, target))
+        self.changes.append(RECORDS.current_assignment(group_id, member))
         self._taken_over = known.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:
@@ -127,7 +102,7 @@ class GroupUpdate:
         if sent.epoch < 0:
             raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, "Topology epoch must be non-negative.")
         if known is None:
-            self.changes.append(records.topology(self.group.group_id, value))
+            self.changes.append(Change(StreamsGroupTopologyKey(group_id=self.group.group_id), value))
             self.topology = sent
         elif known.epoch <= sent.epoch and known != sent:
             raise GroupRefusedError(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
@@ -144,19 +119,13 @@ class GroupUpdate:
             self.configured = group.configured
         else:
             try:
-                self.configured = self._configured(found)
+                self.configured = configure(self.topology, found)
             except InvalidTopologyError as error:
                 raise GroupRefusedError(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(error)) from None
             except MalformedTopologyError as error:
                 raise GroupRefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
         self._validated_epoch = self.topology.epoch if self.configured.is_ready else _NOT_READY
         self.bumps |= self._validated_epoch != group.validated_epoch
-
-    def _configured(self, found: Mapping[str, TopicMetadata]) -> ConfiguredTopology:
-        prepared = self._prepared
-        if prepared is not None and prepared.topics == found and prepared.topology == self.topology:
-            return prepared.configured
-        return configure(self.topology, found)
 
     def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
         """A member says that it has these tasks. GroupRefusedError: there are no such ones."""
@@ -188,7 +157,7 @@ class GroupUpdate:
         if self.bumps:
             self.epoch += 1
             self.changes.append(
-                records.group_epoch(self.group, self.epoch, self._metadata_hash, self._validated_epoch, self.configs)
+                self.group.epoch_record(self.epoch, self._metadata_hash, self._validated_epoch, self.configs)
             )
 
     def delayed(self, detail: str) -> None:

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from minibroker.coordinators.groups.modern.answers import Answer, GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import Answer, GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareGroups, ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.harness import Harness
 
@@ -38,8 +37,7 @@ class ShareMembers:
         named = None if topics is None else frozenset(topics)
         self.status()
         heartbeat = ShareHeartbeat(self.group_id, member, epoch, None, named, "client", "/host")
-        prepared = drain(self.groups.preparing(heartbeat)) if self.groups.is_large(heartbeat) else None
-        answer = self.groups.heartbeat(heartbeat, prepared)
+        answer = self.groups.heartbeat(heartbeat)
         self.harness.run_soon()
         return answer
 

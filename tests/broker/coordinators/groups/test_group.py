@@ -1,8 +1,7 @@
 import pytest
 
 from minibroker.clock import ManualClock
-from minibroker.coordinators.groups.classic.group import Group, GroupState
-from minibroker.coordinators.groups.classic.members import Member, Protocol
+from minibroker.coordinators.groups.classic.group import Group, GroupState, Member, Protocol
 from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
     MemberMetadata,

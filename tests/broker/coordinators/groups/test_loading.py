@@ -99,7 +99,7 @@ def test_a_partition_that_is_too_large_to_be_waited_for_is_refused(
 ) -> None:
     monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 1 << 12)
     pending = begin(moved, fetch_request("group-7"), 8)
-    assert turns(moved, lambda: pending.is_answered) < 5
+    assert turns(moved, lambda: pending.is_answered) < 8
     assert [each.error_code for each in pending.response.groups] == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     moved.run_soon()
     moved.core.slices.slice_s = float("inf")
@@ -135,7 +135,7 @@ def test_members_of_loaded_groups_are_missed_after_a_session(moved: Harness) -> 
 def test_groups_are_resumed_in_steps_but_not_those_that_have_gone(
     moved: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minibroker.coordinators.groups.store._GROUPS_BY_STEP", 1)
+    monkeypatch.setattr("minibroker.coordinators.groups.store._GROUPS_PER_STEP", 1)
     store = moved.services.groups.store
     resumed: list[str] = []
     monkeypatch.setattr(store, "_on_loaded", lambda group: resumed.append(group.group_id))

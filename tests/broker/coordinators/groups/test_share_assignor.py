@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.assignors.simple import assign_simply
-from minibroker.coordinators.groups.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
-from minibroker.support.slices import drain
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 
 ONE, TWO = b"1" * 16, b"2" * 16
 
@@ -18,7 +17,7 @@ def assign(
     """Assign `ready` to members, who had something or nothing."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
-    return drain(assign_simply(members, ready, homogeneous=homogeneous))
+    return assign_simply(members, ready, homogeneous=homogeneous)
 
 
 def count(assigned: Mapping[str, Partitions]) -> dict[str, int]:

@@ -1,11 +1,10 @@
 """Share groups: epochs, assignment, sessions, the states of their partitions, and what a restart keeps."""
 
-import math
 from collections.abc import Callable
 
 import pytest
 
-from minibroker.coordinators.groups.modern.answers import GroupRefusedError
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
@@ -31,10 +30,13 @@ Make = Callable[[dict[str, str]], Harness]
 AGAIN: dict[str, Callable[[Harness], None]] = {"restart": Harness.restart, "crash": Harness.crash}
 
 
-@pytest.fixture(params=[1000, 0], ids=["small", "large"])
-def members(request: pytest.FixtureRequest, harness: Harness, monkeypatch: pytest.MonkeyPatch) -> ShareMembers:
-    """Return a group, which counts as a large one if it has more topics than the parameter."""
-    monkeypatch.setattr("minibroker.coordinators.groups.share.coordinator.MANY_TOPICS", request.param)
+def joining(member: str, *topics: str) -> ShareHeartbeat:
+    """Return the first heartbeat of a member."""
+    return ShareHeartbeat("g", member, 0, None, frozenset(topics), "client", "/host")
+
+
+@pytest.fixture
+def members(harness: Harness) -> ShareMembers:
     harness.create("four", 4)
     return ShareMembers(harness)
 
@@ -56,19 +58,6 @@ def test_a_partition_is_assigned_once_it_has_a_state(members: ShareMembers) -> N
     assert members.group.state is ShareGroupState.STABLE
 
 
-def test_a_target_that_is_made_for_a_group_that_was_emptied_is_dropped(members: ShareMembers) -> None:
-    members.beat("a", topics=["four"])
-    members.pass_time(ASSIGNMENT_MS)
-    slices = members.harness.core.slices
-    slices.slice_s = -1.0
-    members.groups.heartbeat(ShareHeartbeat("g", "a", 2, None, None, "client", "/host"))
-    assert members.group.is_assigning
-    members.groups.leave("g", "a")
-    slices.slice_s = math.inf
-    members.harness.run_soon()
-    assert (members.group.epoch, members.group.assignment_epoch) == (4, 4)
-
-
 def test_members_share_partitions_evenly_and_keep_what_they_have(members: ShareMembers) -> None:
     assert members.settle("a", topics=["four"]) == {"a": {"four": [0, 1, 2, 3]}}
     both = members.settle("a", "b", topics=["four"])
@@ -83,13 +72,13 @@ def test_members_share_partitions_evenly_and_keep_what_they_have(members: ShareM
 def test_a_member_that_leaves_bumps_the_epoch_and_the_others_take_over(members: ShareMembers) -> None:
     members.settle("a", "b", topics=["four"])
     epoch = members.group.epoch
-    assert members.groups.leave("g", "b").epoch == -1
+    assert members.groups.leave("g", "b", None, -1).epoch == -1
     assert members.group.epoch == epoch + 1
     assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
     with pytest.raises(GroupRefusedError) as refusal:
-        members.groups.leave("g", "b")
+        members.groups.leave("g", "b", None, -1)
     assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
-    members.groups.leave("g", "a")
+    members.groups.leave("g", "a", None, -1)
     assert members.group.state is ShareGroupState.EMPTY
 
 
@@ -174,6 +163,49 @@ def test_a_state_that_cannot_be_made_is_asked_for_again(members: ShareMembers, m
     assert members.initialized() == {"four": [0, 1, 2, 3]}
 
 
+def test_a_state_is_made_once_however_many_heartbeats_lack_it(
+    members: ShareMembers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = members.groups.states()
+    initialize = states.initialize
+    made: list[SharePartitionKey] = []
+
+    def noting(key: SharePartitionKey, epoch: int, offset: int) -> Outcome:
+        made.append(key)
+        return initialize(key, epoch, offset)
+
+    monkeypatch.setattr(states, "initialize", noting)
+    members.harness.core.slices.slice_s = 0.0  # Each state is made in a turn of its own.
+    for member in "abc":
+        members.groups.heartbeat(joining(member, "four"))
+    members.harness.run_soon()
+    assert len(made) == len(set(made)) == 4
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+
+
+def test_a_crash_while_states_are_made_loses_none(members: ShareMembers) -> None:
+    members.status()
+    members.harness.core.slices.slice_s = 0.0
+    members.groups.heartbeat(joining("a", "four"))
+    assert members.group.partitions.initializing
+    members.harness.crash()
+    members.status()
+    members.pass_time(members.groups.retry_ms)
+    assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
+
+
+def test_a_topic_that_is_deleted_while_states_are_made_is_not_assigned(members: ShareMembers) -> None:
+    members.harness.create("other", 2)
+    members.status()
+    members.harness.core.slices.slice_s = 0.0
+    members.groups.heartbeat(joining("a", "four", "other"))
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="other")], timeout_ms=20_000)
+    assert not members.harness.ask(request, 6).responses[0].error_code
+    members.harness.run_soon()
+    assert members.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
+    assert members.initialized() == {"four": [0, 1, 2, 3]}
+
+
 @pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
 def test_a_group_survives(members: ShareMembers, again: Callable[[Harness], None]) -> None:
     before = members.settle("a", "b", topics=["four"])
@@ -199,11 +231,11 @@ def test_an_empty_group_never_expires_and_its_tombstones_count(configured: Make)
     harness = configured({"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"})
     members = ShareMembers(harness)
     members.settle("a")
-    members.groups.leave("g", "a")
+    members.groups.leave("g", "a", None, -1)
     members.pass_time(3_600_000)
     store = harness.services.groups.store
     assert store.find("g") is members.group
-    assert not drain(store.remove(members.group))
+    assert not drain(store.forget(members.group, list, wholly=True))
     harness.restart()
     members.status()
     assert harness.services.groups.store.find("g") is None
@@ -246,7 +278,7 @@ def test_share_groups_are_listed_with_their_type(members: ShareMembers) -> None:
     )  # fmt: skip
 
 
-def test_a_large_assignment_is_made_beside_other_requests(configured: Make) -> None:
+def test_a_group_of_many_partitions_is_assigned(configured: Make) -> None:
     harness = configured({})
     harness.create("many", 3_000)
     members = ShareMembers(harness)

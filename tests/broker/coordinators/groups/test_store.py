@@ -288,7 +288,7 @@ def test_a_group_that_is_removed_is_gone_after_a_new_start(harness: Harness, aga
     store = harness.services.groups.store
     store.save_group(group)
     commit(harness, {T0: 1})
-    assert drain(store.remove(group)) == 0
+    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
     assert (store.get("g"), group.state) == (None, GroupState.DEAD)
     again(harness)
     assert offsets_of(harness) == {}
@@ -334,7 +334,7 @@ def test_a_group_of_very_many_partitions_is_removed(configured: Make) -> None:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert drain(store.remove(group)) == 0
+    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 
@@ -347,7 +347,7 @@ def test_a_group_is_removed_in_as_many_batches_as_the_topic_asks_for(configured:
     store = harness.services.groups.store
     group = store.get("g")
     assert group is not None
-    assert drain(store.remove(group)) == 0
+    assert drain(store.forget(group, group.offsets.everything, wholly=True)) == 0
     harness.restart()
     assert offsets_of(harness) == {}
 

@@ -1,10 +1,10 @@
 import pytest
 
-from minibroker.coordinators.groups.streams import changes
-from minibroker.coordinators.groups.streams.group import StreamsGroup
-from minibroker.coordinators.groups.streams.member import StreamsMember
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.streams.group import RECORDS, StreamsGroup, StreamsMember
+from minibroker.coordinators.groups.streams.internal_topics import to_record
 from minibroker.coordinators.groups.streams.tasks import HeldTasks
-from minibroker.coordinators.groups.streams.topology import to_record
+from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyKey
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.handlers.streams_group_requests import topology
 
@@ -15,20 +15,20 @@ def group() -> StreamsGroup:
     group = StreamsGroup("g")
     member = StreamsMember("m", epoch=5, assigned=HeldTasks({"0": {0: 3, 1: 5}}))
     for change in (
-        changes.topology("g", to_record(topology())),
-        changes.member_metadata("g", member),
-        changes.current_assignment("g", member),
+        Change(StreamsGroupTopologyKey(group_id="g"), to_record(topology())),
+        RECORDS.member_metadata("g", member),
+        RECORDS.current_assignment("g", member),
     ):
         group.apply(*change)
     return group
 
 
 def test_what_a_plugin_of_kafka_has_stored_is_not_forgotten(group: StreamsGroup) -> None:
-    key, value = changes.next_epoch(group)
+    key, value = group.next_epoch()
     assert value is not None
     value.stored_description_topology_epoch, value.failed_description_topology_epoch = 3, 4
     group.apply(key, value)
-    after = changes.next_epoch(group).value
+    after = group.next_epoch().value
     assert after is not None
     assert (after.stored_description_topology_epoch, after.failed_description_topology_epoch) == (3, 4)
 

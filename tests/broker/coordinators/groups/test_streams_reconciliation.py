@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from minibroker.coordinators.groups.streams.member import StreamsMember, TaskState
-from minibroker.coordinators.groups.streams.reconciliation import Owners, reconcile
-from minibroker.coordinators.groups.streams.tasks import HeldTasks, Tasks
+from minibroker.coordinators.groups.streams.group import StreamsMember, TaskState
+from minibroker.coordinators.groups.streams.reconciliation import reconcile
+from minibroker.coordinators.groups.streams.tasks import HeldTasks, Owners, Tasks
 
 _TASK: Final = {"0": frozenset({1})}
 _MEMBER: Final = StreamsMember("m", process_id="p", epoch=1, assigned=HeldTasks(standby=_TASK))

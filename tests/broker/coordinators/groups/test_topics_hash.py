@@ -1,8 +1,7 @@
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from minibroker.coordinators.groups.modern.topics import TopicMetadata
-from minibroker.coordinators.groups.modern.topics_hash import hash_of
+from minibroker.coordinators.groups.modern.topics import TopicMetadata, hash_of
 
 TOPIC = TopicMetadata(bytes(15) + b"\1", 3)
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from minibroker.coordinators.groups.assignors import GroupSpec, named
-from minibroker.coordinators.groups.assignors.spec import MemberSpec
-from minibroker.coordinators.groups.modern.partitions import NOTHING, Partitions
-from minibroker.support.slices import drain
+from minibroker.coordinators.groups.assignors.range import MemberSpec
+from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions
 
 T, U = bytes(15) + b"\1", bytes(15) + b"\2"
 
@@ -22,7 +21,7 @@ def assign(
     """Assign all partitions of topics to members, who had something or nothing."""
     members = {name: MemberSpec(None, topics, (had or {}).get(name, NOTHING)) for name, topics in subscribed.items()}
     homogeneous = len({frozenset(topics) for topics in subscribed.values()}) == 1
-    return drain(named(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous)))
+    return named(["uniform"], since_4_0=since_4_0)["uniform"](GroupSpec(members, counts, homogeneous))
 
 
 @pytest.mark.parametrize(("since_4_0", "kept"), [(True, {0, 1}), (False, {0})])

@@ -1,17 +1,16 @@
-"""Expiry of committed offsets (Kafka's `GroupMetadata.removeExpiredOffsets`, KIP-211)."""
+"""Removal of committed offsets and of groups: what has expired, and the keys of the tombstones."""
 
 from minibroker.coordinators.groups.classic.group import CONSUMER, Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
-from minibroker.coordinators.groups.offsets import CommittedOffset
+from minibroker.coordinators.groups.offsets import CommittedOffset, group_key
+from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
 
 
-def expired_offsets(
-    group: Group | ConsumerGroup | StreamsGroup, now_ms: int, retention_ms: int
-) -> list[TopicPartition]:
-    """The partitions whose committed offsets have been kept for long enough.
+def expired_offsets(group: AnyGroup, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+    """Return the partitions whose offsets have expired (`GroupMetadata.removeExpiredOffsets`, KIP-211).
 
     - A group whose members have all gone keeps its offsets for `retention_ms` after that.
     - A stable group of consumers keeps those of the topics that it reads; others for `retention_ms` after the commit.
@@ -27,6 +26,8 @@ def expired_offsets(
         read = group.subscribed_topics() | group.topics.keys()  # after a start expressions have not been resolved yet
     elif isinstance(group, StreamsGroup):
         read = group.subscribed_topics()
+    elif not isinstance(group, Group):  # No offsets are committed in share groups.
+        return []
     elif group.protocol_type is not None and group.state is GroupState.EMPTY:
         base_ms = group.state_timestamp_ms
     elif group.protocol_type == CONSUMER and group.state is GroupState.STABLE:
@@ -49,3 +50,10 @@ def expired_offsets(
         for partition, offset in partitions.items()
         if is_expired(offset) and not group.offsets.is_unstable(topic, partition)
     ]
+
+
+def group_keys(group: AnyGroup) -> list[bytes]:
+    """Return the keys of the records that describe a group. A classic one has none in its generation 0."""
+    if isinstance(group, Group):
+        return [group_key(group.group_id)] if group.generation > 0 else []
+    return [change.encode_key() for change in group.records.without_group(group.group_id, group.members)]

@@ -1,21 +1,28 @@
-"""The groups of a broker, by name and by the partition of `__consumer_offsets` that each is in."""
+"""The kinds of groups, and the groups of a broker by name and by their partition of `__consumer_offsets`."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
 
 from minibroker.coordinators.coordinator_log import CoordinatorLog
-from minibroker.coordinators.groups.kinds import AnyGroup
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.consumer.group import ConsumerGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.streams.group import StreamsGroup
 
+AnyModernGroup = ConsumerGroup | ShareGroup | StreamsGroup
+"""A group whose coordinator assigns."""
+AnyGroup = Group | AnyModernGroup
+"""A group of any kind; in a classic group the members assign."""
 _NO_GROUPS: Final[dict[str, AnyGroup]] = {}
 
 
-class KnownGroups:
-    """The groups whose partitions are loaded, and the transactions that are open in them.
+class GroupRegistry:
+    """The groups whose partitions are loaded, by name and by partition, and the transactions that are open in them.
 
     Work for one partition is in proportion to its groups, however many others there are.
 
     Attributes:
-        by_id: all groups, in the order in which they became known.
+        by_id: all groups, in the order in which they were added.
     """
 
     __slots__ = ("_by_partition", "_log", "_open_groups", "_partition_count", "by_id")
@@ -28,7 +35,7 @@ class KnownGroups:
         self._open_groups: dict[int, dict[int, set[str]]] = {}  # by partition, then by producer
 
     def add(self, group: AnyGroup) -> None:
-        """The group is known, in the place of another of its name."""
+        """Add a group, in the place of another of its name."""
         group_id = group.group_id
         if self.by_id.get(group_id) is not group:
             self._sort_again()
@@ -36,7 +43,7 @@ class KnownGroups:
             self._sort(group)
 
     def add_all(self, groups: Iterable[AnyGroup]) -> None:
-        """Groups that were loaded are known; there are no others of their names."""
+        """Add groups that were loaded; there are no others of their names."""
         self._sort_again()
         for group in groups:
             group_id = group.group_id
@@ -44,7 +51,7 @@ class KnownGroups:
             self._by_partition.setdefault(self._log.partition_of(group_id), {})[group_id] = group
 
     def discard(self, group: AnyGroup) -> None:
-        """The group is not known any more; nothing happens if another has taken its place."""
+        """Remove a group, unless another has taken its place."""
         group_id = group.group_id
         if self.by_id.get(group_id) is group:
             self._sort_again()
@@ -52,12 +59,12 @@ class KnownGroups:
             del self._by_partition[self._log.partition_of(group_id)][group_id]
 
     def in_partition(self, partition: int) -> Collection[AnyGroup]:
-        """The groups of one partition; they may come and go while you look."""
+        """Return the groups of a partition; the registry may change meanwhile."""
         self._sort_again()
         return tuple(self._by_partition.get(partition, _NO_GROUPS).values())
 
     def take(self, partition: int) -> Collection[AnyGroup]:
-        """The groups of one partition, which are not known any more, nor is any transaction that was open there."""
+        """Remove the groups of a partition and its open transactions. Return the groups."""
         groups = self.in_partition(partition)
         self._by_partition.pop(partition, None)
         self._open_groups.pop(partition, None)
@@ -66,7 +73,7 @@ class KnownGroups:
         return groups
 
     def take_all(self) -> Collection[AnyGroup]:
-        """As `take`, the groups of all partitions."""
+        """Remove all groups and transactions. Return the groups."""
         groups = tuple(self.by_id.values())
         self.by_id.clear()
         self._by_partition.clear()
@@ -74,18 +81,18 @@ class KnownGroups:
         return groups
 
     def open(self, producer_id: int, group_id: str) -> None:
-        """The producer's open transaction has offsets for the group."""
+        """Note that the producer's open transaction has offsets for the group."""
         producers = self._open_groups.setdefault(self._log.partition_of(group_id), {})
         producers.setdefault(producer_id, set()).add(group_id)
 
     def close(self, producer_id: int, partition: int) -> list[AnyGroup]:
-        """The producer's transaction has ended in this partition; the groups that it had offsets for."""
+        """End the producer's transaction in a partition. Return the groups that it had offsets for."""
         producers = self._open_groups.get(partition)
         closed = None if producers is None else producers.pop(producer_id, None)
         return [self.by_id[group_id] for group_id in closed or () if group_id in self.by_id]
 
     def _sort_again(self) -> None:
-        """The topic was made with another number of partitions than groups were sorted by before."""
+        """Sort the groups again if the topic was made with another number of partitions than was expected."""
         count = self._log.partition_count
         if count == self._partition_count:
             return

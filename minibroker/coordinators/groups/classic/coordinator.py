@@ -1,0 +1,400 @@
+"""Requests of members of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+Kafka has them in `GroupMetadataManager`: `classicGroupJoin`, `classicGroupSync`, `classicGroupHeartbeat` and
+`classicGroupLeave`, which look whether the group is one of the consumer protocol.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from minibroker.cluster.node import Node
+from minibroker.coordinators.groups.classic.group import Group, GroupState, Member, Protocol, Reply
+from minibroker.coordinators.groups.classic.rebalances import (
+    NO_LEADER,
+    UNKNOWN_MEMBER,
+    Rebalances,
+    join_error,
+    joined,
+    sync_error,
+    synced,
+)
+from minibroker.coordinators.groups.consumer.classic_members import ClassicMembers
+from minibroker.coordinators.groups.consumer.coordinator import ConsumerGroups, new_member_id
+from minibroker.coordinators.groups.consumer.group import PROTOCOL_TYPE, ConsumerGroup
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import ModernGroup
+from minibroker.coordinators.groups.share.group import ShareGroup
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.core import Core
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from minibroker_protocol.messages.leave_group import MemberIdentity
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from minibroker_protocol.schema import first_version
+
+_FIRST_WITH_REBALANCE_TIMEOUT: Final = first_version(JoinGroupRequest, "rebalance_timeout_ms")
+_FIRST_WITH_KNOWN_MEMBERS: Final = 4
+_FIRST_WITH_NULLABLE_PROTOCOL: Final = first_version(JoinGroupResponse, "protocol_type")
+_FIRST_WITH_SKIPPED_ASSIGNMENT: Final = first_version(JoinGroupResponse, "skip_assignment")
+_ID_PREFIX_BYTES: Final = 32_000
+"""Room for a UUID is left: a string of the older versions has at most 32,767 bytes."""
+
+
+class JoiningClient(NamedTuple):
+    """The client that sends a JoinGroup.
+
+    Attributes:
+        node: the node that it asks.
+        version: the version of its request.
+        joins_early, backs_off: whether it is kafka-python 3, or sarama (`client_quirks`).
+    """
+
+    client_id: str
+    host: str
+    node: Node | None
+    version: int
+    joins_early: bool
+    backs_off: bool
+
+
+class _JoinReply(Reply):
+    """The response to a JoinGroup, in the form of the request's version."""
+
+    __slots__ = ("_no_protocol",)
+
+    def __init__(self, core: Core, version: int) -> None:
+        super().__init__(core)
+        self._no_protocol = "" if version < _FIRST_WITH_NULLABLE_PROTOCOL else None
+
+    def answer(self, response: JoinGroupResponse) -> None:
+        response.protocol_name = response.protocol_name or self._no_protocol
+        super().answer(response)
+
+
+class ClassicGroups:
+    """The requests of members of classic groups, and of members of the classic protocol in consumer groups.
+
+    Args:
+        status: returns whether requests for a group may be served by a node.
+        is_before_4_0: whether the broker emulates a release before Kafka 4.0.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        store: GroupStore,
+        rebalances: Rebalances,
+        consumers: ConsumerGroups,
+        status: Callable[[str, Node | None], ErrorCode],
+        *,
+        is_before_4_0: bool,
+    ) -> None:
+        self.core = core
+        self.store = store
+        self.rebalances = rebalances
+        self.status = status
+        self.is_before_4_0 = is_before_4_0
+        self._consumers = consumers
+
+    def members_of(self, group: ConsumerGroup) -> ClassicMembers:
+        """Return the members of the classic protocol in a consumer group."""
+        return ClassicMembers(self._consumers, group, self.core.topics)
+
+    def join(
+        self, request: JoinGroupRequest, protocols: Sequence[Protocol], client: JoiningClient
+    ) -> JoinGroupResponse | Reply:
+        """Let a member join; the response waits if other members have to join, too (`classicGroupJoin`)."""
+        join = _Join(self, request, protocols, client)
+        join.run()
+        outcome: JoinGroupResponse | Reply = join.reply.outcome()
+        return outcome
+
+    def sync(self, request: SyncGroupRequest) -> SyncGroupResponse | Reply:
+        """Give a member its assignment, once the leader has handed it in (`classicGroupSync`)."""
+        consumers = self.store.get_consumer(request.group_id)
+        if consumers is not None:
+            try:
+                assignment = self.members_of(consumers).sync(request)
+            except GroupRefusedError as error:
+                return sync_error(error.code)
+            return SyncGroupResponse(
+                error_code=ErrorCode.NONE,
+                protocol_type=request.protocol_type,
+                protocol_name=request.protocol_name,
+                assignment=assignment,
+            )
+        group = self.store.get(request.group_id)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _sync_fault(group, request)
+        if group is None or code:
+            return sync_error(code)
+        member = group.members[request.member_id]
+        if member.joins_twice:
+            member.joins_twice = False
+            self.rebalances.prepare(group)
+            return sync_error(ErrorCode.REBALANCE_IN_PROGRESS)
+        self.rebalances.note_sync(group, member)
+        if group.is_in(GroupState.STABLE):
+            self.rebalances.restart_session(group, member)
+            return synced(group, member)
+        self.rebalances.answer_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
+        reply = member.sync = Reply(self.core)
+        if group.leader == member.member_id:
+            self.rebalances.assign(group, {each.member_id: bytes(each.assignment) for each in request.assignments})
+        outcome: SyncGroupResponse | Reply = reply.outcome()
+        return outcome
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """Restart the session of a member (`classicGroupHeartbeat`)."""
+        named = request.member_id, request.group_instance_id, request.generation_id
+        consumers = self.store.get_consumer(request.group_id)
+        if consumers is not None:
+            try:
+                self.members_of(consumers).heartbeat(*named)
+            except GroupRefusedError as error:
+                return error.code
+            return ErrorCode.NONE
+        group = self.store.get(request.group_id)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else group.validate_generation(*named)
+        if group is None or code:
+            return code
+        self.rebalances.restart_session(group, group.members[request.member_id])
+        rebalancing = group.is_in(GroupState.PREPARING_REBALANCE)
+        return ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
+
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """Remove members; the others have to join again (`classicGroupLeave`). Return an error for each."""
+        group = self.store.find(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self.members_of(group).leave(leaving)
+        if isinstance(group, Group):
+            return [self._leave(group, identity) for identity in leaving]
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+
+    def _leave(self, group: Group, leaving: MemberIdentity) -> ErrorCode:
+        member_id, instance_id = leaving.member_id, leaving.group_instance_id
+        if member_id in group.pending:
+            self.rebalances.remove_pending(group, member_id)
+            return ErrorCode.NONE
+        if not member_id:
+            member_id = "" if instance_id is None else group.static_members.get(instance_id, "")
+        code = group.validate_member(member_id, instance_id)
+        if not code:
+            self.rebalances.remove(group, group.members[member_id])
+        return code
+
+
+def _sync_fault(group: Group, request: SyncGroupRequest) -> ErrorCode:
+    """Return NONE if the member may have an assignment in this state of the group."""
+    code = group.validate_generation(request.member_id, request.group_instance_id, request.generation_id)
+    if code:
+        return code
+    named = (request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name)
+    if any(name not in {None, own} for name, own in named):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(GroupState.PREPARING_REBALANCE) else ErrorCode.NONE
+
+
+class _Join:
+    """One JoinGroup, until its `reply` has an answer or waits for the group."""
+
+    __slots__ = ("_client", "_groups", "_is_late", "_protocols", "_rebalance_ms", "_rebalances", "_request", "reply")
+
+    def __init__(
+        self,
+        groups: ClassicGroups,
+        request: JoinGroupRequest,
+        protocols: Sequence[Protocol],
+        client: JoiningClient,
+    ) -> None:
+        self._groups = groups
+        self._rebalances = groups.rebalances
+        self._request = request
+        self._protocols = tuple(protocols)
+        self._client = client
+        self._is_late = False  # It has waited for the SyncGroup of others.
+        named = client.version >= _FIRST_WITH_REBALANCE_TIMEOUT
+        self._rebalance_ms = request.rebalance_timeout_ms if named else request.session_timeout_ms
+        self.reply = _JoinReply(groups.core, client.version)
+
+    def run(self) -> None:
+        """Answer `reply`, or have the group answer it later."""
+        request, config, store = self._request, self._groups.core.config, self._groups.store
+        code = self._groups.status(request.group_id, self._client.node)
+        if code:
+            self._refuse(code)
+            return
+        shortest = config.integer("group.min.session.timeout.ms")
+        if not shortest <= request.session_timeout_ms <= config.integer("group.max.session.timeout.ms"):
+            self._refuse(ErrorCode.INVALID_SESSION_TIMEOUT)
+            return
+        found = store.find(request.group_id)
+        if isinstance(found, ConsumerGroup) and not found.is_empty:
+            self._join_consumers(found)
+            return
+        if isinstance(found, ShareGroup) or (isinstance(found, ModernGroup) and not found.is_empty):
+            self.reply.answer(join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return
+        group = store.get(request.group_id) if request.member_id else store.get_or_create(request.group_id)
+        if group is None:
+            self._refuse(ErrorCode.UNKNOWN_MEMBER_ID)
+            return
+        if group is not found and not self._groups.is_before_4_0:  # Kafka 4 writes an empty group first.
+            code = store.save_group(group)
+            if code:
+                self._refuse(code)
+                return
+        if not _has_room(group, request.member_id, config.integer("group.max.size")):
+            group.remove(request.member_id)
+            self.reply.answer(join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        elif not group.supports(request.protocol_type, (each.name for each in self._protocols)):
+            self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif request.member_id:
+            self._join_again(group)
+        else:
+            self._join_newly(group)
+        self._rebalances.maybe_complete_join(group)
+
+    def _refuse(self, code: ErrorCode) -> None:
+        self.reply.answer(join_error(code, self._request.member_id))
+
+    # Into a group of the consumer protocol
+
+    def _join_consumers(self, group: ConsumerGroup) -> None:
+        """Join a consumer group, which assigns immediately (`classicGroupJoinToConsumerGroup`)."""
+        request, client = self._request, self._client
+        member_id = request.member_id or new_member_id()
+        members = self._groups.members_of(group)
+        try:
+            members.check_joining(member_id, request.group_instance_id, request.protocol_type, self._protocols)
+            is_new = not request.member_id and request.group_instance_id is None
+            if is_new and client.version >= _FIRST_WITH_KNOWN_MEMBERS:
+                self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+                return
+            named = client.client_id, client.host
+            member = members.join(request, member_id, self._protocols, self._rebalance_ms, named)
+        except GroupRefusedError as error:
+            self.reply.answer(join_error(error.code))
+            return
+        self.reply.answer(
+            JoinGroupResponse(
+                error_code=ErrorCode.NONE,
+                generation_id=member.epoch,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=self._protocols[0].name,
+                leader=NO_LEADER,
+                member_id=member.member_id,
+                members=[],
+            )
+        )
+
+    # Without a member id
+
+    def _join_newly(self, group: Group) -> None:
+        request = self._request
+        instance_id = request.group_instance_id
+        member_id = _new_member_id(self._client.client_id if instance_id is None else instance_id)
+        if instance_id is not None and instance_id in group.static_members:
+            self._replace(group, instance_id, member_id)
+        elif instance_id is None and self._client.version >= _FIRST_WITH_KNOWN_MEMBERS:
+            self._rebalances.expect(group, member_id, request.session_timeout_ms)
+            self.reply.answer(join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        else:
+            self._add(group, member_id)
+        self._rebalances.end_expected_join(group.group_id)
+
+    def _add(self, group: Group, member_id: str) -> None:
+        request = self._request
+        if not self._is_late and self._rebalances.is_awaiting_sync(group):
+            self._is_late = True
+            self._rebalances.defer_join(group, self.run)
+            return
+        member = Member(
+            member_id,
+            request.group_instance_id,
+            self._client.client_id,
+            self._client.host,
+            self._rebalance_ms,
+            request.session_timeout_ms,
+            self._protocols,
+        )
+        member.joins_early = self._client.joins_early
+        member.backs_off = self._client.backs_off
+        if not group.members:
+            group.protocol_type = request.protocol_type
+        group.park_join(member, self.reply)
+        self._rebalances.add(group, member)
+
+    def _replace(self, group: Group, instance_id: str, member_id: str) -> None:
+        """Let a static member that comes back take its old place (`updateStaticMemberThenRebalanceOrCompleteJoin`)."""
+        old_id, old_leader = group.static_members[instance_id], group.leader
+        member = group.members[old_id]
+        group.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self._rebalances.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
+        before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        group.replace_static(instance_id, member_id)
+        group.update(member, self._protocols, self._rebalance_ms, self._request.session_timeout_ms)
+        self._rebalances.restart_session(group, member)
+        if group.is_in(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
+            code = self._groups.store.save_group(group)
+            if code:  # Nothing has happened.
+                group.update(member, *before)
+                group.replace_static(instance_id, old_id)
+                self._rebalances.restart_session(group, member)
+                response = joined(group, member, leader=old_leader)
+                response.error_code, response.member_id = code, UNKNOWN_MEMBER
+                self.reply.answer(response)
+            elif self._client.version >= _FIRST_WITH_SKIPPED_ASSIGNMENT:
+                self.reply.answer(joined(group, member, skip_assignment=True))
+            else:
+                self.reply.answer(joined(group, member, leader=old_leader))
+            return
+        group.park_join(member, self.reply)
+        self._rebalances.maybe_prepare(group)
+
+    # With a member id
+
+    def _join_again(self, group: Group) -> None:
+        request = self._request
+        if request.member_id in group.pending:
+            if request.group_instance_id is None:
+                self._add(group, request.member_id)
+            else:  # Kafka fails here, too.
+                self.reply.answer(join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
+        code = group.validate_member(request.member_id, request.group_instance_id)
+        if code:
+            self._refuse(code)
+            return
+        member = group.members[request.member_id]
+        leads = group.leader == member.member_id
+        has_changed = member.protocols != self._protocols
+        if not has_changed and (
+            group.is_in(GroupState.COMPLETING_REBALANCE) or (group.is_in(GroupState.STABLE) and not leads)
+        ):
+            # It has missed the response, or asks for the state of the group. A leader may have news, though.
+            self.reply.answer(joined(group, member))
+            return
+        group.update(member, self._protocols, self._rebalance_ms, request.session_timeout_ms)
+        if member.join is not None:
+            member.join.answer(join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+        member.joins_early = self._client.joins_early
+        member.joins_twice = member.joins_early and not group.is_in(GroupState.PREPARING_REBALANCE)
+        group.park_join(member, self.reply)
+        self._rebalances.maybe_prepare(group)
+
+
+def _has_room(group: Group, member_id: str, most: int) -> bool:
+    """Return whether one more may join. A rebalance gives room to the first members (`acceptJoiningMember`)."""
+    if group.is_in(GroupState.EMPTY, GroupState.DEAD):
+        return True
+    member = group.members.get(member_id)
+    if group.is_in(GroupState.PREPARING_REBALANCE):
+        return (member is not None and member.join is not None) or group.waiting_to_join < most
+    return member is not None or len(group.members) < most
+
+
+def _new_member_id(name: str) -> str:
+    prefix = name.encode()[:_ID_PREFIX_BYTES].decode("utf-8", "ignore")
+    return f"{prefix}-{uuid.uuid4()}"

@@ -1,0 +1,270 @@
+"""The parts of a coordinator that are the same for consumer, share and streams groups.
+
+Kafka has them in `GroupMetadataManager`: how a member finds its group, timeouts, departures, refusals.
+"""
+
+import logging
+from collections.abc import Container, Iterable
+from functools import partial
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+
+from minibroker.coordinators.groups.classic.group import Group
+from minibroker.coordinators.groups.deadlines import MemberTimers
+from minibroker.coordinators.groups.modern.group import AWAY, ModernMember
+from minibroker.coordinators.groups.modern.records import Change
+from minibroker.coordinators.groups.modern.topics import Partitions
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker.coordinators.groups.registry import AnyModernGroup
+from minibroker.coordinators.groups.store import GroupStore
+from minibroker.core import Core
+from minibroker.support.advice import LOST_GROUPS, about_lost_members
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.records import NewRecord
+
+_logger = logging.getLogger(__name__)
+
+
+class Answer(NamedTuple):
+    """The response to a member; `assignment` is None if it has not changed."""
+
+    member_id: str
+    epoch: int
+    assignment: Partitions | None
+
+
+class GroupRefusedError(Exception):
+    """A request that is refused: Kafka's code, and a message for people."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
+G = TypeVar("G", bound=AnyModernGroup)
+
+
+class ModernGroups(Generic[G]):
+    """All groups of one kind.
+
+    Args:
+        forgotten: groups that were deleted by a reset; their members have to join again.
+
+    Attributes:
+        group_type: the class of the groups.
+        replaces_classic: whether a group may take the place of an empty classic one.
+        core, store: as given.
+    """
+
+    group_type: ClassVar[type[AnyModernGroup]]
+    replaces_classic: ClassVar[bool] = True
+
+    def __init__(self, core: Core, store: GroupStore, forgotten: Container[str]) -> None:
+        self.core = core
+        self.store = store
+        self._forgotten = forgotten
+        self._kind = self.group_type.kind
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the configuration and Kafka's features allow such groups."""
+        raise NotImplementedError
+
+    @property
+    def max_size(self) -> int:
+        """The most members that a group may have."""
+        return self.core.config.integer(f"group.{self._kind}.max.size")
+
+    # Groups and members
+
+    def find(self, group_id: str) -> G | None:
+        """Return the group, or None if there is none of this kind."""
+        group: Any = self.store.find(group_id)
+        return cast("G", group) if isinstance(group, self.group_type) else None
+
+    def existing(self, group_id: str) -> G:
+        """Return the group.
+
+        Raises:
+            GroupRefusedError: GROUP_ID_NOT_FOUND.
+        """
+        group = self.find(group_id)
+        if group is None:
+            problem = "not found" if self.store.find(group_id) is None else f"is not a {self._kind} group"
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+        return group
+
+    def new_group(self, group_id: str, offsets: GroupOffsets | None = None) -> G:
+        """Return a new group, which is known once its first records are written."""
+        raise NotImplementedError
+
+    def group_for(self, group_id: str, *, joins: bool) -> tuple[G, list[NewRecord]]:
+        """Return the group of a member, and the records that have to be written before any of the group.
+
+        A member that joins makes the group if need be, in the place of an empty classic group.
+
+        Raises:
+            GroupRefusedError: GROUP_ID_NOT_FOUND, or UNKNOWN_MEMBER_ID for a group that a reset has deleted.
+        """
+        other = self.store.find(group_id)
+        if joins and other is None:
+            return self.new_group(group_id), []
+        if joins and self.replaces_classic and isinstance(other, Group) and other.is_empty:
+            return self.new_group(group_id, other.offsets), self.store.tombstones(other)
+        if other is None:
+            if group_id in self._forgotten:
+                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group_id} was reset.")  # It joins again.
+            message = f"{self._kind.capitalize()} group {group_id} not found."
+            raise GroupRefusedError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        return self.existing(group_id), []
+
+    def check_room(self, group: G, member_id: str) -> None:
+        """Raise GroupRefusedError (GROUP_MAX_SIZE_REACHED) if a new member does not fit."""
+        if len(group.members) >= self.max_size and member_id not in group.members:
+            message = f"The {self._kind} group has reached its maximum capacity of {self.max_size} members."
+            raise GroupRefusedError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+
+    def member(self, group: G, member_id: str, instance_id: str | None = None) -> Any:
+        """Return a member; one with an instance id has to have this member id, too.
+
+        Raises:
+            GroupRefusedError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
+        if instance_id is None:
+            member = group.members.get(member_id)
+            if member is None:
+                message = f"Member {member_id} is not a member of group {group.group_id}."
+                raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, message)
+            return member
+        member = group.static_member(instance_id)
+        if member is None:
+            raise GroupRefusedError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            raise GroupRefusedError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
+            )
+        return member
+
+    @staticmethod
+    def check_released(known: ModernMember, member_id: str) -> None:
+        """Raise GroupRefusedError (UNRELEASED_INSTANCE_ID) if a static member has not left before another joins."""
+        if known.epoch != AWAY:
+            raise GroupRefusedError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {known.instance_id} cannot join the group because the "
+                f"instance id is owned by {known.member_id} member.",
+            )
+
+    def check_epoch(self, member: ModernMember, epoch: int, *, may_be_previous: bool = True, clause: str = "") -> None:
+        """Raise GroupRefusedError (FENCED_MEMBER_EPOCH) unless a heartbeat has the member's epoch.
+
+        Args:
+            member: the member.
+            epoch: the epoch of the heartbeat.
+            may_be_previous: whether the previous epoch will do.
+            clause: Kafka's addition to the message where the epoch is too small.
+        """
+        if epoch == member.epoch or (may_be_previous and epoch < member.epoch and epoch == member.previous_epoch):
+            return
+        size, clause = ("greater", "") if epoch > member.epoch else ("smaller", clause)
+        raise GroupRefusedError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The {self._kind} group member has a {size} member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({member.epoch}){clause}. The member must abandon all its partitions and rejoin.",
+        )
+
+    def save(self, group: G, changes: Iterable[Change], before: Iterable[NewRecord] = ()) -> None:
+        """Write changes, and let them count. Raise GroupRefusedError if they cannot be written."""
+        code = self.store.save_changes(group, changes, before)
+        if code:
+            raise GroupRefusedError(code)
+
+    def rebalance(self, group: G) -> ErrorCode:
+        """Have the group make another assignment, as if a member had joined or left."""
+        change = group.records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
+        return self.store.save_changes(group, [change])
+
+    # Departures
+
+    def leave(self, group_id: str, member_id: str, instance_id: str | None, epoch: int) -> Answer:
+        """Remove a member, or note that a static one will come back. Raise GroupRefusedError."""
+        group = self.existing(group_id)
+        member = self.member(group, member_id, instance_id)
+        if epoch == AWAY and instance_id is not None:
+            away = self._gone_for_a_while(member)
+            code = self.store.save_changes(group, [group.records.current_assignment(group_id, away)])
+            self.timers(group, member.member_id).has_revoked()
+        else:
+            code = self._fence(group, member.member_id)
+        if code:
+            raise GroupRefusedError(code)
+        return Answer(member_id, epoch, None)
+
+    def _gone_for_a_while(self, member: Any) -> Any:
+        """Return a static member as it is while it is away."""
+        raise NotImplementedError
+
+    def _fence(self, group: G, member_id: str) -> ErrorCode:
+        """Remove a member. Return the error if that cannot be written."""
+        raise NotImplementedError
+
+    # Time
+
+    def _session_timeout_ms(self, group: G, member_id: str) -> int:
+        raise NotImplementedError
+
+    def timers(self, group: G, member_id: str) -> MemberTimers:
+        """Return the deadlines of a member."""
+        timers = group.timers.get(member_id)
+        if timers is None:
+            on_deadline = partial(self._on_deadline, group, member_id)
+            timers = group.timers[member_id] = MemberTimers(self.core.clock, on_deadline)
+        return timers
+
+    def restart_session(self, group: G, member_id: str) -> MemberTimers:
+        """Restart the session of a member. Return its deadlines."""
+        timers = self.timers(group, member_id)
+        timers.heard(self._session_timeout_ms(group, member_id))
+        return timers
+
+    @staticmethod
+    def end_session(group: G, member_id: str) -> None:
+        """Cancel the deadlines of a member that has left."""
+        timers = group.timers.pop(member_id, None)
+        if timers is not None:
+            timers.cancel()
+
+    def _on_deadline(self, group: G, member_id: str, reason: str) -> None:
+        if member_id not in group.members:
+            return
+        _logger.info("Member %s of group %s is removed: %s", member_id, group.group_id, reason)
+        session_ms = self._session_timeout_ms(group, member_id)
+        code = self._fence(group, member_id)
+        if code:  # The next try follows after another session timeout.
+            _logger.warning("%s has left group %s; this could not be stored: %s", member_id, group.group_id, code.name)
+            self.timers(group, member_id).heard(session_ms)
+        elif not group.members:
+            about = about_lost_members(group.group_id, session_ms)
+            self.core.advised.advise(LOST_GROUPS, group.group_id, about)
+
+    def resume(self, group: G) -> None:
+        """Start the sessions of a group that was loaded, or that another protocol had before."""
+        for member in tuple(group.members.values()):
+            timers = self.restart_session(group, member.member_id)
+            if member.is_revoking:
+                timers.must_revoke(member.rebalance_timeout_ms)
+
+    def forget(self, group: G, *, is_gone: bool = True) -> None:
+        """Cancel all deadlines of a group that is gone, or of another protocol now."""
+        if is_gone:
+            group.die()
+        for timers in group.timers.values():
+            timers.cancel()
+        group.timers.clear()
+
+    def close(self) -> None:
+        """Cancel all deadlines."""
+        for group in self.store.groups():
+            if isinstance(group, self.group_type):
+                self.forget(group, is_gone=False)  # type: ignore[arg-type]  # The class of the groups is G.

@@ -1,0 +1,236 @@
+"""The parts of a group that all modern groups have (Kafka's `ModernGroup`, and `AbstractGroup` of streams groups).
+
+A group changes by its records alone (`apply`): those that are written now, and those that are loaded.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+
+from minibroker.coordinators.groups.deadlines import MemberTimers
+from minibroker.coordinators.groups.modern.records import GroupRecords
+from minibroker.coordinators.groups.modern.topics import partitions_of
+from minibroker.coordinators.groups.offsets import GroupOffsets
+from minibroker_protocol.error_codes import ErrorCode
+
+JOINING: Final = 0
+"""The member epoch of a member that joins."""
+LEAVING: Final = -1
+"""The member epoch of a member that leaves for good."""
+AWAY: Final = -2
+"""The member epoch of a static member that leaves and means to come back."""
+_FIRST_WITH_EPOCHS: Final = 9
+"""The first version of OffsetCommit that is made for members with epochs."""
+_FIRST_TRANSACTIONAL_WITH_EPOCHS: Final = 6
+"""The first version of TxnOffsetCommit that knows STALE_MEMBER_EPOCH; earlier ones get ILLEGAL_GENERATION."""
+_GONE: Final = -1
+
+
+class MemberState(IntEnum):
+    """The state of a member of a consumer or share group on its way to its target; the numbers are those of records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, number: int) -> "MemberState":
+        """Return the state of a record; one of a later Kafka is UNKNOWN."""
+        return cls(number) if number in _STATES else cls.UNKNOWN
+
+
+_STATES: Final = frozenset(int(state) for state in MemberState)
+
+
+@dataclass(frozen=True, slots=True)
+class ModernMember:
+    """A member of a modern group, as its records describe it. It is immutable.
+
+    Attributes:
+        instance_id: the name of a static member.
+        rebalance_timeout_ms: the time that it may take to give up what it has to; -1 until its first heartbeat.
+        epoch: the group's epoch that it has come to; see `JOINING`, `LEAVING` and `AWAY`.
+        previous_epoch: the epoch before; a heartbeat whose response was lost may still carry it.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    epoch: int = 0
+    previous_epoch: int = -1
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol, as only members of consumer groups may."""
+        return False
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it has to give something up first."""
+        return False
+
+
+M = TypeVar("M", bound=Any)
+T = TypeVar("T")
+
+
+class ModernGroup(Generic[M, T]):
+    """A group of members `M` whose coordinator makes a target assignment `T` for each of them.
+
+    Attributes:
+        kind: "consumer", "share" or "streams"; `protocol_type` is the same.
+        records: the records that describe such groups.
+        epoch: rises when members come or go, and when the partitions that they read change.
+        metadata_hash: the hash of the topics that the members read; 0 before Kafka 4.1.
+        assignment_epoch: the epoch that `target` was made for.
+        assigned_ms: the time of that, in ms since 1970; 0 if another target may follow immediately.
+        members: by member id.
+        static_members: member ids by instance id.
+        target: the target assignments by member id.
+        offsets: the committed offsets; share groups have none.
+        timers: the deadlines of each member; none while the group is only read from the log.
+    """
+
+    kind: ClassVar[str]
+    records: ClassVar[GroupRecords]
+
+    def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assigned_ms = 0
+        self.members: dict[str, M] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, T] = {}
+        self.offsets = GroupOffsets() if offsets is None else offsets
+        self.timers: dict[str, MemberTimers] = {}
+        self.is_dead = False
+
+    @property
+    def protocol_type(self) -> str:
+        """The protocol type that the group is listed with."""
+        return self.kind
+
+    @property
+    def state(self) -> Enum:
+        """The state of the group; the values are the names that Kafka shows."""
+        raise NotImplementedError
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the group has no members."""
+        return not self.members
+
+    def die(self) -> None:
+        """Note that the group is deleted, or has moved to another coordinator."""
+        self.is_dead = True
+
+    def static_member(self, instance_id: str | None) -> M | None:
+        """Return the member with an instance id, or None."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def may_assign_again(self, interval_ms: int, now_ms: int) -> bool:
+        """Return whether the last assignment is older than the assignment interval."""
+        return not interval_ms or not self.assigned_ms or now_ms >= self.assigned_ms + interval_ms
+
+    # Checks
+
+    def validate_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        *,
+        is_transactional: bool,
+        version: int,
+    ) -> ErrorCode:
+        """Return whether a client may commit offsets now: NONE, or the reason why not (`validateOffsetCommit`).
+
+        As in Kafka 4, a transaction may come without a member; 3.9 answers UNKNOWN_MEMBER_ID then.
+        """
+        names_nobody = not member_id and group_instance_id is None
+        if generation_id < 0 and (self.is_empty or (is_transactional and names_nobody)):
+            return ErrorCode.NONE
+        member = self.members.get(member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not is_transactional and not member.is_classic and version < _FIRST_WITH_EPOCHS:
+            return ErrorCode.UNSUPPORTED_VERSION
+        code = _epoch_error(member, generation_id)
+        is_early = is_transactional and version < _FIRST_TRANSACTIONAL_WITH_EPOCHS
+        return ErrorCode.ILLEGAL_GENERATION if code and is_early else code
+
+    def validate_fetch(self, member_id: str | None, epoch: int) -> ErrorCode:
+        """Return whether a member may read committed offsets; so may a request without one (`validateOffsetFetch`)."""
+        if member_id is None and epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        return ErrorCode.UNKNOWN_MEMBER_ID if member is None else _epoch_error(member, epoch)
+
+    def note_activity(self, member_id: str) -> None:
+        """Do nothing: a commit is no heartbeat here."""
+
+    # Records
+
+    def apply(self, key: Any, value: Any | None) -> None:
+        """Apply a record that is written or read; None is a tombstone."""
+        records = self.records
+        if isinstance(key, records.group):
+            self._apply_metadata(value)
+        elif isinstance(key, records.target_metadata):
+            self.assignment_epoch = _GONE if value is None else value.assignment_epoch
+            self.assigned_ms = 0 if value is None else value.assignment_timestamp
+        elif isinstance(key, records.target):
+            if value is None:
+                self.target.pop(key.member_id, None)
+            else:
+                self.target[key.member_id] = self._target_in(value)
+        elif isinstance(key, records.member):
+            self._put(key.member_id, None if value is None else self.member_or_new(key.member_id).with_metadata(value))
+        elif not isinstance(key, records.current):
+            self._apply_own(key, value)
+        elif value is not None:
+            self._put(key.member_id, self.member_or_new(key.member_id).with_current(value))
+
+    def _apply_metadata(self, value: Any | None) -> None:
+        self.epoch = 0 if value is None else value.epoch
+        self.metadata_hash = 0 if value is None else value.metadata_hash
+
+    def _apply_own(self, key: Any, value: Any | None) -> None:
+        """Apply a record that only this kind of groups has."""
+
+    def _target_in(self, value: Any) -> T:
+        """Return the target assignment of a record."""
+        target: Any = partitions_of(value.topic_partitions)
+        return cast("T", target)
+
+    def _new_member(self, member_id: str) -> M:
+        raise NotImplementedError
+
+    def member_or_new(self, member_id: str) -> M:
+        """Return a member, or a new one with the id."""
+        return self.members.get(member_id) or self._new_member(member_id)
+
+    def _put(self, member_id: str, member: M | None) -> M | None:
+        """Store a member, or remove it if it is None. Return the member as it was before."""
+        before = self.members.pop(member_id, None)
+        instance_id = None if before is None else before.instance_id
+        if instance_id is not None and self.static_members.get(instance_id) == member_id:
+            del self.static_members[instance_id]
+        if member is not None:
+            self.members[member_id] = member
+            if member.instance_id is not None:
+                self.static_members[member.instance_id] = member_id
+        return before
+
+
+def _epoch_error(member: ModernMember, epoch: int) -> ErrorCode:
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH

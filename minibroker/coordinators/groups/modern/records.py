@@ -1,0 +1,114 @@
+"""Records of modern groups, as they are written (Kafka's `GroupCoordinatorRecordHelpers`).
+
+Kafka names the records of each kind of group alike, so one class makes those of all kinds. The changes of one step are
+written as one batch, and count when it is in the log (`ModernGroup.apply`).
+"""
+
+from collections.abc import Callable, Collection
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from minibroker.coordinators.groups.modern.topics import Partitions
+from minibroker_protocol.coordinator_records.versioned import encode_versioned
+from minibroker_protocol.records import NewRecord
+from minibroker_protocol.schema import schema_of
+
+_VALUE_VERSION: Final = 0
+
+
+class Change(NamedTuple):
+    """The key of a record and its value; a value of None is a tombstone."""
+
+    key: Any
+    value: Any | None
+
+    def encode(self, now_ms: int) -> NewRecord:
+        """Return the record as it is written."""
+        value = None if self.value is None else encode_versioned(self.value, _VALUE_VERSION)
+        return NewRecord(self.encode_key(), value, now_ms)
+
+    def encode_key(self) -> bytes:
+        """Return the key as it is written; its version is the type of the record."""
+        return encode_versioned(self.key, schema_of(self.key.__class__).versions.first)
+
+
+class GroupRecords:
+    """The records that every kind of modern group has.
+
+    Args:
+        module: declares the records of the kind.
+        kind: the first part of their names, such as "ConsumerGroup".
+        before_group, after_group: keys of a kind's own, whose tombstones Kafka writes before or after the group's.
+        target_value: makes the value of a member's target assignment, where that is not of partitions.
+
+    Attributes:
+        group, member, current, target, target_metadata: the keys.
+    """
+
+    def __init__(
+        self,
+        module: ModuleType,
+        kind: str,
+        *,
+        before_group: type[Any] | None = None,
+        after_group: type[Any] | None = None,
+        target_value: Callable[[Any], Any] | None = None,
+    ) -> None:
+        def declared(name: str) -> Any:
+            return getattr(module, f"{kind}{name}")
+
+        self._module = module
+        self._group_value = declared("MetadataValue")
+        self._target_value = declared("TargetAssignmentMemberValue")
+        self._target_metadata_value = declared("TargetAssignmentMetadataValue")
+        self._make_target = target_value or self._partitions
+        self.group, self.member = declared("MetadataKey"), declared("MemberMetadataKey")
+        self.current = declared("CurrentMemberAssignmentKey")
+        self.target, self.target_metadata = (
+            declared("TargetAssignmentMemberKey"),
+            declared("TargetAssignmentMetadataKey"),
+        )
+        self._group_keys = [key for key in (before_group, self.group, after_group) if key is not None]
+
+    def _partitions(self, partitions: Partitions) -> Any:
+        listed = [
+            self._module.TopicPartition(topic_id=topic, partitions=sorted(indexes))
+            for topic, indexes in partitions.items()
+        ]
+        return self._target_value(topic_partitions=listed)
+
+    def group_epoch(self, group_id: str, epoch: int, metadata_hash: int, **fields: Any) -> Change:
+        """Return the record of a group's epoch, with the hash of its topics: 0 before Kafka 4.1."""
+        value = self._group_value(epoch=epoch, metadata_hash=metadata_hash, **fields)
+        return Change(self.group(group_id=group_id), value)
+
+    def member_metadata(self, group_id: str, member: Any) -> Change:
+        """Return the record of a member's metadata."""
+        return Change(self.member(group_id=group_id, member_id=member.member_id), member.to_metadata())
+
+    def current_assignment(self, group_id: str, member: Any) -> Change:
+        """Return the record of a member's current assignment."""
+        return Change(self.current(group_id=group_id, member_id=member.member_id), member.to_current())
+
+    def target_assignment(self, group_id: str, member_id: str, target: Any) -> Change:
+        """Return the record of a member's target assignment."""
+        return Change(self.target(group_id=group_id, member_id=member_id), self._make_target(target))
+
+    def assignment_epoch(self, group_id: str, epoch: int, made_ms: int = 0) -> Change:
+        """Return the record of the target's epoch and time; a time of 0 lets another target follow immediately."""
+        value = self._target_metadata_value(assignment_epoch=epoch, assignment_timestamp=made_ms)
+        return Change(self.target_metadata(group_id=group_id), value)
+
+    def without_member(self, group_id: str, member_id: str) -> list[Change]:
+        """Return the tombstones of a member, in the order in which Kafka insists on them."""
+        keys = self.current, self.target, self.member
+        return [Change(key(group_id=group_id, member_id=member_id), None) for key in keys]
+
+    def without_group(self, group_id: str, members: Collection[str]) -> list[Change]:
+        """Return the tombstones of a group with all its members."""
+        current, target, metadata = (
+            [Change(key(group_id=group_id, member_id=member_id), None) for member_id in members]
+            for key in (self.current, self.target, self.member)
+        )
+        group = [Change(key(group_id=group_id), None) for key in self._group_keys]
+        return [*current, *target, Change(self.target_metadata(group_id=group_id), None), *metadata, *group]

@@ -1,0 +1,115 @@
+"""Deletions of more offsets than go in one step, with others served in between."""
+
+import math
+from typing import Any
+
+import pytest
+
+from minibroker.coordinators.groups import store
+from minibroker.routing.outcomes import Waiting
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
+from minibroker_protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from tests.broker.coordinators.groups.offset_requests import commit, offsets_of, with_members
+from tests.broker.harness import Harness, Pending
+
+PARTITIONS = 300
+
+
+@pytest.fixture
+def many(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> Harness:
+    """Return a broker with a group that has an offset for each partition; 20 of them are deleted per step."""
+    monkeypatch.setattr(store, "_TOMBSTONES_PER_STEP", 20)
+    harness.create("many", PARTITIONS)
+    commit(harness, {("many", index): index for index in range(PARTITIONS)})
+    return harness
+
+
+def begun(harness: Harness, request: Any, version: int) -> Pending:
+    """Take the first steps of a request; the others follow when callbacks run."""
+    harness.core.slices.slice_s = 0.0
+    outcome = harness.accept(request, version)
+    assert isinstance(outcome, Waiting)
+    harness.core.slices.slice_s = math.inf
+    return Pending(request, version, outcome)
+
+
+def deletion_of_offsets(harness: Harness, *names: str) -> Pending:
+    partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in range(PARTITIONS)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names]
+    return begun(harness, OffsetDeleteRequest(group_id="g", topics=topics), 0)
+
+
+def test_a_group_with_many_offsets_is_deleted_in_steps(many: Harness) -> None:
+    pending = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
+    group = many.services.groups.store.find("g")
+    assert group is not None
+    assert 0 < len(group.offsets.everything()) < PARTITIONS
+    commit(many, {("t", 0): 1, ("many", 0): 7})
+    many.run_soon()
+    assert pending.response.results[0].error_code == 0
+    assert many.services.groups.store.find("g") is None
+    many.crash()
+    assert offsets_of(many) == {}
+
+
+def test_a_group_that_a_member_joins_while_it_is_deleted_stays(many: Harness) -> None:
+    pending = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
+    with_members(many)
+    many.run_soon()
+    assert pending.response.results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    many.crash()
+    assert 0 < len(offsets_of(many)) < PARTITIONS
+
+
+def test_a_group_that_is_deleted_meanwhile_is_not_found(many: Harness) -> None:
+    first = begun(many, DeleteGroupsRequest(groups_names=["g"]), 1)
+    second = many.ask(DeleteGroupsRequest(groups_names=["g"]), 1)
+    many.run_soon()
+    assert [first.response.results[0].error_code, second.results[0].error_code] == [ErrorCode.GROUP_ID_NOT_FOUND, 0]
+
+
+def test_many_offsets_are_deleted_in_steps(many: Harness) -> None:
+    pending = deletion_of_offsets(many, "many", "none")
+    many.run_soon()
+    known, unknown = pending.response.topics
+    assert [each.error_code for each in known.partitions] == [0] * PARTITIONS
+    assert [each.error_code for each in unknown.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * PARTITIONS
+    assert many.services.groups.store.find("g") is None
+    many.crash()
+    assert offsets_of(many) == {}
+
+
+def test_offsets_of_a_topic_that_a_member_subscribes_to_meanwhile_are_kept(many: Harness) -> None:
+    pending = deletion_of_offsets(many, "many")
+    with_members(many, topics=("many",))
+    many.run_soon()
+    (topic,) = pending.response.topics
+    assert {each.error_code for each in topic.partitions} == {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    many.crash()
+    assert 0 < len(offsets_of(many)) < PARTITIONS
+
+
+def test_groups_forget_a_deleted_topic_beside_other_requests(many: Harness) -> None:
+    many.core.slices.slice_s = 0.0
+    (outcome,) = many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000), 3).responses
+    assert outcome.error_code == 0
+    many.core.slices.slice_s = math.inf
+    many.run_soon()
+    assert offsets_of(many) == {}
+    many.crash()
+    assert offsets_of(many) == {}
+
+
+def test_a_partition_that_is_named_twice_is_answered_twice(many: Harness) -> None:
+    indexes = [*range(PARTITIONS + 2), *range(5)]
+    topic = OffsetFetchRequestTopic(name="many", partition_indexes=indexes)
+    (fetched,) = many.ask(OffsetFetchRequest(group_id="g", topics=[topic]), 5).topics
+    assert [each.partition_index for each in fetched.partitions] == indexes
+    assert [each.committed_offset for each in fetched.partitions] == [*range(PARTITIONS), -1, -1, *range(5)]

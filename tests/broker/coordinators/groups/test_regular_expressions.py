@@ -1,0 +1,78 @@
+"""Consumer groups whose regular expressions take more than a slice of the event loop."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from minibroker.routing.outcomes import Answer
+from minibroker.support.regular_expressions import expression
+from tests.broker.coordinators.groups.consumers import Consumers, Owned
+from tests.broker.harness import Harness
+
+HALVES = ({"four": [0, 1]}, {"four": [2, 3]})
+
+
+class Slow(Consumers):
+    """The members of a group whose work does not end within the first slice."""
+
+    def beat_first(
+        self,
+        member: str,
+        epoch: int = 0,
+        owned: Owned | None = None,
+        topics: Sequence[str] | None = None,
+        **fields: Any,
+    ) -> Any:
+        """Send a heartbeat whose work goes on behind it; the answer."""
+        slices = self.harness.core.slices
+        slices.slice_s = -1.0
+        answer = self.harness.accept(self.request(member, epoch, owned, topics, **fields), 1)
+        slices.slice_s = math.inf
+        assert isinstance(answer, Answer)
+        return answer.response
+
+
+@pytest.fixture
+def slow(harness: Harness) -> Slow:
+    harness.create("four", 4)
+    harness.create("five", 5)
+    return Slow(harness)
+
+
+def test_the_meaning_of_an_expression_comes_with_a_later_heartbeat(slow: Slow) -> None:
+    joined = slow.beat_first("a", subscribed_topic_regex="fo.*")
+    assert (joined.error_code, slow.given(joined)) == (0, {})
+    slow.harness.run_soon()
+    assert slow.settle("a") == {"a": {"four": [0, 1, 2, 3]}}
+    changed = slow.beat_first("a", slow.describe().members[0].member_epoch, subscribed_topic_regex="fi.*")
+    assert changed.error_code == 0
+    slow.harness.run_soon()
+    assert slow.settle("a") == {"a": {"five": [0, 1, 2, 3, 4]}}
+
+
+def test_a_member_is_assigned_what_its_expression_means_although_the_topics_are_known(slow: Slow) -> None:
+    slow.beat("a", topics=["four"])
+    slow.beat_first("b", subscribed_topic_regex="fo.*")
+    slow.harness.run_soon()
+    assert tuple(slow.settle("a", "b").values()) == HALVES
+
+
+def test_topics_that_come_while_an_expression_is_matched_are_found(slow: Slow) -> None:
+    slow.beat_first("a", subscribed_topic_regex="fo.*")
+    slow.harness.create("fork", 1)
+    slow.harness.run_soon()
+    assert slow.settle("a") == {"a": {"fork": [0], "four": [0, 1, 2, 3]}}
+
+
+def test_an_expression_that_takes_too_much_work_means_no_topic(
+    slow: Slow, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(expression, "_VISITS", 0)
+        patch.setattr(expression, "_VISITS_BY_TEXT", 0)
+        patch.setattr(expression, "_SLICE", 100)
+        joined = slow.beat("a", topics=["five"], subscribed_topic_regex="(?:.?){900}")
+    assert slow.given(joined) == {"five": [0, 1, 2, 3, 4]}
+    assert "is ignored: matching the expression takes too much work" in caplog.text
