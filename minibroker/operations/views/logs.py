@@ -3,7 +3,7 @@
 `OperationError` for a topic, a partition or a segment that is not there, and for files that cannot be read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from minibroker.errors import OperationError
@@ -117,7 +117,7 @@ def _segment(log: Log, base_offset: int) -> LogSegment:
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable() -> Generator[None]:
     """Raise errors of reading a log as `OperationError`."""
     try:
         yield
