@@ -187,7 +187,7 @@ def commit_response(
 
 
 def _offset(partition: OffsetCommitPartition, now_ms: int, expire_timestamp: int) -> CommittedOffset:
-    """The offset that a client commits; version 1 of OffsetCommit carries the time of the commit itself."""
+    """Return the offset that a client commits; version 1 of OffsetCommit carries the commit time itself."""
     timestamp = getattr(partition, "commit_timestamp", -1)
     return CommittedOffset(
         partition.committed_offset,

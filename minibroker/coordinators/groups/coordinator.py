@@ -86,7 +86,7 @@ class GroupCoordinator:
         return ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """May a member's request for this group be served? INVALID_GROUP_ID, or what `GroupStore.readiness` says."""
+        """Return whether a request for this group may be served: INVALID_GROUP_ID, or `GroupStore.readiness`."""
         return self.store.readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def load_all(self) -> None:
@@ -94,7 +94,7 @@ class GroupCoordinator:
         self.store.load_all()
 
     def forget_all(self) -> None:
-        """Have members that wait ask again who coordinates their groups, and let nothing happen any more."""
+        """Make waiting members look up their coordinators again, and cancel all timers."""
         for group in self.store.groups():
             if not isinstance(group, Group):
                 self._forgotten.add(group.group_id)
@@ -102,7 +102,7 @@ class GroupCoordinator:
         self.close()
 
     def close(self) -> None:
-        """Let nothing happen any more."""
+        """Cancel all timers."""
         self.store.close()
         self.rebalances.close()
         self.consumers.close()

@@ -29,11 +29,11 @@ class Deadline:
 
     @property
     def is_set(self) -> bool:
-        """Will the call happen?"""
+        """Whether the call will happen."""
         return self._due_ms is not None
 
     def restart(self, delay_ms: float) -> None:
-        """Have the call happen `delay_ms` from now, whenever it should have happened before."""
+        """Schedule the call `delay_ms` from now, in the place of an earlier schedule."""
         due_ms = self._due_ms = self._clock.monotonic_ms() + delay_ms
         if self._timer is not None:
             if self._timer_ms <= due_ms:
@@ -42,7 +42,7 @@ class Deadline:
         self._arm(delay_ms)
 
     def cancel(self) -> None:
-        """The call will not happen."""
+        """Cancel the call."""
         self._due_ms = None
         if self._timer is not None:
             self._timer.cancel()

@@ -61,7 +61,7 @@ class GroupOffsets:
         self.pending: dict[int, dict[TopicPartition, CommittedOffset]] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is committed or may become so."""
+        """Return whether anything is committed or pending."""
         return bool(self.committed or self.pending)
 
     def __iter__(self) -> Iterator[TopicPartition]:
@@ -69,16 +69,16 @@ class GroupOffsets:
         return ((topic, partition) for topic, partitions in self.committed.items() for partition in partitions)
 
     def get(self, topic: str, partition: int) -> CommittedOffset | None:
-        """The committed offset of a partition, or None."""
+        """Return the committed offset of a partition, or None."""
         partitions = self.committed.get(topic)
         return None if partitions is None else partitions.get(partition)
 
     def is_unstable(self, topic: str, partition: int) -> bool:
-        """Whether an open transaction may change the offset of a partition (KIP-447)."""
+        """Return whether an open transaction may change the offset of a partition (KIP-447)."""
         return any((topic, partition) in offsets for offsets in self.pending.values())
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """These are written and count from now on."""
+        """Apply offsets that are written."""
         committed = self.committed
         for (topic, partition), offset in offsets.items():
             partitions = committed.get(topic)
@@ -87,11 +87,11 @@ class GroupOffsets:
             partitions[partition] = offset
 
     def commit_pending(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """These are written and count once the producer's transaction is committed."""
+        """Apply offsets that are written, but count only once the producer's transaction is committed."""
         self.pending.setdefault(producer_id, {}).update(offsets)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """The producer's transaction has ended; of two offsets for a partition the later one in the log counts."""
+        """End the producer's transaction; of two offsets for a partition the later one in the log counts."""
         ended = self.pending.pop(producer_id, None)
         if not commit or not ended:
             return
@@ -103,15 +103,15 @@ class GroupOffsets:
         self.commit(later)
 
     def known(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those of `partitions` that something is committed or pending for, each once."""
+        """Return the partitions that have a committed or pending offset, without duplicates."""
         return [key for key in dict.fromkeys(partitions) if self.get(*key) is not None or self.is_unstable(*key)]
 
     def everything(self) -> list[TopicPartition]:
-        """All partitions that something is committed or pending for."""
+        """Return all partitions that have a committed or pending offset."""
         return self._with_pending(dict.fromkeys(self), lambda _: True)
 
     def of_topics(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """The partitions of some topics that something is committed or pending for."""
+        """Return the partitions of some topics that have a committed or pending offset."""
         names = topics if isinstance(topics, set) else set(topics)
         if not self.pending and self.committed.keys().isdisjoint(names):  # of most groups, when a topic is deleted
             return []
@@ -124,7 +124,7 @@ class GroupOffsets:
         return list(found)
 
     def has_more_than(self, partitions: Collection[TopicPartition]) -> bool:
-        """Whether something would be left if what is known for `partitions` were removed."""
+        """Return whether other partitions than these have a committed or pending offset."""
         return sum(map(len, self.committed.values())) > len(partitions) or len(self.everything()) > len(partitions)
 
     def remove(self, partitions: Collection[TopicPartition]) -> None:

@@ -105,15 +105,15 @@ class GroupStore:
     # The groups
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that a group is in."""
+        """Return the partition of `__consumer_offsets` that a group is in."""
         return self.log.partition_of(group_id)
 
     def find(self, group_id: str) -> AnyGroup | None:
-        """The group, if it is known, of whatever kind. Ask for `readiness` before."""
+        """Return the group of any kind, or None. Check `readiness` first."""
         return self._groups.get(group_id)
 
     def find_or_create(self, group_id: str) -> AnyGroup:
-        """The group; an unknown one is created as an empty classic group. Check `readiness` first."""
+        """Return the group; an unknown one is created as an empty classic group. Check `readiness` first."""
         group = self._groups.get(group_id)
         if group is None:
             group = self._make_group(group_id)
@@ -121,12 +121,12 @@ class GroupStore:
         return group
 
     def get(self, group_id: str) -> Group | None:
-        """The classic group, if it is known. Check `readiness` first."""
+        """Return the classic group, or None. Check `readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, Group) else None
 
     def get_or_create(self, group_id: str) -> Group:
-        """The classic group, made empty if need be; it takes the place of an empty one whose coordinator assigned.
+        """Return the classic group. A new one may take the place of an empty modern group.
 
         Ask for `readiness` before, and whether there are members of the other kind.
         """
@@ -143,16 +143,16 @@ class GroupStore:
         return classic
 
     def get_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """The group of the consumer protocol, if it is known. Ask for `readiness` before."""
+        """Return the consumer group, or None. Check `readiness` first."""
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def groups(self) -> Iterable[AnyGroup]:
-        """The groups of all partitions that are loaded; they may come and go while you look."""
+        """Return the groups of all loaded partitions; groups may come and go during the iteration."""
         return tuple(self._groups.values())
 
     def classic_groups(self) -> Iterable[Group]:
-        """As `groups`, the classic ones alone."""
+        """Return the classic groups of all loaded partitions."""
         return [group for group in self._groups.values() if isinstance(group, Group)]
 
     @property
@@ -163,7 +163,7 @@ class GroupStore:
     # Loading
 
     def readiness(self, group_id: str, node: Node | None = None) -> ErrorCode:
-        """May a request for this group be served? See `PartitionLoader.readiness`."""
+        """Return whether a request for this group may be served. See `PartitionLoader.readiness`."""
         return self._loader.readiness(group_id, node, self._groups)  # groups are known when their partition is
 
     def awaited(self, group_id: str, node: Node | None) -> Iterator[None]:
@@ -221,7 +221,7 @@ class GroupStore:
         return self._write(group.group_id, [self.record_of(group)])
 
     def record_of(self, group: Group) -> NewRecord:
-        """The record that describes a classic group."""
+        """Return the record that describes a classic group."""
         return group_record(group.group_id, group.to_value(), self._core.clock.now_ms())
 
     def save_changes(
@@ -264,7 +264,7 @@ class GroupStore:
         return ErrorCode.NONE
 
     def tombstones(self, group: AnyGroup) -> list[NewRecord]:
-        """The tombstones of a group, without those of its offsets."""
+        """Return the tombstones of a group, without those of its offsets."""
         now_ms = self._core.clock.now_ms()
         return [NewRecord(key, None, now_ms) for key in group_keys(group)]
 
@@ -317,7 +317,7 @@ class GroupStore:
         return records
 
     def has_ongoing_transaction(self, group_id: str, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer's transaction has written to the group's partition.
+        """Return whether the producer's transaction has written to the group's partition.
 
         What is open there in an earlier epoch is another one, which still awaits its marker.
         """
@@ -336,7 +336,7 @@ class GroupStore:
         )
 
     def complete_transaction(self, partition: int, producer_id: int, *, commit: bool) -> None:
-        """A marker for the producer is in this partition of `__consumer_offsets`: its offsets count, or never will."""
+        """End the producer's transaction after its marker was written to a partition of `__consumer_offsets`."""
         loading = self._loader.replay_of(partition)
         if loading is not None:
             loading.ended.append((producer_id, commit))
@@ -424,12 +424,12 @@ class GroupStore:
         self._on_forgotten(group)
 
     def close(self) -> None:
-        """Nothing is loaded any more."""
+        """Stop all loading."""
         self._loader.close()
 
 
 def commit_error(code: ErrorCode) -> ErrorCode:
-    """The error for a client whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
+    """Return the error for a client whose offsets could not be written (`maybeConvertOffsetCommitError`)."""
     return ErrorCode.INVALID_COMMIT_OFFSET_SIZE if code in _TOO_LARGE else _coordinator_code(code)
 
 

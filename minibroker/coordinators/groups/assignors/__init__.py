@@ -16,7 +16,7 @@ _BEFORE_4_0: Final[Mapping[str, Assignor]] = {**_BY_NAME, "uniform": assign_unif
 
 
 def named(requested: Iterable[str], *, since_4_0: bool = True) -> dict[str, Assignor]:
-    """The assignors of `group.consumer.assignors`, by their names; unknown ones are skipped.
+    """Return the assignors of `group.consumer.assignors` by name, without unknown ones.
 
     Without any that can, both are there. They are those of Kafka 4, or of 3.9.
     """

@@ -105,14 +105,14 @@ class _Sharing:
         }
 
     def has(self, number: int, partitions: Iterable[TopicPartition]) -> None:
-        """A member was to read these until now."""
+        """Note the present partitions of a member."""
         mine = self._by_member.setdefault(number, {})
         for each in partitions:
             self._by_partition.setdefault(each, {})[number] = None
             mine[each] = None
 
     def partitions_of(self, number: int) -> Partitions:
-        """The partitions of a member, once all is settled."""
+        """Return the partitions of a member, after `settle`."""
         found: dict[bytes, set[int]] = {}
         for topic, index in self._by_member.get(number, ()):
             found.setdefault(topic, set()).add(index)
@@ -129,7 +129,7 @@ class _Sharing:
         self._fill()
 
     def _in_table(self) -> list[TopicPartition]:
-        """The partitions as a table of Java has them that was made for all of them."""
+        """Return the partitions in the order of a Java hash table that was made for all of them."""
         wide = 1
         while wide < int((len(self._partitions) + 1) / 0.75) + 1:
             wide *= 2

@@ -69,7 +69,7 @@ def _assign_alike(group: GroupSpec, *, since_4_0: bool) -> dict[str, Partitions]
 
 
 def _without_owner(group: GroupSpec, topics: list[bytes]) -> list[TopicPartition]:
-    """The partitions of topics that have had no owner until now."""
+    """Return the partitions of topics that have no owner yet."""
     taken: dict[bytes, set[int]] = {}
     for member in group.members.values():
         for topic, indexes in member.assigned.items():
@@ -91,7 +91,7 @@ def _share(assigned: dict[str, dict[bytes, set[int]]], lacking: dict[str, int], 
 
 
 def _keep(had: Partitions, topics: set[bytes], room: int) -> tuple[dict[bytes, set[int]], list[TopicPartition]]:
-    """The partitions that a member keeps, and those that it has to give to others."""
+    """Return the partitions that a member keeps, and those that it has to give to others."""
     kept: dict[bytes, set[int]] = {}
     given_up: list[TopicPartition] = []
     for topic in hash_order(had, uuid_hash):

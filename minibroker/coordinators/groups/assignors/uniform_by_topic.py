@@ -148,11 +148,11 @@ class _Loads:
         self._givers = 0  # those at the upper level that may give yet
 
     def differ(self) -> bool:
-        """Whether the levels are more than one apart."""
+        """Return whether the levels are more than one apart."""
         return self._high - self._low > 1
 
     def least(self) -> int:
-        """The next member that takes a partition."""
+        """Return the next member that takes a partition."""
         if self._takers == self._bottom_end:
             self._low += 1
             while self._bottom_end < len(self._order) and self._size_at(self._bottom_end) == self._low:
@@ -162,7 +162,7 @@ class _Loads:
         return self._order[self._takers - 1]
 
     def most(self) -> int | None:
-        """The next member that gives a partition; None if none is left that could."""
+        """Return the next member that gives a partition, or None if no member is left that could."""
         if not self._givers:
             if self._top_begin == self._top_end and self._top_begin:
                 self._high = self._size_at(self._top_begin - 1)

@@ -175,7 +175,7 @@ class MixedAssignment:
             movable = stayed
 
     def _fewest(self, topic: bytes) -> int:
-        """The least number of partitions that a subscriber of a topic has."""
+        """Return the least number of partitions that a subscriber of a topic has."""
         return min(map(self._sizes.__getitem__, self._subscribers[topic]))
 
     def _is_balanced(self) -> bool:
@@ -193,7 +193,7 @@ class MixedAssignment:
         return True
 
     def _may_move(self, topic: bytes) -> bool:
-        """Has a member with a partition of the topic two more than a subscriber with room?"""
+        """Return whether a member with a partition of the topic has two more than a subscriber with room."""
         sizes = self._sizes
         fewest = min((sizes[each] for each in self._subscribers[topic] if each in self._open), default=None)
         return fewest is not None and max(map(sizes.__getitem__, self._owned[topic]), default=0) > fewest + 1

@@ -221,16 +221,16 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Has it neither members nor clients that are about to become one?"""
+        """Whether the group has neither members nor clients that are about to become members."""
         return self.state is GroupState.EMPTY
 
     def die(self) -> None:
-        """It is no more."""
+        """Move to the state DEAD."""
         if self.state is not GroupState.DEAD:
             self.move_to(GroupState.DEAD)
 
     def is_in(self, *states: GroupState) -> bool:
-        """Is it in one of these states?"""
+        """Return whether the group is in one of these states."""
         return self.state in states
 
     def move_to(self, state: GroupState) -> None:
@@ -242,7 +242,7 @@ class Group:
     # Members
 
     def add(self, member: Member) -> None:
-        """Let a member in; the first one leads."""
+        """Add a member; the first one leads."""
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         # As in Kafka: the first member assigns for all, until it leaves.
@@ -253,7 +253,7 @@ class Group:
         self._forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Let a member go, pending or not; the one that has been here longest leads in its place."""
+        """Remove a member, pending or not. If it led, the oldest member leads now."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supported.subtract({each.name for each in member.protocols})
@@ -274,7 +274,7 @@ class Group:
             deadline.cancel()
 
     def replace_static(self, instance_id: str, member_id: str) -> Member:
-        """A static member is back with a new member id; all else about it stays."""
+        """Give a static member that has come back a new member id, and change nothing else."""
         old = self.static_members[instance_id]
         member = self.members[old]
         member.member_id = member_id
@@ -285,7 +285,7 @@ class Group:
         return member
 
     def update(self, member: Member, protocols: Sequence[Protocol], rebalance_ms: int, session_ms: int) -> None:
-        """A member has joined again with other wishes."""
+        """Update a member that has joined again with other protocols or timeouts."""
         self._supported.subtract({each.name for each in member.protocols})
         member.protocols = tuple(protocols)
         self._supported.update({each.name for each in member.protocols})
@@ -293,14 +293,14 @@ class Group:
         member.session_timeout_ms = session_ms
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Could a member with these protocols join?"""
+        """Return whether a member with these protocols could join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         everyone = len(self.members)
         return protocol_type == self.protocol_type and any(self._supported[name] == everyone for name in names)
 
     def select_protocol(self) -> str:
-        """The protocol that most members like best, of those that all of them offer."""
+        """Return the protocol that most members prefer, of those that all of them offer."""
         everyone = len(self.members)
         candidates = {name for name, count in self._supported.items() if count == everyone}
         votes = Counter(member.vote(candidates) for member in self.members.values())
@@ -313,11 +313,11 @@ class Group:
 
     @property
     def all_have_joined(self) -> bool:
-        """Have all members joined that the next generation waits for?"""
+        """Whether all members have joined that the next generation waits for."""
         return not self.pending and self.waiting_to_join == len(self.members)
 
     def park_join(self, member: Member, reply: Reply) -> None:
-        """A member, in the group or about to be, waits for the next generation."""
+        """Let a member, or a client that is about to become one, wait for the next generation."""
         if member.join is None:
             self.waiting_to_join += 1
         member.join = reply
@@ -339,7 +339,7 @@ class Group:
         return self.members[self.leader].join is not None
 
     def begin_generation(self) -> None:
-        """The members of the next generation are known."""
+        """Begin the next generation, whose members have all joined."""
         self.generation += 1
         self.pending_sync.clear()
         if self.members:
@@ -360,7 +360,7 @@ class Group:
             self._subscriptions = tuple(each.metadata(self.protocol_name) for each in self.members.values())
 
     def subscribed_topics(self) -> set[str] | None:
-        """The topics that the members of this generation read; None when that cannot be known.
+        """Return the topics that the members of this generation read, or None if that is unknown.
 
         That is the case when they are no consumers, or when one of them speaks of its subscription in another way.
         """
@@ -400,7 +400,7 @@ class Group:
         is_transactional: bool,
         version: int = 0,  # noqa: ARG002 - groups of the other kind go by it
     ) -> ErrorCode:
-        """May this one commit offsets now? NONE, or why not (`validateOffsetCommit` and `doCommitOffsets`).
+        """Return whether a client may commit now: NONE, or an error (`validateOffsetCommit` and `doCommitOffsets`).
 
         A client without a generation may while the group has no members. Transactional commits may come without a
         member, since early versions of TxnOffsetCommit name none; and they may come during a rebalance.
@@ -419,7 +419,7 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if joining else ErrorCode.NONE
 
     def note_activity(self, member_id: str) -> None:
-        """A member has done something that counts as a heartbeat."""
+        """Restart the session of a member after a request that counts as a heartbeat."""
         member = self.members.get(member_id)
         if member is not None:
             member.restart_session()
@@ -468,7 +468,7 @@ class Group:
         self._note_subscriptions()
 
     def to_value(self) -> GroupMetadataValue:
-        """The record that describes the group as it is now."""
+        """Return the record that describes the group as it is now."""
         return GroupMetadataValue(
             protocol_type=self.protocol_type or "",
             generation=self.generation,

@@ -74,7 +74,7 @@ class Rebalances:
     # Members come and go
 
     def add(self, group: Group, member: Member) -> None:
-        """Let a new member in, whose JoinGroup is delayed already, and have the group rebalance."""
+        """Add a new member, whose JoinGroup is delayed already, and rebalance the group."""
         member.is_new = True
         # Each newcomer extends the initial delay: a fleet that starts together gets one rebalance, not one for each
         # consumer.
@@ -90,7 +90,7 @@ class Rebalances:
         deadline.restart(session_timeout_ms)
 
     def remove(self, group: Group, member: Member) -> None:
-        """A member leaves, is removed or has failed; a request of it that waits gets UNKNOWN_MEMBER_ID."""
+        """Remove a member that leaves or has failed. Its waiting requests get UNKNOWN_MEMBER_ID."""
         group.answer_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))  # Kafka does not answer this one at all
         group.remove(member.member_id)
@@ -101,12 +101,12 @@ class Rebalances:
             self.prepare(group)
 
     def remove_pending(self, group: Group, member_id: str) -> None:
-        """A member with a new id leaves, or has not joined again in time."""
+        """Remove a member that has left or expired before it joined with its new id."""
         group.remove(member_id)
         self.maybe_complete_join(group)
 
     def restart_session(self, group: Group, member: Member) -> None:
-        """A member is alive."""
+        """Restart the session of a member."""
         self._restart_session(group, member, member.session_timeout_ms)
 
     def _restart_session(self, group: Group, member: Member, timeout_ms: int) -> None:
@@ -124,7 +124,7 @@ class Rebalances:
                 self._advised.advise(LOST_GROUPS, group.group_id, about)
 
     def resume(self, group: Group) -> None:
-        """A group has been read from the log: its members have a session's time to be heard of."""
+        """Start the sessions of the members of a group that was loaded."""
         # `group.max.size` was lowered since: a rebalance lets the surplus go, as in Kafka (KIP-389).
         if len(group.members) > self._max_size:
             self.prepare(group)
@@ -132,7 +132,7 @@ class Rebalances:
             self.restart_session(group, member)
 
     def forget(self, group: Group, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """The group is gone: requests that wait get `code`, by default the one to find its coordinator again."""
+        """Forget a group that is gone. Its waiting requests get `code`, by default NOT_COORDINATOR."""
         is_idle = group.state is GroupState.EMPTY and not group.pending
         group.die()
         if is_idle:  # as most of the groups that go together
@@ -147,7 +147,7 @@ class Rebalances:
             group.remove(member_id)
 
     def close(self) -> None:
-        """Nothing happens any more, whatever time it is."""
+        """Cancel all timers."""
         for wait in self._join_waits.values():
             wait.timer.cancel()
         for timer in chain(self._sync_waits.values(), *self._expected_joins.values()):
@@ -303,7 +303,7 @@ class Rebalances:
     # Waiting for SyncGroup
 
     def note_sync(self, group: Group, member: Member) -> None:
-        """A member has asked for its assignment."""
+        """Note that a member has asked for its assignment."""
         group.pending_sync.discard(member.member_id)
         if not group.pending_sync:
             self._end_sync_wait(group)

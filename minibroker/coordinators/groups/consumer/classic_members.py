@@ -33,7 +33,7 @@ class ClassicMembers:
     def check_joining(
         self, member_id: str, instance_id: str | None, protocol_type: str, protocols: Sequence[Protocol]
     ) -> None:
-        """May it become a member, or stay one?"""
+        """Raise GroupRefusedError if the client may not become or stay a member."""
         if self._groups.migration.is_disabled:
             raise GroupRefusedError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         self._groups.check_room(self._group, member_id, instance_id)
@@ -85,7 +85,7 @@ class ClassicMembers:
         return moved
 
     def sync(self, request: SyncGroupRequest) -> bytes:
-        """Its assignment, which is there since it has joined."""
+        """Return the assignment of a member, which exists since it joined."""
         member = self._find(request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         first = member.classic.supported_protocols[0]
@@ -99,7 +99,7 @@ class ClassicMembers:
         return assignment_of(member.assigned, self._topics, like=bytes(first.metadata))
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> None:
-        """It is alive; REBALANCE_IN_PROGRESS where it has to join again."""
+        """Restart the session of a member; REBALANCE_IN_PROGRESS if it has to join again."""
         member = self._find(member_id, instance_id, generation)
         timers = self._groups.restart_session(self._group, member.member_id)
         is_free = member.state is MemberState.UNRELEASED_PARTITIONS and not self._group.waits(member)
@@ -113,7 +113,7 @@ class ClassicMembers:
         return self._group.assignment_epoch if self._groups.rules.since_4_3 else self._group.epoch
 
     def leave(self, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
-        """Members leave, or an operator removes them, whatever protocol they speak; what has become of each."""
+        """Remove members, whatever protocol they speak. Return an error for each."""
         gone: list[str] = []
         codes: list[ErrorCode] = []
         for each in leaving:

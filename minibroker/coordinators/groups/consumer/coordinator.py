@@ -125,7 +125,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     # Heartbeats
 
     def heartbeat(self, request: Heartbeat) -> Answer:
-        """Let a member join, or note that it is alive. Raise GroupRefusedError."""
+        """Let a member join, or restart its session. Raise GroupRefusedError."""
         joins = request.epoch == JOINING
         group, before = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id, request.instance_id)
@@ -268,7 +268,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
     def replace_last(
         self, group: ConsumerGroup, update: GroupUpdate, known: ConsumerMember, member: ConsumerMember
     ) -> bool:
-        """A member of the classic protocol takes a static one's place; is the group a classic one now?
+        """Let a classic member replace a static member. Return whether the group is a classic one now.
 
         It becomes one where it may, if that was the last member of the consumer protocol, as in Kafka 4
         (`validateOnlineDowngradeWithReplacedMember`); in 3.9.1 it does not. GroupRefusedError if it cannot be written.
@@ -301,5 +301,5 @@ def _latest(requested: int, before: int) -> int:
 
 
 def new_member_id() -> str:
-    """A name for a member without one."""
+    """Return a new member id."""
     return uuid_text(new_uuid())

@@ -67,7 +67,7 @@ class GroupUpdate:
     # Who it is
 
     def take_over(self, before: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member is back under another member id; what it had is its own."""
+        """Let a static member that has come back under another member id keep its assignment."""
         epochs = before.epochs if self._rules.since_4_3 else NO_EPOCHS
         member = replace(before, member_id=member_id, epoch=JOINING, previous_epoch=JOINING, epochs=epochs)
         group_id = self._group.group_id
@@ -137,7 +137,7 @@ class GroupUpdate:
         return self._group.assignor(members.values(), next(iter(self._assignors)))
 
     def _members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """The group's members, this one as it is now, and not the one whose place it takes."""
+        """Return the group's members after the update, without the one that it replaces."""
         members = {each.member_id: each for each in self._group.members.values() if not _is_same(each, updated)}
         members[updated.member_id] = updated
         return members
@@ -214,6 +214,6 @@ class GroupUpdate:
 
 
 def _is_same(member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Is it the member, or the one whose place it takes?"""
+    """Return whether this is the member, or the one that it replaces."""
     static = updated.instance_id is not None and member.instance_id == updated.instance_id
     return static or member.member_id == updated.member_id

@@ -99,7 +99,7 @@ class Migration:
         yield from [RECORDS.current_assignment(group_id, member) for member in members]
 
     def _consumer(self, classic: Group, member: Member) -> ConsumerMember:
-        """A member of the classic protocol in the group that is to be. DecodeError, GroupRefusedError."""
+        """Return a classic member as a member of the new group. Raise DecodeError or GroupRefusedError."""
         assignment = assignment_in(member.assignment)
         if assignment.user_data:
             raise _not_upgraded(classic, _CUSTOM_ASSIGNOR)
@@ -127,7 +127,7 @@ class Migration:
         return hash_of(known_topics(self._core.topics, names, {}))
 
     def may_downgrade(self, group: ConsumerGroup, gone: Collection[str], *, replaced: bool = False) -> bool:
-        """Would there be none but members of the classic protocol if these went, and may the group be one of theirs?
+        """Return whether the group may become a classic one once these members are gone.
 
         With `replaced`, a member of the classic protocol takes the place of the one that goes.
         """
@@ -181,7 +181,7 @@ class Migration:
         return code
 
     def _classic(self, group: ConsumerGroup, member: ConsumerMember) -> Member:
-        """A member as the classic group knows it. DecodeError."""
+        """Return a member as the classic group has it. Raise DecodeError."""
         assert member.classic is not None
         protocols = [Protocol(each.name, bytes(each.metadata)) for each in member.classic.supported_protocols]
         return Member(

@@ -64,7 +64,7 @@ class Aim(NamedTuple):
 
 
 def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    """The member one step further; the same one when there is none to take.
+    """Return the member after its next step, or the same member if there is none.
 
     Args:
         member: as it stands.
@@ -91,12 +91,12 @@ def reconcile(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules:
 
 
 def _owns(owned: Partitions | None, revoked: Partitions) -> bool:
-    """Might it still read some of these? Who says nothing might."""
+    """Return whether the member may still read some of these; it may if it reports nothing."""
     return owned is None or any(indexes & revoked.get(topic, frozenset()) for topic, indexes in owned.items())
 
 
 def _without_unsubscribed(member: ConsumerMember, aim: Aim, owned: Partitions | None, rules: Rules) -> ConsumerMember:
-    """The member without topics that it no longer subscribes to: these need no new assignment."""
+    """Return the member without unsubscribed topics, which need no new assignment."""
     gone = {topic: indexes for topic, indexes in member.assigned.items() if topic not in aim.subscribed}
     if not (rules.since_4_2 and aim.is_subscription_new and gone):
         return member
@@ -122,7 +122,7 @@ def _moved(
     revoking: Partitions,
     rules: Rules,
 ) -> ConsumerMember:
-    """The member in another epoch, or in the same one."""
+    """Return the member in another epoch, or in the same one."""
     return replace(
         member,
         previous_epoch=member.epoch,

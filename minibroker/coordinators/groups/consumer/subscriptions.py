@@ -77,7 +77,7 @@ def _has_matched(
     of: tuple[Collection[str], int],
     found: Mapping[str, frozenset[str]],
 ) -> None:
-    """The next heartbeat finds the meanings, and looks whether they hold still."""
+    """Store the meanings for the next heartbeat, which checks whether they still hold."""
     group.is_matching = False
     group.has_new_meanings |= any(meant != group.regexes.get(regex, frozenset()) for regex, meant in found.items())
     group.note_meanings({**known, **found}, of)

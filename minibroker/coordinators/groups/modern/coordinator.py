@@ -175,13 +175,13 @@ class ModernGroups(Generic[G]):
         )
 
     def save(self, group: G, changes: Iterable[Change], before: Iterable[NewRecord] = ()) -> None:
-        """Write changes, and let them count. Raise GroupRefusedError if they cannot be written."""
+        """Write changes and apply them. Raise GroupRefusedError if they cannot be written."""
         code = self.store.save_changes(group, changes, before)
         if code:
             raise GroupRefusedError(code)
 
     def rebalance(self, group: G) -> ErrorCode:
-        """Have the group make another assignment, as if a member had joined or left."""
+        """Start a new assignment, as if a member had joined or left."""
         change = group.records.group_epoch(group.group_id, group.epoch + 1, group.metadata_hash)
         return self.store.save_changes(group, [change])
 

@@ -97,7 +97,7 @@ class ShareGroups(ModernGroups[ShareGroup]):
     # Heartbeats
 
     def heartbeat(self, request: ShareHeartbeat) -> Answer:
-        """Let a member join, or note that it is alive. Raise GroupRefusedError."""
+        """Let a member join, or restart its session. Raise GroupRefusedError."""
         joins = request.epoch == JOINING
         group, _ = self.group_for(request.group_id, joins=joins)
         self.check_room(group, request.member_id)

@@ -48,7 +48,7 @@ class ShareOffsets:
     # Telling
 
     def initialized(self, group_id: str) -> dict[str, list[int]]:
-        """The partitions of a group that have a state, by topic; nothing for what is not a share group."""
+        """Return the partitions of a group that have a state, by topic; none unless it is a share group."""
         group = self._groups.find(group_id)
         found: dict[str, list[int]] = {}
         for topic_id, state in () if group is None else group.partitions.initialized.items():
@@ -58,7 +58,7 @@ class ShareOffsets:
         return found
 
     def start_of(self, group_id: str, topic_name: str, index: int) -> StartOffset:
-        """The start of a group in a partition; an error of the share coordinator counts as none."""
+        """Return the start of a group in a partition; an error of the share coordinator counts as no start."""
         topic = self._topics.get(topic_name)
         if topic is None:
             return StartOffset()
@@ -80,7 +80,7 @@ class ShareOffsets:
     # Setting
 
     def alter(self, group_id: str, offsets: Mapping[str, Mapping[int, int]]) -> Steps[dict[str, dict[int, Outcome]]]:
-        """Set start offsets of topics that exist, by topic and partition; an outcome for each.
+        """Set start offsets by topic and partition. Return an outcome for each.
 
         The group has to be empty; one that is not known is made. GroupRefusedError.
         """
@@ -117,7 +117,7 @@ class ShareOffsets:
     # Deleting
 
     def delete(self, group_id: str, topics: Sequence[str]) -> Steps[dict[str, Outcome]]:
-        """Forget the start offsets in topics; an outcome for each. The group has to be empty. GroupRefusedError."""
+        """Delete the start offsets of an empty group in topics. Return an outcome for each. Raise GroupRefusedError."""
         group = self._groups.existing(group_id)
         _check_empty(group)
         going: dict[str, tuple[bytes, frozenset[int]]] = {}
@@ -147,7 +147,7 @@ class ShareOffsets:
         return outcomes
 
     def delete_states(self, group: ShareGroup) -> Steps[ErrorCode]:
-        """Forget the states of all partitions of an empty group, which is to go, too."""
+        """Delete the states of all partitions of an empty group, before the group is deleted."""
         if not group.is_empty:
             return ErrorCode.NON_EMPTY_GROUP
         going = group.partitions.everything()

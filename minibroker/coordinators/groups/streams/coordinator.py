@@ -34,7 +34,6 @@ from minibroker.coordinators.groups.streams.tasks import (
     NOTHING_REPORTED,
     DuplicateOffsetError,
     HeldTasks,
-    ReportedOffset,
     Tasks,
     are_within,
 )
@@ -42,6 +41,7 @@ from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, G
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.streams_tasks import TaskOffset
 from minibroker_protocol.records import NewRecord
 
 _NOT_SAID: Final = -1
@@ -69,8 +69,8 @@ class StreamsHeartbeat(NamedTuple):
     rebalance_timeout_ms: int
     topology: StreamsGroupTopologyValue | None
     owned: Tasks | None
-    offsets: Sequence[ReportedOffset] | None
-    end_offsets: Sequence[ReportedOffset] | None
+    offsets: Sequence[TaskOffset] | None
+    end_offsets: Sequence[TaskOffset] | None
     process_id: str | None
     endpoint: tuple[str, int] | None
     tags: Mapping[str, str] | None
@@ -125,7 +125,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return self._setting(group_id, "task.offset.interval.ms")
 
     def acceptable_recovery_lag(self, group_id: str) -> int:
-        """The number of records that a copy of a task's state may lack, and the task may be active there."""
+        """Return the number of records that a copy of a task's state may lack where the task may be active."""
         return self._setting(group_id, "acceptable.recovery.lag")
 
     def _setting(self, group_id: str, name: str) -> int:
@@ -138,7 +138,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
     # Heartbeats
 
     def heartbeat(self, request: StreamsHeartbeat) -> StreamsAnswer:
-        """Let a member join, or note that it is alive. Raise GroupRefusedError."""
+        """Let a member join, or restart its session. Raise GroupRefusedError."""
         joins = request.epoch == JOINING
         group, before = self.group_for(request.group_id, joins=joins)
         known = group.static_member(request.instance_id)
@@ -230,13 +230,13 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
             group.delay.restart(delay_ms)
 
     def _assignor_settings(self, group_id: str) -> dict[str, str]:
-        """The settings that assignments of a group are made with (`streamsGroupAssignmentConfigs`)."""
+        """Return the settings for the assignments of a group (`streamsGroupAssignmentConfigs`)."""
         settings = {STANDBYS: str(self._setting(group_id, "num.standby.replicas"))}
         tags = self.core.configs.group(group_id).items("streams.rack.aware.assignment.tags")
         return {**settings, RACK_TAGS: ",".join(tags)} if tags else settings
 
     def _advance(self, update: GroupUpdate, updated: StreamsMember, owned: Tasks | None) -> StreamsMember:
-        """The member with its new tasks. GroupRefusedError."""
+        """Return the member with its new tasks. Raise GroupRefusedError."""
         group = update.group
         epoch, target = self._target(update, updated)
         if updated.is_reconciled(epoch):
@@ -252,7 +252,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return moved
 
     def _target(self, update: GroupUpdate, updated: StreamsMember | None) -> tuple[int, Tasks]:
-        """The epoch of the target and the member's part; a new one where it is time for that."""
+        """Return the epoch of the target and the member's part; make a new target if it is due."""
         group = update.group
         member_id = "" if updated is None else updated.member_id
         if group.is_delayed:
@@ -279,7 +279,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         return group.may_assign_again(self._setting(group.group_id, "assignment.interval.ms"), self.store.now_ms())
 
     def _save(self, update: GroupUpdate, moved: StreamsMember | None, before: list[NewRecord]) -> None:
-        """Write what has changed. GroupRefusedError."""
+        """Write the changes. Raise GroupRefusedError."""
         group = update.group
         code = self.store.save_changes(group, update.changes, before)
         if code:
@@ -289,7 +289,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         group.topics, group.configured = update.topics, update.configured
 
     def _assign_late(self, group: StreamsGroup) -> None:
-        """The first assignment was put off until now (`computeDelayedTargetAssignment`)."""
+        """Make the first assignment, which was delayed until now (`computeDelayedTargetAssignment`)."""
         if group.is_empty or group.configured is None or group.epoch <= group.assignment_epoch:
             return
         update = GroupUpdate(group)
@@ -374,7 +374,7 @@ class StreamsGroups(ModernGroups[StreamsGroup]):
         super().forget(group, is_gone=is_gone)
 
     def rebalance(self, group: StreamsGroup) -> ErrorCode:
-        """Have the group make another assignment, as if a member had joined or left."""
+        """Start a new assignment, as if a member had joined or left."""
         return self.store.save_changes(group, [group.next_epoch()])
 
 

@@ -183,7 +183,7 @@ class ConfiguredTopology(NamedTuple):
 
     @property
     def is_ready(self) -> bool:
-        """Can tasks run?"""
+        """Whether tasks can run."""
         return self.fault is None
 
 
@@ -223,7 +223,7 @@ def _refuse_missing_sources(topology: Topology, topics: Mapping[str, TopicMetada
 def _missing(
     subtopologies: Mapping[str, ConfiguredSubtopology], topology: Topology, topics: Mapping[str, TopicMetadata]
 ) -> Mapping[str, InternalTopic]:
-    """The internal topics that there are not, in Java's order."""
+    """Return the missing internal topics in Java's order."""
     needed = {info.name: info for each in subtopologies.values() for info in (*each.repartition, *each.changelogs)}
     size = table_size(len(needed))
     for name in hash_order(topology.required_topics, string_hash):
@@ -372,7 +372,7 @@ class _Counts:
 
 
 def _copartitioned(subtopology: Subtopology) -> Iterator[set[str]]:
-    """The sets of topics that need the same number of partitions. MalformedTopologyError."""
+    """Return the sets of topics that need the same number of partitions. Raise MalformedTopologyError."""
     repartition = [info.name for info in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
         named = set(_at(subtopology.source_topics, group.source_topics))
@@ -387,7 +387,7 @@ def _at(names: list[str], indexes: Iterable[int]) -> Iterator[str]:
 
 
 def _same(named: Mapping[str, int], counts: Iterable[int]) -> int:
-    """The one number that all have."""
+    """Return the one number that all topics have."""
     different = set(counts)
     if len(different) > 1:
         listed = ", ".join(f"{name}={count}" for name, count in sorted(named.items()))

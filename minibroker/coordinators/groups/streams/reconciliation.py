@@ -33,7 +33,7 @@ class _Difference:
         self.is_incomplete = len(self.free) < len(missing)
 
     def keep(self, tasks: set[Task]) -> None:
-        """The member has these already, as another kind: it gets them at once."""
+        """Keep tasks that the member has as another kind; it gets them immediately."""
         self.free -= tasks
         self.kept |= tasks
 
@@ -47,7 +47,7 @@ def reconcile(
     *,
     may_switch: bool = True,
 ) -> StreamsMember:
-    """The member one step further; the same one when there is none to take.
+    """Return the member after its next step, or the same member if there is none.
 
     Args:
         member: as it stands.

@@ -306,7 +306,7 @@ class _Assignment:
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
-    """The member with the least load whose process has not the task (`findPrevMemberWithLeastLoad`)."""
+    """Return the least loaded member whose process lacks the task (`findPrevMemberWithLeastLoad`)."""
     found = None
     for member in members or ():
         if task is not None and member.process.has(task):

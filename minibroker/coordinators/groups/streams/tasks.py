@@ -5,7 +5,10 @@ A task is active, a standby, or a warm-up, which is about to become active.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # Brokers without streams groups load no message of theirs.
+    from minibroker_protocol.messages.streams_tasks import TaskOffset
 
 Task = tuple[str, int]
 """A subtopology and a partition."""
@@ -29,7 +32,7 @@ class Tasks(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Is there none?"""
+        """Whether there are no tasks."""
         return not (self.active or self.standby or self.warmup)
 
 
@@ -42,11 +45,11 @@ class HeldTasks(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Is there none?"""
+        """Whether there are no tasks."""
         return not (self.active or self.standby or self.warmup)
 
     def without_epochs(self) -> Tasks:
-        """The tasks alone."""
+        """Return the tasks without epochs."""
         return Tasks({each: frozenset(tasks) for each, tasks in self.active.items()}, self.standby, self.warmup)
 
     @property
@@ -55,7 +58,7 @@ class HeldTasks(NamedTuple):
         return _united(self.standby, self.warmup)
 
     def merged(self, other: "HeldTasks") -> "HeldTasks":
-        """These and others; the epoch of the others counts."""
+        """Return these tasks and others; the epochs of the others count."""
         active = {each: dict(tasks) for each, tasks in self.active.items()}
         for each, tasks in other.active.items():
             active.setdefault(each, {}).update(tasks)
@@ -90,10 +93,8 @@ class ReportedOffsets(NamedTuple):
     reached: TaskOffsets = _NONE
     ends: TaskOffsets = _NONE
 
-    def updated(
-        self, reached: "Iterable[ReportedOffset] | None", ends: "Iterable[ReportedOffset] | None"
-    ) -> "ReportedOffsets":
-        """The offsets after a heartbeat; None is as before. DuplicateOffsetError."""
+    def updated(self, reached: "Iterable[TaskOffset] | None", ends: "Iterable[TaskOffset] | None") -> "ReportedOffsets":
+        """Return the offsets after a heartbeat; None changes nothing. Raise DuplicateOffsetError."""
         if reached is None and ends is None:
             return self
         return ReportedOffsets(
@@ -107,14 +108,6 @@ NO_OFFSETS: Final[TaskOffsets] = _NONE
 NOTHING_REPORTED: Final = ReportedOffsets()
 
 
-class ReportedOffset(Protocol):
-    """An offset of a task, as messages have it."""
-
-    subtopology_id: str
-    partition: int
-    offset: int
-
-
 class NamedTasks(Protocol):
     """Tasks of one subtopology, as messages and records name them."""
 
@@ -123,11 +116,11 @@ class NamedTasks(Protocol):
 
 
 def task_sets(named: Iterable[NamedTasks]) -> TaskSets:
-    """The tasks that a message or a record names."""
+    """Return the tasks that a message or a record names."""
     return {each.subtopology_id: frozenset(each.partitions) for each in named if each.partitions}
 
 
-def _by_task(reported: Iterable[ReportedOffset]) -> TaskOffsets:
+def _by_task(reported: "Iterable[TaskOffset]") -> TaskOffsets:
     found: dict[str, dict[int, int]] = {}
     for each in reported:
         offsets = found.setdefault(each.subtopology_id, {})
@@ -141,7 +134,7 @@ def _by_task(reported: Iterable[ReportedOffset]) -> TaskOffsets:
 
 
 def have_common(some: Tasks, others: Tasks) -> bool:
-    """Is there a task in both that is of the same kind?"""
+    """Return whether both have a task in common, of the same kind."""
     return any(
         tasks & theirs.get(subtopology, frozenset())
         for ours, theirs in zip(some, others, strict=True)
@@ -150,7 +143,7 @@ def have_common(some: Tasks, others: Tasks) -> bool:
 
 
 def are_within(some: Tasks, others: Tasks) -> bool:
-    """Do others have all of these?"""
+    """Return whether `others` have all tasks of `some`."""
     return all(
         tasks <= theirs.get(subtopology, frozenset())
         for ours, theirs in zip(some, others, strict=True)

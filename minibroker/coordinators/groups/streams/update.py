@@ -64,13 +64,13 @@ class GroupUpdate:
         self._taken_over = known.member_id, member.member_id
 
     def target_of(self, member_id: str) -> Tasks:
-        """The target before the update of a member, or of the one whose place it takes."""
+        """Return the target before the update of a member, or of the one that it replaces."""
         if self._taken_over is not None and member_id == self._taken_over[1]:
             member_id = self._taken_over[0]
         return self.group.target_of(member_id)
 
     def members_with(self, updated: StreamsMember | None) -> tuple[dict[str, StreamsMember], dict[str, Tasks]]:
-        """The members after the update, and the target before it (`UpdatedMembersAndTargetAssignmentView`)."""
+        """Return the members after the update and the target before it (`UpdatedMembersAndTargetAssignmentView`)."""
         members, target = dict(self.group.members), dict(self.group.target)
         if self._taken_over is not None:
             before, after = self._taken_over
@@ -81,12 +81,12 @@ class GroupUpdate:
         return members, target
 
     def missing_tags(self, member: StreamsMember) -> list[str]:
-        """The tags that standby tasks are to be spread over, and that this member lacks."""
+        """Return the tags for spreading standby tasks that this member lacks."""
         tags = self.configs.get(RACK_TAGS, "")
         return [tag for tag in tags.split(",") if tag not in member.tags] if tags else []
 
     def take_topology(self, value: StreamsGroupTopologyValue | None) -> None:
-        """A member runs this topology (`maybeUpdateTopology`). GroupRefusedError: it is not the group's."""
+        """Use a member's topology (`maybeUpdateTopology`). Raise GroupRefusedError if it is not the group's."""
         known = self.group.topology
         if value is None:
             if known is None:
@@ -110,7 +110,7 @@ class GroupUpdate:
             self.topology = known
 
     def take_topics(self, found: Mapping[str, TopicMetadata], metadata_hash: int) -> None:
-        """Topics of the topology are these (`InternalTopicManager.configureTopics`). GroupRefusedError."""
+        """Use the topics of the topology (`InternalTopicManager.configureTopics`). Raise GroupRefusedError."""
         group = self.group
         self.topics, self._metadata_hash = found, metadata_hash
         is_new = metadata_hash != group.metadata_hash
@@ -128,7 +128,7 @@ class GroupUpdate:
         self.bumps |= self._validated_epoch != group.validated_epoch
 
     def refuse_unknown_tasks(self, owned: Tasks | None) -> None:
-        """A member says that it has these tasks. GroupRefusedError: there are no such ones."""
+        """Raise GroupRefusedError if a member reports tasks that do not exist."""
         if not self.configured.is_ready or owned is None:
             return
         subtopologies = self.configured.subtopologies or {}
@@ -148,12 +148,12 @@ class GroupUpdate:
                         )
 
     def take_configs(self, configs: Mapping[str, str]) -> None:
-        """The assignor has these settings now."""
+        """Use these settings of the assignor."""
         self.configs = configs
         self.bumps |= configs != self.group.configs
 
     def advance_epoch(self) -> None:
-        """Come to the next epoch if anything calls for it."""
+        """Advance to the next epoch if anything requires it."""
         if self.bumps:
             self.epoch += 1
             self.changes.append(
@@ -161,5 +161,5 @@ class GroupUpdate:
             )
 
     def delayed(self, detail: str) -> None:
-        """There is a new assignment later."""
+        """Report that the next assignment is delayed."""
         self.statuses.append(Status(StatusCode.ASSIGNMENT_DELAYED, detail))
