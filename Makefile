@@ -32,7 +32,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format bench docs dist image lock clean
+.PHONY: help setup serve check test torture suites lint format bench docs clients dist image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ docs: $(VENV)/.docs ## Build the documentation site into build/site; a broken li
 	@rm -rf build/docs && mkdir -p build/docs
 	@cp -R $(wildcard *.md LICENSE docs docker examples) build/docs/
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --clean
+
+clients: $(VENV)/.dev ## Write the types of the answers in clients/ from the OpenAPI document (needs Maven, gofmt and rustfmt)
+	@$(VENV)/bin/python -m clients.generate
 
 # The wheel is made from the source archive, as a user who has only that would make it. SIGNING_KEY=FILE, a private key of
 # ssh-keygen, signs the checksums.

@@ -1,21 +1,32 @@
+export * from "./answers.js";
+import type {
+  BrokerInfo,
+  Committed,
+  Group,
+  GroupIds,
+  Header,
+  InstalledFault,
+  JournalEntries,
+  JournalEntry,
+  JournalInfo,
+  Lag,
+  Node,
+  Push,
+  RecordMetadata,
+  RecordPart,
+  Rule,
+  SharePartition,
+  Snapshot,
+  Status,
+  Topic,
+  TopicList,
+} from "./answers.js";
+
 /** JSON, and bytes: a string stands for its UTF-8, a Buffer for itself, anything else for its JSON. */
 export type Payload = unknown;
 /** The form of keys, values and headers; bytes that are not UTF-8 are `{ base64 }` as text. */
 export type Format = "text" | "base64" | "json";
 export type ConfigValue = string | number | boolean | null;
-
-export interface BrokerInfo {
-  name: "minibroker";
-  version: string;
-  cluster_id: string;
-  bootstrap_servers: string;
-  /** The controller's node id; null while no broker is up. */
-  controller: number | null;
-}
-
-export interface Status {
-  status: "ok" | "down";
-}
 
 export interface Page {
   /** Leaves out this name, and those that sort before it. */
@@ -32,21 +43,6 @@ export interface NewTopic {
   configs?: Record<string, string | number | boolean>;
 }
 
-export interface Topic {
-  name: string;
-  topic_id: string;
-  partitions: number;
-  /** Those that differ from the broker's defaults. */
-  configs: Record<string, string>;
-  is_internal: boolean;
-}
-
-export interface TopicList {
-  topics: Topic[];
-  /** The `after` that goes on; null once all were listed. */
-  next_after: string | null;
-}
-
 export interface NewRecord {
   value?: Payload;
   key?: Payload;
@@ -60,23 +56,6 @@ export interface NewRecord {
 export interface ProduceOptions {
   message_format?: "v2" | "v1" | "v0";
   codec?: "none" | "gzip" | "snappy" | "lz4" | "zstd";
-}
-
-export interface RecordMetadata {
-  topic: string;
-  partition: number;
-  offset: number;
-}
-
-export interface ProducedRecords {
-  records: RecordMetadata[];
-  /** Left out when there are none. */
-  warnings?: string[];
-}
-
-export interface Header {
-  name: string;
-  value: unknown;
 }
 
 /** A record; `Value` is the type that its value has with the format `json`. */
@@ -100,12 +79,6 @@ export interface ReadOptions {
   isolation?: "read_committed" | "read_uncommitted";
   limit?: number;
   format?: Format;
-}
-
-export interface RecordPart {
-  records: ConsumedRecord[];
-  /** By partition, the `start` that goes on; empty once all was read. */
-  next_offsets: Record<string, number>;
 }
 
 /** A record as it has to be. What is not given may be anything; of an object only the given members count. */
@@ -137,71 +110,6 @@ export interface RecordWait {
   timeout?: number;
 }
 
-export interface GroupIds {
-  groups: string[];
-  next_after: string | null;
-}
-
-export interface Committed {
-  topic: string;
-  partition: number;
-  offset: number;
-}
-
-export interface PartitionLag {
-  topic: string;
-  partition: number;
-  lag: number;
-}
-
-export interface Lag {
-  total: number;
-  partitions: PartitionLag[];
-  /** Left out when there are none. */
-  warnings?: string[];
-}
-
-export interface InFlight {
-  first_offset: number;
-  last_offset: number;
-  state: string;
-  delivery_count: number;
-  member_id: string | null;
-}
-
-export interface SharePartition {
-  topic: string;
-  partition: number;
-  start_offset: number | null;
-  lag: number | null;
-  acquired: number;
-  in_flight: InFlight[];
-}
-
-export interface Assigned {
-  topic: string;
-  partition: number;
-}
-
-export interface Member {
-  member_id: string;
-  group_instance_id: string | null;
-  client_id: string;
-  client_host: string;
-  /** Null while it waits, or when it is not a consumer. */
-  partitions: Assigned[] | null;
-}
-
-export interface Group {
-  group_id: string;
-  type: string;
-  state: string;
-  is_stable: boolean;
-  generation: number;
-  protocol: string | null;
-  members: Member[];
-}
-
 export interface GroupWait {
   members?: number | null;
   timeout?: number;
@@ -231,50 +139,9 @@ export interface NewRule {
   host?: string;
 }
 
-export interface Rule {
-  resource_type: string;
-  resource_name: string;
-  pattern_type: string;
-  principal: string;
-  host: string;
-  operation: string;
-  permission: string;
-}
-
-export interface Metric {
-  name: string;
-  value: number;
-}
-
-export interface Push {
-  client_instance_id: string;
-  client_id: string;
-  client_host: string;
-  timestamp: number;
-  is_last: boolean;
-  metrics: Metric[];
-}
-
 export interface NewSnapshot {
   name?: string | null;
   directory?: string | null;
-}
-
-export interface Snapshot {
-  name: string;
-  directory: string;
-}
-
-export interface Node {
-  node_id: number;
-  is_up: boolean;
-  address: string;
-  rack: string | null;
-}
-
-export interface JournalInfo {
-  is_kept: boolean;
-  count: number;
 }
 
 /** Requests match all that is given. Names may have the wildcards * and ?. */
@@ -296,32 +163,6 @@ export interface RequestWait {
   group?: string;
   error?: string | number;
   timeout?: number;
-}
-
-export interface JournalEntry {
-  number: number;
-  time: number;
-  connection: string;
-  node: number;
-  client_host: string;
-  client_id: string | null;
-  api: string;
-  version: number;
-  correlation_id: number;
-  /** With Kafka's own field names. */
-  request: any;
-  response: any;
-  errors: string[];
-  duration_ms: number | null;
-  bytes_in: number;
-  bytes_out: number;
-  fault: Fault | null;
-  failure: string | null;
-}
-
-export interface JournalEntries {
-  count: number;
-  requests: JournalEntry[];
 }
 
 /** A fault: its effect, the requests that it hits and its limits. See docs/faults.md. */
@@ -348,14 +189,6 @@ export interface Fault {
   stale_metadata?: number;
   delay_ms?: number;
   throttle_ms?: number;
-}
-
-export interface InstalledFault {
-  id: string;
-  fired: number;
-  fault: Fault;
-  /** Left out when there are none; only addFault() has any. */
-  warnings?: string[];
 }
 
 export interface FaultHits extends InstalledFault {

@@ -26,6 +26,11 @@ Payload = Annotated[
         )
     ),
 ]
+Int16 = Annotated[int, Field(json_schema_extra={"format": "int16"})]
+Int64 = Annotated[int, Field(json_schema_extra={"format": "int64"})]
+UInt32 = Annotated[int, Field(json_schema_extra={"format": "uint32"})]
+UInt64 = Annotated[int, Field(json_schema_extra={"format": "uint64"})]
+"""Numbers that do not fit into an int32, which generators of clients take otherwise, or have no sign."""
 Timeout = Annotated[float, Field(ge=0, le=_TEN_MINUTES, allow_inf_nan=False, description="Patience, in seconds.")]
 Count = Annotated[int, Field(ge=0, description="How many there have to be at least.")]
 
@@ -73,9 +78,7 @@ class About(BaseModel):
 class Warned(About):
     """The body of a response that may have warnings; without any the field is left out."""
 
-    warnings: list[str] | None = Field(
-        default=None, description="What has probably another effect than was meant: a sentence each."
-    )
+    warnings: list[str] | None = Field(default=None, description="Probable mistakes: a sentence for each.")
 
 
 def warned(warnings: list[str]) -> dict[str, list[str]]:

@@ -188,8 +188,8 @@ def expected(topic: str, original: Answers) -> Answers:
 
 @pytest.fixture(scope="module")
 def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory, ours: Converted) -> Iterator[RealKafka]:
-    """A Kafka that runs on what was converted."""
-    kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs)
+    """A Kafka that runs on what was converted, and whose cleaner does not take of it what the tests read."""
+    kafka = RealKafka(tmp_path_factory.mktemp("kafka"), kafka_libs, {"log.cleaner.enable": "false"})
     try:
         kafka.start()
         create(kafka.bootstrap, {**TOPICS, **TRANSACTIONAL})

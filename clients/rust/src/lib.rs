@@ -17,12 +17,14 @@
 //! Each method is one request. Its name is the id of the operation in the broker's OpenAPI document. A request that the
 //! broker refuses, or whose wait was in vain, is an [`Error::Refused`].
 
+mod answers;
 mod client;
 mod operations;
 mod payload;
 mod serve;
 mod types;
 
+pub use answers::*;
 pub use client::{Client, Error, Problem};
 pub use payload::{Format, Payload, Shown};
 pub use serve::{Broker, ServeOptions};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 
 use crate::client::{path, Query};
+use crate::answers::*;
 use crate::types::*;
 use crate::{Client, Error, Format};
 

@@ -2,29 +2,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::{Payload, Shown};
+use crate::Payload;
 
 fn seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
     duration.map(|each| each.as_secs_f64()).serialize(serializer)
-}
-
-/// The brokers as one.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct BrokerInfo {
-    pub name: String,
-    pub version: String,
-    pub cluster_id: String,
-    pub bootstrap_servers: String,
-    /// Its node id; `None` while no broker is up.
-    pub controller: Option<i32>,
-}
-
-/// "ok" or "down".
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Status {
-    pub status: String,
 }
 
 /// A topic to be made. It has either a name or a prefix, to which the broker adds random digits.
@@ -40,23 +23,6 @@ pub struct NewTopic {
     pub replication_factor: Option<u32>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub configs: BTreeMap<String, Value>,
-}
-
-/// A topic. `configs` are those that differ from the broker's defaults.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Topic {
-    pub name: String,
-    pub topic_id: String,
-    pub partitions: u32,
-    pub configs: BTreeMap<String, String>,
-    pub is_internal: bool,
-}
-
-/// Some topics, by name. `next_after` goes on; `None` once all were listed.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct TopicList {
-    pub topics: Vec<Topic>,
-    pub next_after: Option<String>,
 }
 
 /// A part of a list: what sorts behind `after`, at most `limit` of it.
@@ -96,45 +62,6 @@ pub struct ProduceOptions {
     pub codec: Option<String>,
 }
 
-/// The partition and the offset that a record got.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct RecordMetadata {
-    pub topic: String,
-    pub partition: i32,
-    pub offset: i64,
-}
-
-/// The places of records that were appended, in their order.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct ProducedRecords {
-    pub records: Vec<RecordMetadata>,
-    #[serde(default)]
-    pub warnings: Vec<String>,
-}
-
-/// A header of a record.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Header {
-    pub name: String,
-    pub value: Shown,
-}
-
-/// A record as a consumer would get it, and how it is stored.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Record {
-    pub topic: String,
-    pub partition: i32,
-    pub offset: i64,
-    pub timestamp: i64,
-    pub timestamp_type: String,
-    pub key: Shown,
-    pub value: Shown,
-    pub headers: Vec<Header>,
-    pub message_format: i32,
-    pub codec: String,
-    pub producer_id: i64,
-}
-
 /// Records of a topic to read. By itself: all partitions from offset 0 on, committed records only, at most 10,000, as text.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
@@ -143,15 +70,6 @@ pub struct ReadOptions {
     pub isolation: Option<String>,
     pub limit: Option<u32>,
     pub format: crate::Format,
-}
-
-/// Some records of a topic, partition by partition. `next_offsets` has by partition the start that goes on; it is empty
-/// once all was read.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct RecordPart {
-    pub records: Vec<Record>,
-    #[serde(default)]
-    pub next_offsets: BTreeMap<String, i64>,
 }
 
 /// An expected record. What is `None` may be anything. Of a JSON object only the given members count.
@@ -210,89 +128,6 @@ pub struct RecordWait {
     pub timeout: Option<Duration>,
 }
 
-/// Some consumer groups. `next_after` goes on; `None` once all were listed.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct GroupIds {
-    pub groups: Vec<String>,
-    pub next_after: Option<String>,
-}
-
-/// The committed offset of a partition.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Committed {
-    pub topic: String,
-    pub partition: i32,
-    pub offset: i64,
-}
-
-/// The offsets that a group is behind in a partition.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct PartitionLag {
-    pub topic: String,
-    pub partition: i32,
-    pub lag: i64,
-}
-
-/// The offsets that a group is behind. There is a warning if there is no such group.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Lag {
-    pub total: i64,
-    pub partitions: Vec<PartitionLag>,
-    #[serde(default)]
-    pub warnings: Vec<String>,
-}
-
-/// Neighboring offsets that were delivered to a share group and are in the same state, the last one included.
-/// `member_id` is `None` where no member has acquired them.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct InFlight {
-    pub first_offset: i64,
-    pub last_offset: i64,
-    pub state: String,
-    pub delivery_count: i32,
-    pub member_id: Option<String>,
-}
-
-/// A partition as a share group sees it. `start_offset` and `lag` are `None` before the first read.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct SharePartition {
-    pub topic: String,
-    pub partition: i32,
-    pub start_offset: Option<i64>,
-    pub lag: Option<i64>,
-    pub acquired: i64,
-    pub in_flight: Vec<InFlight>,
-}
-
-/// A partition of a member of a group.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Assigned {
-    pub topic: String,
-    pub partition: i32,
-}
-
-/// A member of a group. `partitions` is `None` while it waits, or when it is not a consumer.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Member {
-    pub member_id: String,
-    pub group_instance_id: Option<String>,
-    pub client_id: String,
-    pub client_host: String,
-    pub partitions: Option<Vec<Assigned>>,
-}
-
-/// A group at one moment.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Group {
-    pub group_id: String,
-    pub r#type: String,
-    pub state: String,
-    pub is_stable: bool,
-    pub generation: i32,
-    pub protocol: Option<String>,
-    pub members: Vec<Member>,
-}
-
 /// The number of members of a group, `None` for any, and the time to wait.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GroupWait {
@@ -342,36 +177,6 @@ pub struct NewRule {
     pub host: Option<String>,
 }
 
-/// One rule.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Rule {
-    pub resource_type: String,
-    pub resource_name: String,
-    pub pattern_type: String,
-    pub principal: String,
-    pub host: String,
-    pub operation: String,
-    pub permission: String,
-}
-
-/// A metric of a client.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Metric {
-    pub name: String,
-    pub value: f64,
-}
-
-/// The metrics that a client has sent at once (KIP-714).
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Push {
-    pub client_instance_id: String,
-    pub client_id: String,
-    pub client_host: String,
-    pub timestamp: i64,
-    pub is_last: bool,
-    pub metrics: Vec<Metric>,
-}
-
 /// The name of a snapshot and the directory for it on the broker's machine; `None` leaves either to the broker.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct NewSnapshot {
@@ -379,29 +184,6 @@ pub struct NewSnapshot {
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
-}
-
-/// A snapshot.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Snapshot {
-    pub name: String,
-    pub directory: String,
-}
-
-/// One broker. `address` is HOST:PORT.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Node {
-    pub node_id: i32,
-    pub is_up: bool,
-    pub address: String,
-    pub rack: Option<String>,
-}
-
-/// Whether a journal is kept, and how many requests have come since it was begun.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct JournalInfo {
-    pub is_kept: bool,
-    pub count: u64,
 }
 
 /// Requests of the journal to choose; they match all that is given. Names may have the wildcards * and ?.
@@ -434,35 +216,6 @@ pub struct RequestWait {
     pub error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
     pub timeout: Option<Duration>,
-}
-
-/// A request and its answer, with Kafka's own field names.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct JournalEntry {
-    pub number: u64,
-    pub time: i64,
-    pub connection: String,
-    pub node: i32,
-    pub client_host: String,
-    pub client_id: Option<String>,
-    pub api: String,
-    pub version: i16,
-    pub correlation_id: i32,
-    pub request: Option<Map<String, Value>>,
-    pub response: Option<Map<String, Value>>,
-    pub errors: Vec<String>,
-    pub duration_ms: Option<f64>,
-    pub bytes_in: u64,
-    pub bytes_out: u64,
-    pub fault: Option<Fault>,
-    pub failure: Option<String>,
-}
-
-/// Requests of clients and their responses, oldest first. `count` also has those that do not fit.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct JournalEntries {
-    pub count: u64,
-    pub requests: Vec<JournalEntry>,
 }
 
 /// A fault: its effect, the requests that it hits and its limits. docs/faults.md describes each field.
@@ -514,23 +267,4 @@ pub struct Fault {
     pub delay_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_ms: Option<u64>,
-}
-
-/// A fault, and how many requests it has hit. `add_fault` gives it a warning if it probably hits nothing.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct InstalledFault {
-    pub id: String,
-    pub fired: u64,
-    pub fault: Fault,
-    #[serde(default)]
-    pub warnings: Vec<String>,
-}
-
-/// A fault, and the newest 1000 requests that it has hit.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct FaultHits {
-    pub id: String,
-    pub fired: u64,
-    pub fault: Fault,
-    pub hits: Vec<JournalEntry>,
 }

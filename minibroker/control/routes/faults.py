@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Request
 from pydantic import Field, WithJsonSchema
 
-from minibroker.control.models import About, Warned, warned
+from minibroker.control.models import About, UInt64, Warned, warned
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
@@ -19,7 +19,7 @@ from minibroker.support.callers import collected_warnings
 
 class _Counted(About):
     id: str
-    fired: int = Field(description="How many requests it has hit.")
+    fired: UInt64 = Field(description="The number of requests that it has hit.")
     fault: dict[str, Any] = Field(description="Its fields.")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from minibroker.control.models import About, Body, Timeout, Warned, warned
+from minibroker.control.models import About, Body, Int64, Timeout, Warned, warned
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
@@ -77,7 +77,7 @@ class Committed(About):
 
     topic: str
     partition: int
-    offset: int
+    offset: Int64
 
 
 class CommittedOffsets(About):
@@ -101,13 +101,13 @@ class PartitionLag(About):
 
     topic: str
     partition: int
-    lag: int
+    lag: Int64
 
 
 class Lag(Warned):
     """The offsets that a group is behind."""
 
-    total: int
+    total: Int64
     partitions: list[PartitionLag]
 
     @classmethod
@@ -122,12 +122,12 @@ class Lag(Warned):
 class InFlight(About):
     """Neighboring offsets that were delivered to a share group and are in the same state."""
 
-    first_offset: int
-    last_offset: int = Field(description="Included.")
+    first_offset: Int64
+    last_offset: Int64 = Field(description="Included.")
     state: str = Field(
         description="As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`."
     )
-    delivery_count: int = Field(description="How often each was delivered.")
+    delivery_count: int = Field(description="The number of deliveries of each.")
     member_id: str | None = Field(description="The member that has acquired them.")
 
 
@@ -136,8 +136,8 @@ class SharePartition(About):
 
     topic: str
     partition: int
-    start_offset: int | None = Field(description="The first that is not done with; null before the first read.")
-    lag: int | None = Field(description="The offsets from there on that are not done with; null likewise.")
+    start_offset: Int64 | None = Field(description="The first that is not done with; null before the first read.")
+    lag: Int64 | None = Field(description="The offsets from there on that are not done with; null likewise.")
     acquired: int = Field(description="The offsets that members have in hand.")
     in_flight: list[InFlight]
 

@@ -13,6 +13,7 @@ from minibroker.control.models import (
     About,
     Body,
     Count,
+    Int64,
     Payload,
     Timeout,
     Warned,
@@ -48,7 +49,7 @@ class NewRecord(Body):
     headers: dict[str, Payload] | list[_Pair] = Field(
         default={}, description="An object, or a list of [name, value] where the order counts or names come twice."
     )
-    timestamp: int | None = Field(default=None, description="ms since the epoch; null for the broker's time.")
+    timestamp: Int64 | None = Field(default=None, description="ms since the epoch; null for the broker's time.")
     partition: int | None = Field(
         default=None, description="Null for the one that the key decides; without a key they take turns."
     )
@@ -69,7 +70,7 @@ class RecordMetadata(About):
 
     topic: str
     partition: int
-    offset: int
+    offset: Int64
 
 
 class ProducedRecords(Warned):
@@ -90,15 +91,15 @@ class Record(About):
 
     topic: str
     partition: int
-    offset: int
-    timestamp: int = Field(description="ms since the epoch; -1 in format v0.")
+    offset: Int64
+    timestamp: Int64 = Field(description="ms since the epoch; -1 in format v0.")
     timestamp_type: str = Field(description="`CreateTime`, `LogAppendTime`, or `NoTimestampType`.")
     key: ReadPayload
     value: ReadPayload
     headers: list[Header]
     message_format: int = Field(description="0, 1 or 2.")
     codec: str
-    producer_id: int = Field(description="-1 for a producer that is not idempotent.")
+    producer_id: Int64 = Field(description="-1 for a producer that is not idempotent.")
 
     @classmethod
     def of(cls, record: ConsumerRecord, form: Form) -> "Record":
@@ -141,8 +142,8 @@ class Matching(Body):
     key: Payload = None
     headers: dict[str, Payload] | None = None
     partition: int | None = None
-    offset: int | None = None
-    timestamp: int | None = None
+    offset: Int64 | None = None
+    timestamp: Int64 | None = None
 
 
 class RecordWait(Body):
@@ -156,7 +157,7 @@ class RecordWait(Body):
 class RecordPart(RecordList):
     """Some records of a topic, partition by partition."""
 
-    next_offsets: dict[int, int] = Field(
+    next_offsets: dict[int, Int64] = Field(
         description="By partition, the `start` that goes on; empty once all was read to the end."
     )
 

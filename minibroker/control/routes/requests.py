@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from minibroker.control.models import About, Body, Count, Timeout, list_answer
+from minibroker.control.models import About, Body, Count, Int16, Int64, Timeout, UInt64, list_answer
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import ConflictError, OperationError
@@ -28,27 +28,27 @@ class JournalInfo(About):
     """The journal."""
 
     is_kept: bool
-    count: int = Field(description="How many requests have come since it was begun.")
+    count: UInt64 = Field(description="The number of requests since it was begun.")
 
 
 class JournalEntry(About):
     """One request and its answer."""
 
-    number: int
-    time: int = Field(description="When it came: ms since the epoch on the broker's clock.")
+    number: UInt64
+    time: Int64 = Field(description="When it came: ms since the epoch on the broker's clock.")
     connection: str = Field(description="Both ends, the broker's first.")
     node: int = Field(description="The id of the broker that was asked.")
     client_host: str
     client_id: str | None
     api: str
-    version: int
+    version: Int16
     correlation_id: int
     request: Any = Field(description="With Kafka's own field names; of records only sizes and counts.")
     response: Any = Field(description="The same; null while there is none.")
     errors: list[str] = Field(description="The errors in the response, by name.")
     duration_ms: float | None
-    bytes_in: int
-    bytes_out: int
+    bytes_in: UInt64
+    bytes_out: UInt64
     fault: Any = Field(description="The fields of the fault that has hit it; null for none.")
     failure: str | None = Field(description="Why the connection was closed over it.")
 
@@ -56,7 +56,7 @@ class JournalEntry(About):
 class JournalEntries(About):
     """Requests of clients and their responses, oldest first."""
 
-    count: int = Field(description="How many requests have come, also such that do not fit or are kept no longer.")
+    count: UInt64 = Field(description="The number of requests, also of those that do not fit or are kept no longer.")
     requests: list[JournalEntry]
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
-from minibroker.control.models import WITH_WARNINGS, About, Body, done
+from minibroker.control.models import WITH_WARNINGS, About, Body, Int64, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -92,7 +92,7 @@ class Push(About):
     client_instance_id: str
     client_id: str
     client_host: str
-    timestamp: int = Field(description="ms since the epoch, when it came.")
+    timestamp: Int64 = Field(description="ms since the epoch, when it came.")
     is_last: bool = Field(description="The client has said that it is going.")
     metrics: list[Metric]
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import Field
 
-from minibroker.control.models import About, Body
+from minibroker.control.models import About, Body, Int64
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
@@ -14,7 +14,7 @@ _HUNDRED_YEARS = 3_155_760_000
 class Clock(About):
     """The broker's time."""
 
-    now_ms: int = Field(description="ms since the epoch.")
+    now_ms: Int64 = Field(description="ms since the epoch.")
 
 
 class Advance(Body):

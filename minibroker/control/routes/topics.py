@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from minibroker.control.models import About, Body
+from minibroker.control.models import About, Body, UInt32
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import OperationError
@@ -31,7 +31,7 @@ class Topic(About):
 
     name: str
     topic_id: str = Field(description="As Kafka writes it.")
-    partitions: int
+    partitions: UInt32
     configs: dict[str, str] = Field(description="Those that differ from the broker's defaults.")
     is_internal: bool
 

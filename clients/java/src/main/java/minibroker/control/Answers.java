@@ -1,36 +1,48 @@
+// Made by `make clients`, from the OpenAPI document (94b989a4e8671fd4): change that.
 package minibroker.control;
 
 import java.util.List;
 import java.util.Map;
 
-/** The objects in answers of the control plane. Their fields are described in its reference, docs/control-plane.md. */
+/** The objects in answers of the control plane. */
 public final class Answers {
     private Answers() {}
 
-    /** The brokers as one; the controller is null while no broker is up. */
+    /**
+     * A partition.
+     */
+    public record Assigned(
+        String topic,
+        int partition) {}
+
+    /**
+     * The brokers as one.
+     * @param bootstrapServers For a client's configuration.
+     */
     public record BrokerInfo(
-        String name, String version, String clusterId, String bootstrapServers, Integer controller) {}
+        String name,
+        String version,
+        String clusterId,
+        String bootstrapServers,
+        Integer controller) {}
 
-    /** "ok" or "down". */
-    public record Status(String status) {}
+    /**
+     * The committed offset of a partition.
+     */
+    public record Committed(
+        String topic,
+        int partition,
+        long offset) {}
 
-    /** A topic; its configs are those that differ from the broker's defaults. */
-    public record Topic(
-        String name, String topicId, int partitions, Map<String, String> configs, boolean isInternal) {}
-
-    /** Some topics; nextAfter goes on, and is null once all were listed. */
-    public record TopicList(List<Topic> topics, String nextAfter) {}
-
-    /** The partition and the offset that a record got. */
-    public record RecordMetadata(String topic, int partition, long offset) {}
-
-    /** The places of records that were appended; warnings is null when there are none. */
-    public record ProducedRecords(List<RecordMetadata> records, List<String> warnings) {}
-
-    /** A header of a record. */
-    public record Header(String name, Object value) {}
-
-    /** A record as a consumer would get it, and how it is stored. `Format` tells the types of keys and values. */
+    /**
+     * A record as a consumer would get it, and how it is stored.
+     * @param timestamp ms since the epoch; -1 in format v0.
+     * @param timestampType `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
+     * @param key As `format` asks.
+     * @param value As `format` asks.
+     * @param messageFormat 0, 1 or 2.
+     * @param producerId -1 for a producer that is not idempotent.
+     */
     public record ConsumedRecord(
         String topic,
         int partition,
@@ -44,43 +56,24 @@ public final class Answers {
         String codec,
         long producerId) {}
 
-    /** Some records; nextOffsets has by partition the start that goes on, and is empty once all was read. */
-    public record RecordPart(List<ConsumedRecord> records, Map<String, Long> nextOffsets) {}
-
-    /** Some consumer groups; nextAfter goes on, and is null once all were listed. */
-    public record GroupIds(List<String> groups, String nextAfter) {}
-
-    /** The committed offset of a partition. */
-    public record Committed(String topic, int partition, long offset) {}
-
-    /** The offsets that a group is behind in a partition. */
-    public record PartitionLag(String topic, int partition, long lag) {}
+    /**
+     * A fault, and the requests that it has hit.
+     * @param fired The number of requests that it has hit.
+     * @param fault Its fields.
+     * @param hits The newest 1000.
+     */
+    public record FaultHits(
+        String id,
+        long fired,
+        Map<String, Object> fault,
+        List<JournalEntry> hits) {}
 
     /**
-     * Neighboring offsets that were delivered to a share group and are in the same state, the last one included;
-     * memberId is null where no member has acquired them.
+     * A group at one moment.
+     * @param type `classic`, `consumer` or `share`: the protocol that its members speak.
+     * @param state As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+     * @param generation Of other types than `classic`, the epoch of the group.
      */
-    public record InFlight(long firstOffset, long lastOffset, String state, int deliveryCount, String memberId) {}
-
-    /** A partition as a share group sees it; startOffset and lag are null before the first read. */
-    public record SharePartition(
-        String topic, int partition, Long startOffset, Long lag, long acquired, List<InFlight> inFlight) {}
-
-    /** The offsets that a group is behind; warnings is null when there are none. */
-    public record Lag(long total, List<PartitionLag> partitions, List<String> warnings) {
-        public Lag(long total, List<PartitionLag> partitions) {
-            this(total, partitions, null);
-        }
-    }
-
-    /** A partition of a member. */
-    public record Assigned(String topic, int partition) {}
-
-    /** A member of a group; its partitions are null while it waits, or when it is not a consumer. */
-    public record Member(
-        String memberId, String groupInstanceId, String clientId, String clientHost, List<Assigned> partitions) {}
-
-    /** A group at one moment. */
     public record Group(
         String groupId,
         String type,
@@ -90,42 +83,64 @@ public final class Answers {
         String protocol,
         List<Member> members) {}
 
-    /** A rule about who may do what. */
-    public record Rule(
-        String resourceType,
-        String resourceName,
-        String patternType,
-        String principal,
-        String host,
-        String operation,
-        String permission) {}
+    /**
+     * Some consumer groups, by id.
+     */
+    public record GroupIds(
+        List<String> groups,
+        String nextAfter) {}
 
-    /** A metric of a client. */
-    public record Metric(String name, double value) {}
+    /**
+     * A header of a record.
+     * @param value As `format` asks.
+     */
+    public record Header(
+        String name,
+        Object value) {}
 
-    /** The metrics that a client has sent at once (KIP-714). */
-    public record Push(
-        String clientInstanceId,
-        String clientId,
-        String clientHost,
-        long timestamp,
-        boolean isLast,
-        List<Metric> metrics) {}
+    /**
+     * Neighboring offsets that were delivered to a share group and are in the same state.
+     * @param lastOffset Included.
+     * @param state As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+     * @param deliveryCount The number of deliveries of each.
+     */
+    public record InFlight(
+        long firstOffset,
+        long lastOffset,
+        String state,
+        int deliveryCount,
+        String memberId) {}
 
-    /** A snapshot. */
-    public record Snapshot(String name, String directory) {}
-
-    /** One broker; its address is HOST:PORT. */
-    public record Node(int nodeId, boolean isUp, String address, String rack) {
-        public Node(int nodeId, boolean isUp, String address) {
-            this(nodeId, isUp, address, null);
+    /**
+     * A fault. The response that installs it may have warnings.
+     * @param fired The number of requests that it has hit.
+     * @param fault Its fields.
+     */
+    public record InstalledFault(
+        String id,
+        long fired,
+        Map<String, Object> fault,
+        List<String> warnings) {
+        public InstalledFault(String id, long fired, Map<String, Object> fault) {
+            this(id, fired, fault, null);
         }
     }
 
-    /** The journal. */
-    public record JournalInfo(boolean isKept, long count) {}
+    /**
+     * Requests of clients and their responses, oldest first.
+     * @param count The number of requests, also of those that do not fit or are kept no longer.
+     */
+    public record JournalEntries(
+        long count,
+        List<JournalEntry> requests) {}
 
-    /** A request and its answer, with Kafka's own field names. */
+    /**
+     * One request and its answer.
+     * @param time When it came: ms since the epoch on the broker's clock.
+     * @param connection Both ends, the broker's first.
+     * @param node The id of the broker that was asked.
+     * @param errors The errors in the response, by name.
+     */
     public record JournalEntry(
         long number,
         long time,
@@ -145,16 +160,158 @@ public final class Answers {
         Map<String, Object> fault,
         String failure) {}
 
-    /** Requests, oldest first; the count also has those that do not fit. */
-    public record JournalEntries(long count, List<JournalEntry> requests) {}
+    /**
+     * The journal.
+     * @param count The number of requests since it was begun.
+     */
+    public record JournalInfo(
+        boolean isKept,
+        long count) {}
 
-    /** A fault, and how many requests it has hit; warnings is null when there are none. */
-    public record InstalledFault(String id, long fired, Map<String, Object> fault, List<String> warnings) {
-        public InstalledFault(String id, long fired, Map<String, Object> fault) {
-            this(id, fired, fault, null);
+    /**
+     * The offsets that a group is behind.
+     */
+    public record Lag(
+        long total,
+        List<PartitionLag> partitions,
+        List<String> warnings) {
+        public Lag(long total, List<PartitionLag> partitions) {
+            this(total, partitions, null);
         }
     }
 
-    /** A fault, and the newest 1000 requests that it has hit. */
-    public record FaultHits(String id, long fired, Map<String, Object> fault, List<JournalEntry> hits) {}
+    /**
+     * A member of a group.
+     */
+    public record Member(
+        String memberId,
+        String groupInstanceId,
+        String clientId,
+        String clientHost,
+        List<Assigned> partitions) {}
+
+    /**
+     * A metric of a client.
+     */
+    public record Metric(
+        String name,
+        double value) {}
+
+    /**
+     * One broker.
+     * @param address HOST:PORT that it listens on.
+     */
+    public record Node(
+        int nodeId,
+        boolean isUp,
+        String address,
+        String rack) {
+        public Node(int nodeId, boolean isUp, String address) {
+            this(nodeId, isUp, address, null);
+        }
+    }
+
+    /**
+     * The offsets that a group is behind in a partition.
+     */
+    public record PartitionLag(
+        String topic,
+        int partition,
+        long lag) {}
+
+    /**
+     * Records that were appended, in their order.
+     */
+    public record ProducedRecords(
+        List<RecordMetadata> records,
+        List<String> warnings) {
+        public ProducedRecords(List<RecordMetadata> records) {
+            this(records, null);
+        }
+    }
+
+    /**
+     * The metrics that a client has sent at once.
+     * @param timestamp ms since the epoch, when it came.
+     * @param isLast The client has said that it is going.
+     */
+    public record Push(
+        String clientInstanceId,
+        String clientId,
+        String clientHost,
+        long timestamp,
+        boolean isLast,
+        List<Metric> metrics) {}
+
+    /**
+     * The partition and the offset that a record got.
+     */
+    public record RecordMetadata(
+        String topic,
+        int partition,
+        long offset) {}
+
+    /**
+     * Some records of a topic, partition by partition.
+     * @param nextOffsets By partition, the `start` that goes on; empty once all was read to the end.
+     */
+    public record RecordPart(
+        List<ConsumedRecord> records,
+        Map<String, Long> nextOffsets) {}
+
+    /**
+     * One rule.
+     */
+    public record Rule(
+        String resourceType,
+        String resourceName,
+        String patternType,
+        String principal,
+        String host,
+        String operation,
+        String permission) {}
+
+    /**
+     * A partition as a share group sees it (KIP-932).
+     * @param acquired The offsets that members have in hand.
+     */
+    public record SharePartition(
+        String topic,
+        int partition,
+        Long startOffset,
+        Long lag,
+        int acquired,
+        List<InFlight> inFlight) {}
+
+    /**
+     * A snapshot.
+     */
+    public record Snapshot(
+        String name,
+        String directory) {}
+
+    /**
+     * The state of the broker.
+     */
+    public record Status(
+        String status) {}
+
+    /**
+     * A topic.
+     * @param topicId As Kafka writes it.
+     * @param configs Those that differ from the broker's defaults.
+     */
+    public record Topic(
+        String name,
+        String topicId,
+        int partitions,
+        Map<String, String> configs,
+        boolean isInternal) {}
+
+    /**
+     * Some topics, by name.
+     */
+    public record TopicList(
+        List<Topic> topics,
+        String nextAfter) {}
 }

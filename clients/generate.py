@@ -1,0 +1,255 @@
+"""Write the types of the answers in the four clients, from the OpenAPI document of the control plane: `make clients`.
+
+OpenAPI Generator renders one template for each language; it comes through Maven, and needs Java. gofmt and rustfmt then
+lay out what they know better. What a request is made of, errors and payloads are written by hand.
+
+The first line of each file has a digest of what it was made from; a file whose digest is right is left alone.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from minibroker.control.app import make_app
+
+FOLDER: Final = Path(__file__).parent
+VERSION: Final = "7.10.0"
+"""OpenAPI Generator's."""
+_REFERENCE: Final = "#/components/schemas/"
+BY_HAND: Final = frozenset({"Fault", "Fields", "Payload", "Quota"})
+"""Types that requests have, too, and those that JSON Schema calls anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The settings for a client's types."""
+
+    generator: str
+    """OpenAPI Generator's name for the language."""
+
+    file: str
+    """Where they are, relative to this folder."""
+
+    types: Mapping[str, str]
+    """By type and format of JSON Schema."""
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The client's names of objects that have another one in the document."""
+
+    by_hand: frozenset[str] = frozenset()
+    """Objects that are not generated."""
+
+    spellings: Mapping[str, str | Callable[[re.Match[str]], str]] = field(default_factory=dict)
+    """Regular expressions, and what is written in place of what the generator writes, in this order."""
+
+    formatter: tuple[str, ...] = ()
+
+
+def _with_older_constructor(record: re.Match[str]) -> str:
+    """Add to a record the constructor that it had before its last component came."""
+    begin, name, components, end = record.groups()
+    names = re.findall(r"(\w+)(?:,$|\Z)", components, re.MULTILINE)
+    parameters = " ".join(components.split())
+    return f"""{begin}{components}{end}{{
+        public {name}({parameters}) {{
+            this({", ".join(names)}, null);
+        }}
+    }}"""
+
+
+LANGUAGES: Final = {
+    "go": Language(
+        "go",
+        "go/answers.go",
+        {
+            "integer": "int",
+            "integer+int16": "int",
+            "integer+uint32": "int",
+            "integer+uint64": "int",
+            "number": "float64",
+        },
+        {"GroupIds": "GroupIDs"},
+        frozenset({"FaultHits"}),  # it embeds InstalledFault
+        {r"Id ": "ID ", r"Api ": "API ", r"\*Fields": "map[string]any"},
+        ("gofmt", "-w"),
+    ),
+    "java": Language(
+        "java",
+        "java/src/main/java/minibroker/control/Answers.java",
+        {"integer+int16": "Integer", "integer+uint32": "Integer", "integer+uint64": "Long", "number": "Double"},
+        {"Record": "ConsumedRecord"},
+        spellings={
+            # The template marks what is never null.
+            "~Integer": "int",
+            "~?ModelLong": "long",
+            "~(Long|Double|Boolean)": lambda match: match[1].lower(),
+            "~": "",
+            r"\bFault ": "Map<String, Object> ",
+            r"\b(Fields|Payload) ": "Object ",
+            r"(record (\w+)\(\n)([^)]*)(,\s+(?:String rack|List<String> warnings)\) )\{\}": _with_older_constructor,
+        },
+    ),
+    "node": Language(
+        "typescript-fetch",
+        "node/answers.d.ts",
+        {f"integer+{name}": "number" for name in ("int16", "uint32", "uint64")},
+        {"Record": "ConsumedRecord"},
+        frozenset({"FaultHits", "Record"}),  # the first is an InstalledFault, and the other has a type parameter
+        {r"Array<(\w+)>": r"\1[]", r"\b(Fields( . null)?|Payload);": lambda match: "any;" if match[2] else "unknown;"},
+    ),
+    "rust": Language(
+        "rust",
+        "rust/src/answers.rs",
+        {"integer+int16": "i16", "integer+uint32": "u32", "integer+uint64": "u64"},
+        spellings={
+            "models::": "",
+            "std::collections::HashMap": "BTreeMap",
+            r"\bFields\b": "Map<String, Value>",
+            r"\bPayload\b": "Shown",
+        },
+        formatter=("rustfmt",),
+    ),
+}
+
+
+def answers() -> dict[str, Any]:
+    """Return the OpenAPI document with the answers of clients only, and with names for what may be anything.
+
+    A field that is not required comes after those that are.
+    """
+    document = make_app(None).openapi()
+    schemas: dict[str, Any] = document["components"]["schemas"]
+    names = set(_in_answers(document))
+    kept = {
+        name: schema
+        for name, schema in schemas.items()
+        if name in names - BY_HAND and (name == "Status" or len(schema.get("properties", {})) > 1)
+    } | {name: {"type": "object", "properties": {}} for name in BY_HAND}
+    for schema in kept.values():
+        # A default of an answer is a constant.
+        required = [
+            *schema.get("required", []),
+            *(name for name, given in schema["properties"].items() if given.get("default")),
+        ]
+        schema["required"] = required
+        schema["properties"] = {
+            name: _named(name, given)
+            for name, given in sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
+        }
+    return {
+        **document,
+        "paths": {
+            f"/{name}": {"get": {"responses": {"200": {"description": "", "content": {"application/json": {
+                "schema": {"$ref": _REFERENCE + name}}}}}}}
+            for name in kept
+        },
+        "components": {"schemas": kept},
+    }  # fmt: skip
+
+
+def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    if name == "fault":
+        kind = "Fault"
+    elif "type" in schema or "anyOf" in schema or "$ref" in schema:
+        return schema
+    else:
+        kind = "Fields" if name in {"request", "response"} else "Payload"
+    reference: dict[str, Any] = {"$ref": _REFERENCE + kind}
+    is_null = name in {"request", "response"} or (name == "fault" and "type" not in schema)
+    named = {"anyOf": [reference, {"type": "null"}]} if is_null else {"allOf": [reference]}
+    return {**named, "description": schema.get("description", "")}
+
+
+def _in_answers(document: Mapping[str, Any]) -> Iterator[str]:
+    schemas = document["components"]["schemas"]
+    seen: set[str] = set()
+    parts: list[Any] = [
+        response
+        for item in document["paths"].values()
+        for operation in item.values()
+        for status, response in operation["responses"].items()
+        if status[0] not in "45"
+    ]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            name = part.get("$ref", "").removeprefix(_REFERENCE)
+            if name and name not in seen:
+                seen.add(name)
+                yield name
+                parts.append(schemas[name])
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+
+
+def digest(language: str) -> str:
+    """Return what the first line of a client's types says about what they were made from."""
+    template = (FOLDER / f"templates/{language}.mustache").read_bytes()
+    sources = [json.dumps(answers()["components"], sort_keys=True).encode(), template, Path(__file__).read_bytes()]
+    return hashlib.sha256(b"\n".join(sources)).hexdigest()[:16]
+
+
+def is_current(language: str) -> bool:
+    """Whether a client's types were made from what is here."""
+    with (FOLDER / LANGUAGES[language].file).open() as file:
+        return digest(language) in file.readline()
+
+
+def _generate(name: str, jar: Path) -> None:
+    language = LANGUAGES[name]
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary)
+        (made / "document.json").write_text(json.dumps(answers()))
+        settings = {
+            "generatorName": language.generator,
+            "inputSpec": str(made / "document.json"),
+            "outputDir": str(made),
+            "templateDir": str(FOLDER / "templates"),
+            "files": {f"{name}.mustache": {"templateType": "SupportingFiles", "destinationFilename": "answers"}},
+            "typeMappings": dict(language.types),
+            "schemaMappings": {each: language.names.get(each, each) for each in BY_HAND | language.by_hand},
+            "modelNameMappings": dict(language.names),
+            "globalProperties": {
+                "models": "",
+                "supportingFiles": "answers",
+                "modelDocs": "false",
+                "modelTests": "false",
+            },
+            "additionalProperties": {"made": f"Made by `make clients`, from the OpenAPI document ({digest(name)})"},
+        }
+        (made / "settings.json").write_text(json.dumps(settings))
+        command = ["java", "-jar", str(jar), "generate", "--config", str(made / "settings.json")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(done.stdout + done.stderr)
+        text = (made / "answers").read_text()
+    for before, after in language.spellings.items():
+        text = re.sub(before, after, text)
+    path = FOLDER / language.file
+    path.write_text(text)
+    if language.formatter:
+        subprocess.run([*language.formatter, str(path)], check=True)
+
+
+def main() -> None:
+    """Generate all that are not current."""
+    old = [name for name in LANGUAGES if not is_current(name)]
+    with tempfile.TemporaryDirectory() as folder:
+        if old:
+            command = [f"-Dartifact=org.openapitools:openapi-generator-cli:{VERSION}", f"-DoutputDirectory={folder}"]
+            subprocess.run(["mvn", "-q", "dependency:copy", *command], check=True)
+        for name in old:
+            _generate(name, Path(folder) / f"openapi-generator-cli-{VERSION}.jar")
+            print(f"clients/{LANGUAGES[name].file}: made again")
+
+
+if __name__ == "__main__":
+    main()

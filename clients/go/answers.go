@@ -1,0 +1,255 @@
+// Made by `make clients`, from the OpenAPI document (73eb2a7dc83ea95f): change that. DO NOT EDIT.
+
+package control
+
+// Assigned: A partition.
+type Assigned struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+}
+
+// BrokerInfo: The brokers as one.
+type BrokerInfo struct {
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+	ClusterID string `json:"cluster_id"`
+	// For a client's configuration.
+	BootstrapServers string `json:"bootstrap_servers"`
+	Controller       *int   `json:"controller"`
+}
+
+// Committed: The committed offset of a partition.
+type Committed struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// Group: A group at one moment.
+type Group struct {
+	GroupID string `json:"group_id"`
+	// `classic`, `consumer` or `share`: the protocol that its members speak.
+	Type string `json:"type"`
+	// As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+	State    string `json:"state"`
+	IsStable bool   `json:"is_stable"`
+	// Of other types than `classic`, the epoch of the group.
+	Generation int      `json:"generation"`
+	Protocol   *string  `json:"protocol"`
+	Members    []Member `json:"members"`
+}
+
+// GroupIDs: Some consumer groups, by id.
+type GroupIDs struct {
+	Groups    []string `json:"groups"`
+	NextAfter *string  `json:"next_after"`
+}
+
+// Header: A header of a record.
+type Header struct {
+	Name string `json:"name"`
+	// As `format` asks.
+	Value Payload `json:"value"`
+}
+
+// InFlight: Neighboring offsets that were delivered to a share group and are in the same state.
+type InFlight struct {
+	FirstOffset int64 `json:"first_offset"`
+	// Included.
+	LastOffset int64 `json:"last_offset"`
+	// As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+	State string `json:"state"`
+	// The number of deliveries of each.
+	DeliveryCount int     `json:"delivery_count"`
+	MemberID      *string `json:"member_id"`
+}
+
+// InstalledFault: A fault. The response that installs it may have warnings.
+type InstalledFault struct {
+	ID string `json:"id"`
+	// The number of requests that it has hit.
+	Fired int `json:"fired"`
+	// Its fields.
+	Fault    Fault    `json:"fault"`
+	Warnings []string `json:"warnings"`
+}
+
+// JournalEntries: Requests of clients and their responses, oldest first.
+type JournalEntries struct {
+	// The number of requests, also of those that do not fit or are kept no longer.
+	Count    int            `json:"count"`
+	Requests []JournalEntry `json:"requests"`
+}
+
+// JournalEntry: One request and its answer.
+type JournalEntry struct {
+	Number int `json:"number"`
+	// When it came: ms since the epoch on the broker's clock.
+	Time int64 `json:"time"`
+	// Both ends, the broker's first.
+	Connection string `json:"connection"`
+	// The id of the broker that was asked.
+	Node          int            `json:"node"`
+	ClientHost    string         `json:"client_host"`
+	ClientID      *string        `json:"client_id"`
+	API           string         `json:"api"`
+	Version       int            `json:"version"`
+	CorrelationID int            `json:"correlation_id"`
+	Request       map[string]any `json:"request"`
+	Response      map[string]any `json:"response"`
+	// The errors in the response, by name.
+	Errors     []string `json:"errors"`
+	DurationMs *float64 `json:"duration_ms"`
+	BytesIn    int      `json:"bytes_in"`
+	BytesOut   int      `json:"bytes_out"`
+	Fault      *Fault   `json:"fault"`
+	Failure    *string  `json:"failure"`
+}
+
+// JournalInfo: The journal.
+type JournalInfo struct {
+	IsKept bool `json:"is_kept"`
+	// The number of requests since it was begun.
+	Count int `json:"count"`
+}
+
+// Lag: The offsets that a group is behind.
+type Lag struct {
+	Total      int64          `json:"total"`
+	Partitions []PartitionLag `json:"partitions"`
+	Warnings   []string       `json:"warnings"`
+}
+
+// Member: A member of a group.
+type Member struct {
+	MemberID        string     `json:"member_id"`
+	GroupInstanceID *string    `json:"group_instance_id"`
+	ClientID        string     `json:"client_id"`
+	ClientHost      string     `json:"client_host"`
+	Partitions      []Assigned `json:"partitions"`
+}
+
+// Metric: A metric of a client.
+type Metric struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+// Node: One broker.
+type Node struct {
+	NodeID int  `json:"node_id"`
+	IsUp   bool `json:"is_up"`
+	// HOST:PORT that it listens on.
+	Address string  `json:"address"`
+	Rack    *string `json:"rack"`
+}
+
+// PartitionLag: The offsets that a group is behind in a partition.
+type PartitionLag struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Lag       int64  `json:"lag"`
+}
+
+// ProducedRecords: Records that were appended, in their order.
+type ProducedRecords struct {
+	Records  []RecordMetadata `json:"records"`
+	Warnings []string         `json:"warnings"`
+}
+
+// Push: The metrics that a client has sent at once.
+type Push struct {
+	ClientInstanceID string `json:"client_instance_id"`
+	ClientID         string `json:"client_id"`
+	ClientHost       string `json:"client_host"`
+	// ms since the epoch, when it came.
+	Timestamp int64 `json:"timestamp"`
+	// The client has said that it is going.
+	IsLast  bool     `json:"is_last"`
+	Metrics []Metric `json:"metrics"`
+}
+
+// Record: A record as a consumer would get it, and how it is stored.
+type Record struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// ms since the epoch; -1 in format v0.
+	Timestamp int64 `json:"timestamp"`
+	// `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
+	TimestampType string `json:"timestamp_type"`
+	// As `format` asks.
+	Key Payload `json:"key"`
+	// As `format` asks.
+	Value   Payload  `json:"value"`
+	Headers []Header `json:"headers"`
+	// 0, 1 or 2.
+	MessageFormat int    `json:"message_format"`
+	Codec         string `json:"codec"`
+	// -1 for a producer that is not idempotent.
+	ProducerID int64 `json:"producer_id"`
+}
+
+// RecordMetadata: The partition and the offset that a record got.
+type RecordMetadata struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// RecordPart: Some records of a topic, partition by partition.
+type RecordPart struct {
+	Records []Record `json:"records"`
+	// By partition, the `start` that goes on; empty once all was read to the end.
+	NextOffsets map[string]int64 `json:"next_offsets"`
+}
+
+// Rule: One rule.
+type Rule struct {
+	ResourceType string `json:"resource_type"`
+	ResourceName string `json:"resource_name"`
+	PatternType  string `json:"pattern_type"`
+	Principal    string `json:"principal"`
+	Host         string `json:"host"`
+	Operation    string `json:"operation"`
+	Permission   string `json:"permission"`
+}
+
+// SharePartition: A partition as a share group sees it (KIP-932).
+type SharePartition struct {
+	Topic       string `json:"topic"`
+	Partition   int    `json:"partition"`
+	StartOffset *int64 `json:"start_offset"`
+	Lag         *int64 `json:"lag"`
+	// The offsets that members have in hand.
+	Acquired int        `json:"acquired"`
+	InFlight []InFlight `json:"in_flight"`
+}
+
+// Snapshot: A snapshot.
+type Snapshot struct {
+	Name      string `json:"name"`
+	Directory string `json:"directory"`
+}
+
+// Status: The state of the broker.
+type Status struct {
+	Status string `json:"status"`
+}
+
+// Topic: A topic.
+type Topic struct {
+	Name string `json:"name"`
+	// As Kafka writes it.
+	TopicID    string `json:"topic_id"`
+	Partitions int    `json:"partitions"`
+	// Those that differ from the broker's defaults.
+	Configs    map[string]string `json:"configs"`
+	IsInternal bool              `json:"is_internal"`
+}
+
+// TopicList: Some topics, by name.
+type TopicList struct {
+	Topics    []Topic `json:"topics"`
+	NextAfter *string `json:"next_after"`
+}

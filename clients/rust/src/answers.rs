@@ -1,0 +1,303 @@
+// Made by `make clients`, from the OpenAPI document (496c0cda0b66bb43): change that.
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::{Fault, Shown};
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Assigned {
+    pub topic: String,
+    pub partition: i32,
+}
+
+/// The brokers as one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct BrokerInfo {
+    pub name: String,
+    pub version: String,
+    pub cluster_id: String,
+    /// For a client's configuration.
+    pub bootstrap_servers: String,
+    pub controller: Option<i32>,
+}
+
+/// The committed offset of a partition.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Committed {
+    pub topic: String,
+    pub partition: i32,
+    pub offset: i64,
+}
+
+/// A fault, and the requests that it has hit.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct FaultHits {
+    pub id: String,
+    /// The number of requests that it has hit.
+    pub fired: u64,
+    /// Its fields.
+    pub fault: Fault,
+    /// The newest 1000.
+    pub hits: Vec<JournalEntry>,
+}
+
+/// A group at one moment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Group {
+    pub group_id: String,
+    /// `classic`, `consumer` or `share`: the protocol that its members speak.
+    pub r#type: String,
+    /// As Kafka names it: `Empty`, `Stable`, `Dead`, or a step on the way to `Stable`.
+    pub state: String,
+    pub is_stable: bool,
+    /// Of other types than `classic`, the epoch of the group.
+    pub generation: i32,
+    pub protocol: Option<String>,
+    pub members: Vec<Member>,
+}
+
+/// Some consumer groups, by id.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct GroupIds {
+    pub groups: Vec<String>,
+    pub next_after: Option<String>,
+}
+
+/// A header of a record.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Header {
+    pub name: String,
+    /// As `format` asks.
+    pub value: Shown,
+}
+
+/// Neighboring offsets that were delivered to a share group and are in the same state.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct InFlight {
+    pub first_offset: i64,
+    /// Included.
+    pub last_offset: i64,
+    /// As Kafka names it: `AVAILABLE`, `ACQUIRED`, `ACKNOWLEDGED`, `ARCHIVING` or `ARCHIVED`.
+    pub state: String,
+    /// The number of deliveries of each.
+    pub delivery_count: i32,
+    pub member_id: Option<String>,
+}
+
+/// A fault. The response that installs it may have warnings.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct InstalledFault {
+    pub id: String,
+    /// The number of requests that it has hit.
+    pub fired: u64,
+    /// Its fields.
+    pub fault: Fault,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// Requests of clients and their responses, oldest first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct JournalEntries {
+    /// The number of requests, also of those that do not fit or are kept no longer.
+    pub count: u64,
+    pub requests: Vec<JournalEntry>,
+}
+
+/// One request and its answer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct JournalEntry {
+    pub number: u64,
+    /// When it came: ms since the epoch on the broker's clock.
+    pub time: i64,
+    /// Both ends, the broker's first.
+    pub connection: String,
+    /// The id of the broker that was asked.
+    pub node: i32,
+    pub client_host: String,
+    pub client_id: Option<String>,
+    pub api: String,
+    pub version: i16,
+    pub correlation_id: i32,
+    pub request: Option<Map<String, Value>>,
+    pub response: Option<Map<String, Value>>,
+    /// The errors in the response, by name.
+    pub errors: Vec<String>,
+    pub duration_ms: Option<f64>,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub fault: Option<Fault>,
+    pub failure: Option<String>,
+}
+
+/// The journal.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct JournalInfo {
+    pub is_kept: bool,
+    /// The number of requests since it was begun.
+    pub count: u64,
+}
+
+/// The offsets that a group is behind.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Lag {
+    pub total: i64,
+    pub partitions: Vec<PartitionLag>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// A member of a group.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Member {
+    pub member_id: String,
+    pub group_instance_id: Option<String>,
+    pub client_id: String,
+    pub client_host: String,
+    pub partitions: Option<Vec<Assigned>>,
+}
+
+/// A metric of a client.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Metric {
+    pub name: String,
+    pub value: f64,
+}
+
+/// One broker.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Node {
+    pub node_id: i32,
+    pub is_up: bool,
+    /// HOST:PORT that it listens on.
+    pub address: String,
+    pub rack: Option<String>,
+}
+
+/// The offsets that a group is behind in a partition.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct PartitionLag {
+    pub topic: String,
+    pub partition: i32,
+    pub lag: i64,
+}
+
+/// Records that were appended, in their order.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ProducedRecords {
+    pub records: Vec<RecordMetadata>,
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// The metrics that a client has sent at once.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Push {
+    pub client_instance_id: String,
+    pub client_id: String,
+    pub client_host: String,
+    /// ms since the epoch, when it came.
+    pub timestamp: i64,
+    /// The client has said that it is going.
+    pub is_last: bool,
+    pub metrics: Vec<Metric>,
+}
+
+/// A record as a consumer would get it, and how it is stored.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Record {
+    pub topic: String,
+    pub partition: i32,
+    pub offset: i64,
+    /// ms since the epoch; -1 in format v0.
+    pub timestamp: i64,
+    /// `CreateTime`, `LogAppendTime`, or `NoTimestampType`.
+    pub timestamp_type: String,
+    /// As `format` asks.
+    pub key: Shown,
+    /// As `format` asks.
+    pub value: Shown,
+    pub headers: Vec<Header>,
+    /// 0, 1 or 2.
+    pub message_format: i32,
+    pub codec: String,
+    /// -1 for a producer that is not idempotent.
+    pub producer_id: i64,
+}
+
+/// The partition and the offset that a record got.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RecordMetadata {
+    pub topic: String,
+    pub partition: i32,
+    pub offset: i64,
+}
+
+/// Some records of a topic, partition by partition.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct RecordPart {
+    pub records: Vec<Record>,
+    /// By partition, the `start` that goes on; empty once all was read to the end.
+    #[serde(default)]
+    pub next_offsets: BTreeMap<String, i64>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Rule {
+    pub resource_type: String,
+    pub resource_name: String,
+    pub pattern_type: String,
+    pub principal: String,
+    pub host: String,
+    pub operation: String,
+    pub permission: String,
+}
+
+/// A partition as a share group sees it (KIP-932).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct SharePartition {
+    pub topic: String,
+    pub partition: i32,
+    pub start_offset: Option<i64>,
+    pub lag: Option<i64>,
+    /// The offsets that members have in hand.
+    pub acquired: i32,
+    pub in_flight: Vec<InFlight>,
+}
+
+/// A snapshot.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Snapshot {
+    pub name: String,
+    pub directory: String,
+}
+
+/// The state of the broker.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Status {
+    pub status: String,
+}
+
+/// A topic.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Topic {
+    pub name: String,
+    /// As Kafka writes it.
+    pub topic_id: String,
+    pub partitions: u32,
+    /// Those that differ from the broker's defaults.
+    #[serde(default)]
+    pub configs: BTreeMap<String, String>,
+    pub is_internal: bool,
+}
+
+/// Some topics, by name.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct TopicList {
+    pub topics: Vec<Topic>,
+    pub next_after: Option<String>,
+}
