@@ -47,6 +47,14 @@ _KEPT_HASHES: Final = 10_000
 _SHORT_KEY: Final = 100
 """Longer keys are hashed each time: so many kept ones of 32,767 characters would take a GB."""
 _POWERS_OF_31: Final = [pow(31, exponent, 1 << 32) for exponent in range(_HASHED_AT_ONCE + 1)]
+_CLIENT_CODES: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 _logger = logging.getLogger(__name__)
 
 
@@ -56,6 +64,11 @@ class CoordinatorLogError(Exception):
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def client_code(self) -> ErrorCode:
+        """Kafka's error for the client (`appendTransactionToLog`, `CoordinatorOperationExceptionHelper`)."""
+        return _CLIENT_CODES.get(self.code, self.code)
 
 
 def java_hash(text: str) -> int:

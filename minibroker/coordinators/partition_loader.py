@@ -23,6 +23,7 @@ _REPLAYED_AT_ONCE: Final = 1 << 16
 """So much takes some 10 ms, and is replayed in one step even where requests could wait for several."""
 _RETRY_MS: Final = 5_000
 """A partition that could not be read is not tried again before so long."""
+_MAX_COMPLAINTS: Final = 100
 _logger = logging.getLogger(__name__)
 
 
@@ -36,6 +37,20 @@ class Replaying(Protocol):
     def finish(self) -> Iterator[None]:
         """Make of them what they amount to, a piece of work at a time."""
         ...
+
+
+class Complaints:
+    """Warnings about damaged records of a partition. Each is logged once, so that they do not fill the disk."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._complaints: set[str] = set()
+
+    def add(self, complaint: str) -> None:
+        """Log a warning about a record that is skipped."""
+        if complaint not in self._complaints and len(self._complaints) < _MAX_COMPLAINTS:
+            self._complaints.add(complaint)
+            _logger.warning("%s: %s; passed over", self._name, complaint)
 
 
 R = TypeVar("R", bound=Replaying)

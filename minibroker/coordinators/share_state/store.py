@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.node import Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
 from minibroker.coordinators.share_state.state import (
     MOST_BATCHES,
     Change,
@@ -40,18 +40,8 @@ from minibroker_protocol.records import Batch, CompressionCodec, NewRecord
 
 _STEP: Final = 100
 """Records that are decoded or written in one piece of work."""
-_COMPLAINTS: Final = 100
 _SNAPSHOT: Final = b"\x00\x00"
 _UPDATE: Final = b"\x00\x01"
-_APPEND_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""Errors that Kafka makes of a failed append (`CoordinatorOperationExceptionHelper`)."""
 _logger = logging.getLogger(__name__)
 
 
@@ -291,9 +281,8 @@ class _Loading:
     """A partition that is being read. A record that cannot be read is logged and passed over."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._raw: dict[bytes, tuple[int, list[bytes]]] = {}  # its snapshot's offset, the snapshot and its updates
-        self._complaints: set[str] = set()
+        self._complaints = Complaints(name)
         self.states: dict[SharePartitionKey, Kept] = {}
         self.end = -1
 
@@ -312,9 +301,9 @@ class _Loading:
                     elif kind == _UPDATE and record.value is not None and partition in self._raw:
                         self._raw[partition][1].append(record.value)
                     else:
-                        self._complain(f"the record at offset {record.offset} has no use")
+                        self._complaints.add(f"the record at offset {record.offset} has no use")
             except DecodeError as error:
-                self._complain(f"a batch cannot be read: {error}")
+                self._complaints.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> Iterator[None]:
         """Fill `states`, a piece of work at a time."""
@@ -328,20 +317,15 @@ class _Loading:
                     if not number % _STEP:
                         yield
             except DecodeError as error:
-                self._complain(f"a record cannot be read: {error}")
+                self._complaints.add(f"a record cannot be read: {error}")
             else:
                 kept.updates = len(updates)
                 self.states[key] = kept
             yield
-
-    def _complain(self, complaint: str) -> None:
-        if complaint not in self._complaints and len(self._complaints) < _COMPLAINTS:
-            self._complaints.add(complaint)
-            _logger.warning("%s: %s; passed over", self._name, complaint)
 
 
 def _refusal(key: SharePartitionKey, error: CoordinatorLogError | EncodeError) -> ErrorCode:
     if isinstance(error, EncodeError):
         return ErrorCode.UNKNOWN_SERVER_ERROR
     _logger.error("share-partition %s: %s", key.text, error)
-    return _APPEND_ERRORS.get(error.code, error.code)
+    return error.client_code

@@ -11,7 +11,7 @@ from typing import Final
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
-from minibroker.coordinators.partition_loader import PartitionLoader
+from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
 from minibroker.core import Core
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
@@ -22,16 +22,6 @@ from minibroker_protocol.records import Batch, NewRecord
 
 _STEP: Final = 1000
 """Records that are decoded in one piece of work."""
-_COMPLAINTS: Final = 100
-_APPEND_ERRORS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""Kafka's error for the client after a failed append (`TransactionStateManager.appendTransactionToLog`)."""
 _logger = logging.getLogger(__name__)
 
 
@@ -96,7 +86,7 @@ class TransactionStore:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         except CoordinatorLogError as error:
             _logger.error("transactional id %s: %s", transaction.transactional_id, error)  # noqa: TRY400 - not our fault
-            return _APPEND_ERRORS.get(error.code, error.code)
+            return error.client_code
         self._loader.look_at_topic()
         # Behind the append: a step that the disk has refused never was.
         self._known.setdefault(partition, {})[transaction.transactional_id] = transaction
@@ -173,9 +163,8 @@ class _Loading:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._latest: dict[bytes, bytes] = {}
-        self._complaints: set[str] = set()
+        self._complaints = Complaints(name)
         self.transactions: dict[str, Transaction] = {}
 
     def read(self, batches: Iterable[Batch]) -> None:
@@ -184,14 +173,14 @@ class _Loading:
             try:
                 for record in batch:
                     if record.key is None:
-                        self._complain(f"the record at offset {record.offset} has no key")
+                        self._complaints.add(f"the record at offset {record.offset} has no key")
                     elif record.value is None:
                         # A tombstone: compaction may have left it without the records that it deletes.
                         self._latest.pop(record.key, None)
                     else:
                         self._latest[record.key] = record.value
             except DecodeError as error:
-                self._complain(f"a batch cannot be read: {error}")
+                self._complaints.add(f"a batch cannot be read: {error}")
 
     def finish(self) -> Iterator[None]:
         """Fill `transactions`, a piece of work at a time."""
@@ -200,12 +189,6 @@ class _Loading:
                 key = decode_versioned(TransactionLogKey, raw_key).transactional_id
                 self.transactions[key] = transaction_of(key, decode_versioned(TransactionLogValue, value))
             except (DecodeError, ValueError) as error:
-                self._complain(f"a record cannot be read: {error}")
+                self._complaints.add(f"a record cannot be read: {error}")
             if not number % _STEP:
                 yield
-
-    def _complain(self, complaint: str) -> None:
-        """Say it once; a damaged file must not fill the disk with words."""
-        if complaint not in self._complaints and len(self._complaints) < _COMPLAINTS:
-            self._complaints.add(complaint)
-            _logger.warning("%s: %s; passed over", self._name, complaint)
