@@ -23,16 +23,13 @@ NEEDS: Final = on_transactional_id(Operation.WRITE)
 
 def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     """End the transaction."""
-    if call.api_version >= _FIRST_WITH_NEXT_EPOCH:
-        code, producer_id, producer_epoch = call.services.transactions.end_with_next_epoch(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            commit=request.committed,
-            node=call.node,
-        )
-        return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)
-    error = call.services.transactions.end(
-        request.transactional_id, request.producer_id, request.producer_epoch, commit=request.committed, node=call.node
+    error, producer_id, producer_epoch = call.services.transactions.end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        commit=request.committed,
+        raises_epoch=call.api_version >= _FIRST_WITH_NEXT_EPOCH,
+        node=call.node,
     )
-    return EndTxnResponse(error_code=as_producers_know_it(error, call.api_version))
+    code = as_producers_know_it(error, call.api_version)
+    return EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch)

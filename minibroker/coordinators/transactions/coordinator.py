@@ -7,7 +7,7 @@ disk has refused a marker.
 """
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -21,8 +21,8 @@ from minibroker.coordinators.transactions.transaction import (
     RAISES_EPOCHS,
     Transaction,
     TransactionState,
+    end_error,
     is_exhausted,
-    is_last_retry,
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
 from minibroker.core import Core
@@ -33,9 +33,8 @@ from minibroker_storage.data_directory.names import TopicPartition
 
 _RETRY_MS: Final = 500
 """The pause before a marker is written again after the disk failed or its partition had no leader."""
-_STEP: Final = 1000
-_MARKERS_AT_ONCE: Final = 50
-"""The markers that are written before EndTxn is answered."""
+_MARKERS_PER_STEP: Final = 50
+"""A transaction with no more partitions is complete when EndTxn is answered."""
 _GONE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -55,16 +54,8 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int
 
 
-class InitProducerIdResult(NamedTuple):
+class ProducerResult(NamedTuple):
     """The producer id and epoch that a producer writes under from now on, or the error."""
-
-    error_code: ErrorCode
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-
-
-class EndTxnResult(NamedTuple):
-    """The producer id and epoch of the producer's next transaction, or the error that keeps this one from ending."""
 
     error_code: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -122,7 +113,7 @@ class TransactionCoordinator:
         *,
         never_ends: bool = False,
         node: Node | None = None,
-    ) -> InitProducerIdResult:
+    ) -> ProducerResult:
         """Make a producer the only one of its transactional id (KIP-98, KIP-360).
 
         `expected` is what it has written under so far; `never_ends` takes the place of the timeout. INVALID_REQUEST,
@@ -130,22 +121,22 @@ class TransactionCoordinator:
         or while one is being ended.
         """
         if not transactional_id:
-            return InitProducerIdResult(ErrorCode.INVALID_REQUEST)
+            return ProducerResult(ErrorCode.INVALID_REQUEST)
         if never_ends:
             timeout_ms = NO_TIMEOUT_MS
         elif not 0 < timeout_ms <= self._max_timeout_ms:
-            return InitProducerIdResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+            return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         # The id may be another node's, or its partition may still be loading: decide nothing on half of the log.
         error = self.store.readiness(transactional_id, node)
         if error:
-            return InitProducerIdResult(error)
+            return ProducerResult(error)
         try:
             begun = self._begun(transactional_id, timeout_ms, expected)
         except OSError:
             begun = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if isinstance(begun, ErrorCode):
-            return InitProducerIdResult(begun)
-        return InitProducerIdResult(ErrorCode.NONE, begun.producer_id, begun.producer_epoch)
+            return ProducerResult(begun)
+        return ProducerResult(ErrorCode.NONE, begun.producer_id, begun.producer_epoch)
 
     def _begun(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
@@ -253,71 +244,54 @@ class TransactionCoordinator:
         producer_epoch: int,
         *,
         commit: bool,
+        raises_epoch: bool = False,
         node: Node | None = None,
-    ) -> ErrorCode:
-        """Commit the transaction, or abort it; its markers are written when this returns NONE.
+    ) -> ProducerResult:
+        """Commit or abort a transaction. Its markers are written on return unless there are many.
 
-        INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE when none is open, or it has
-        ended the other way; CONCURRENT_TRANSACTIONS while a marker could not be written.
+        Args:
+            transactional_id: Names the transaction.
+            producer_id: The producer id in the request.
+            producer_epoch: The epoch in the request.
+            commit: Whether to commit.
+            raises_epoch: Whether the producer continues in the next epoch (KIP-890), with another id if none is left.
+                Such a producer may also abort a transaction to which nothing was written.
+            node: The node that was asked.
+
+        Returns:
+            The id and epoch of the producer's next transaction, or the error.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
+        transaction = self._transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
-            return transaction
-        if transaction.state is TransactionState.ONGOING:
-            return self._end(transaction, commit=commit)
-        prepared, completed = (
-            (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-            if commit
-            else (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT)
-        )
-        # The same request again, while its markers are being written: the client retries.
-        if transaction.state is prepared:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
-        return ErrorCode.NONE if transaction.state is completed else ErrorCode.INVALID_TXN_STATE
-
-    def end_with_next_epoch(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, node: Node | None = None
-    ) -> EndTxnResult:
-        """As `end`, and the producer goes on in the next epoch (KIP-890); repeated, it gets the same response.
-
-        A transaction to which nothing was written may be aborted, too, which also raises the epoch.
-        """
-        if not transactional_id:
-            return EndTxnResult(ErrorCode.INVALID_REQUEST)
-        error = self.store.readiness(transactional_id, node)
-        known = None if error else self.store.get(transactional_id)
-        if known is None or self._was_lost(known):
-            return EndTxnResult(error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        # The answer was lost: the end has raised the epoch already, and the producer does not know it.
-        is_retry = known.producer_epoch == producer_epoch + 1
-        if is_last_retry(known, producer_id, producer_epoch):
-            is_retry = True
-        elif known.producer_id != producer_id:
-            return EndTxnResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        error = _what_is_against_end(
-            known.state, commit=commit, is_retry=is_retry, is_current=known.producer_epoch == producer_epoch
-        )
+            return ProducerResult(transaction)
+        error = end_error(transaction, producer_id, producer_epoch, commit=commit, raises_epoch=raises_epoch)
         if error:
-            return EndTxnResult(error)
-        if not is_retry:
-            ended = self._end_with_next_epoch(known, commit=commit)
+            return ProducerResult(error)
+        if not transaction.is_end_retry(producer_id, producer_epoch, raises_epoch=raises_epoch):
+            ended = self._end(transaction, commit=commit, raises_epoch=raises_epoch)
             if isinstance(ended, ErrorCode):
-                return EndTxnResult(ended)
-            known = ended
-        return EndTxnResult(ErrorCode.NONE, known.producer_id, known.producer_epoch)
+                return ProducerResult(ended)
+            transaction = ended
+        return ProducerResult(ErrorCode.NONE, transaction.producer_id, transaction.producer_epoch)
+
+    def _transaction(self, transactional_id: str, node: Node | None) -> Transaction | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        error = self.store.readiness(transactional_id, node)
+        transaction = None if error else self.store.get(transactional_id)
+        if transaction is None or self._was_lost(transaction):
+            return error or ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return transaction
 
     def _of_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None
     ) -> Transaction | ErrorCode:
-        if not transactional_id:
-            return ErrorCode.INVALID_REQUEST
-        error = self.store.readiness(transactional_id, node)
-        if error:
-            return error
-        transaction = self.store.get(transactional_id)
-        if transaction is not None and transaction.next_producer_id == producer_id >= 0:
+        transaction = self._transaction(transactional_id, node)
+        if isinstance(transaction, ErrorCode):
+            return transaction
+        if transaction.next_producer_id == producer_id >= 0:
             return ErrorCode.CONCURRENT_TRANSACTIONS  # the id counts once the markers are written
-        if transaction is None or transaction.producer_id != producer_id or self._was_lost(transaction):
+        if transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         # A newer producer of the same id has come: this one is a zombie (KIP-98).
         return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
@@ -335,26 +309,21 @@ class TransactionCoordinator:
 
     # How transactions end
 
-    def _end(self, transaction: Transaction, *, commit: bool) -> ErrorCode:
-        prepared = transaction.prepared(self._core.clock.now_ms(), commit=commit)
-        # The point of no return: from this record on the transaction ends this way, whatever dies.
-        error = self.store.save(prepared)
-        if not error:
-            self._complete(prepared)
-        return error
-
-    def _end_with_next_epoch(self, transaction: Transaction, *, commit: bool) -> Transaction | ErrorCode:
-        """The transaction as it is when all markers are written, or why it does not end."""
+    def _end(self, transaction: Transaction, *, commit: bool, raises_epoch: bool) -> Transaction | ErrorCode:
+        """Decide an end and write its markers. Return the completed transaction, or the error that keeps it open."""
         now_ms = self._core.clock.now_ms()
-        next_id = NO_PRODUCER_ID
-        if transaction.has_no_epoch_left:
-            try:
-                # Fetched before the decision is written: if there is none, the transaction stays open, and nothing is
-                # half done.
-                next_id = self._core.producer_ids.next()
-            except OSError:
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
+        if raises_epoch:
+            next_id = NO_PRODUCER_ID
+            if transaction.has_no_epoch_left:
+                try:
+                    # Reserved before the decision is written, so that a failure leaves the transaction open.
+                    next_id = self._core.producer_ids.next()
+                except OSError:
+                    return ErrorCode.COORDINATOR_NOT_AVAILABLE
+            prepared = transaction.prepared_with_next_epoch(now_ms, commit=commit, next_producer_id=next_id)
+        else:
+            prepared = transaction.prepared(now_ms, commit=commit)
+        # From this record on the transaction ends this way, also after a crash.
         error = self.store.save(prepared)
         if error:
             return error
@@ -363,45 +332,43 @@ class TransactionCoordinator:
 
     def _fence(self, transaction: Transaction) -> ErrorCode:
         """Abort an open transaction in an epoch of the coordinator's own: its producer cannot go on."""
-        if self._raises_epochs:
-            ended = self._end_with_next_epoch(transaction, commit=False)
-            return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
+        raises_epoch = self._raises_epochs
         # With the raised epoch in its marker, the log itself refuses what the fenced producer still sends.
-        return self._end(transaction.fenced(), commit=False)
+        fenced = transaction if raises_epoch else transaction.fenced()
+        ended = self._end(fenced, commit=False, raises_epoch=raises_epoch)
+        return ended if isinstance(ended, ErrorCode) else ErrorCode.NONE
 
     def _complete(self, transaction: Transaction) -> None:
-        """Write the markers of a transaction whose end is decided. What the disk refuses is tried again later.
+        """Write the markers of a transaction whose end is decided. The disk's refusals are tried again later.
 
-        Where there are many the rest is written in slices. Until then the transaction is prepared, as in Kafka, whose
-        coordinator sends markers when it has answered.
+        Many markers are written in steps. Until then the transaction is prepared, as in Kafka, whose coordinator sends
+        markers after its answer.
         """
-        # A few markers take less time than another turn of the event loop, and the client need not ask twice.
-        if len(transaction.partitions) <= _MARKERS_AT_ONCE:
-            left = [each for each in transaction.partitions if not self._write_marker(transaction, each)]
-            self._end_completing(transaction, frozenset(left))
-        elif transaction.transactional_id not in self._completing:
-            self._completing.add(transaction.transactional_id)
-            completing = self._core.slices.begin(self._complete_in_slices(transaction))
+        if transaction.transactional_id not in self._completing:
+            completing = self._core.slices.begin(self._completing_steps(transaction))
             if isinstance(completing, Work):
                 completing.then(lambda _: None, partial(self._completing_failed, transaction))
 
-    def _complete_in_slices(self, transaction: Transaction) -> Steps[None]:
-        known = self.store.get(transaction.transactional_id)
+    def _completing_steps(self, transaction: Transaction) -> Steps[None]:
+        transactional_id = transaction.transactional_id
+        decided = self.store.get(transactional_id)
         left: list[TopicPartition] = []
-        for each in transaction.partitions:
-            # A transaction is a value: any step since has put another object in its place.
-            if self._closed or self.store.get(transaction.transactional_id) is not known:
-                self._completing.discard(transaction.transactional_id)
-                return  # another node coordinates it, or everything is forgotten
-            if not self._write_marker(transaction, each):
-                left.append(each)
-            yield
-        self._completing.discard(transaction.transactional_id)
-        if self.store.get(transaction.transactional_id) is known:
-            self._end_completing(transaction, frozenset(left))
+        self._completing.add(transactional_id)
+        try:
+            for number, partition in enumerate(transaction.partitions):
+                # A few markers take less time than a turn of the event loop, and the client need not ask twice.
+                if number and not number % _MARKERS_PER_STEP:
+                    yield
+                    # Another node may coordinate it now: a transaction is a value, which each change replaces.
+                    if self._closed or self.store.get(transactional_id) is not decided:
+                        return
+                if not self._write_marker(transaction, partition):
+                    left.append(partition)
+        finally:
+            self._completing.discard(transactional_id)
+        self._end_completing(transaction, frozenset(left))
 
     def _completing_failed(self, transaction: Transaction, error: Exception) -> None:
-        self._completing.discard(transaction.transactional_id)
         _logger.error("The markers of %s could not be written", transaction.transactional_id, exc_info=error)
 
     def _end_completing(self, transaction: Transaction, left: frozenset[TopicPartition]) -> None:
@@ -448,61 +415,21 @@ class TransactionCoordinator:
 
     # What time does
 
-    def _abort_timed_out(self) -> Steps[None]:
+    def _abort_timed_out(self) -> Iterator[None]:
         self.store.load_failed()  # no other request loads what a producer that never comes back has left there
-        yield from self._take(lambda known, now_ms: known.is_timed_out(now_ms), self._abort)
-
-    def _abort(self, transaction: Transaction) -> None:
-        _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
-        self._fence(transaction)
-
-    def _take(self, is_due: Callable[[Transaction, int], bool], act: Callable[[Transaction], None]) -> Steps[None]:
         now_ms = self._core.clock.now_ms()
-        for number, transaction in enumerate(self.store.all(), 1):
-            # `all` was taken some steps ago: the producer may have gone on since.
-            if is_due(transaction, now_ms) and self.store.get(transaction.transactional_id) is transaction:
-                act(transaction)
-                yield
-            elif not number % _STEP:
+        for transaction in [each for each in self.store.all() if each.is_timed_out(now_ms)]:
+            # The producer may have ended it in between.
+            if self.store.get(transaction.transactional_id) is transaction:
+                _logger.info("transactional id %s: its transaction has timed out", transaction.transactional_id)
+                self._fence(transaction)
                 yield
 
-    def _remove_expired(self) -> Steps[None]:
-        now_ms = self._core.clock.now_ms()
-        yield from self.store.remove(
-            [
-                known
-                for known in self.store.all()
-                if known.state.may_expire and known.updated_ms <= now_ms - self._expiration_ms
-            ]
+    def _remove_expired(self) -> Iterator[None]:
+        latest_ms = self._core.clock.now_ms() - self._expiration_ms
+        return self.store.remove(
+            [each for each in self.store.all() if each.state.may_expire and each.updated_ms <= latest_ms]
         )
-
-
-_ENDS: Final = {
-    TransactionState.PREPARE_COMMIT: True,
-    TransactionState.COMPLETE_COMMIT: True,
-    TransactionState.PREPARE_ABORT: False,
-    TransactionState.COMPLETE_ABORT: False,
-}
-"""Which states commit."""
-
-
-def _what_is_against_end(state: TransactionState, *, commit: bool, is_retry: bool, is_current: bool) -> ErrorCode:
-    """Whether a transaction may end in the next epoch (the table in Kafka's `TransactionCoordinator.endTransaction`).
-
-    `is_retry` says that the producer names the epoch before the current one, which the end has raised, and `is_current`
-    that it names the current one.
-    """
-    same_end = _ENDS.get(state) is commit
-    if state.is_prepared:
-        if not is_retry:
-            return ErrorCode.PRODUCER_FENCED
-        return ErrorCode.CONCURRENT_TRANSACTIONS if same_end else ErrorCode.INVALID_TXN_STATE
-    if state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT} and is_retry:
-        return ErrorCode.NONE if same_end else ErrorCode.INVALID_TXN_STATE
-    if not is_current:
-        return ErrorCode.PRODUCER_FENCED
-    may_end = state is TransactionState.ONGOING or not commit  # without anything written there is nothing to commit
-    return ErrorCode.NONE if may_end else ErrorCode.INVALID_TXN_STATE
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdAndEpoch | None) -> bool:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.coordinator_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 from minibroker_protocol.coordinator_records.versioned import encode_versioned
+from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition
@@ -59,6 +60,15 @@ _WIRE_NAMES: Final = {state: state.name.title().replace("_", "") for state in Tr
 STATES_BY_NAME: Final = {name: state for state, name in _WIRE_NAMES.items()}
 
 
+_COMMITS: Final = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Whether a state ends in a commit."""
+
+
 class Transaction(NamedTuple):
     """One transactional id with its latest transaction.
 
@@ -95,6 +105,16 @@ class Transaction(NamedTuple):
         """Return whether an open transaction has lasted longer than its producer allowed."""
         has_timeout = self.timeout_ms != NO_TIMEOUT_MS
         return has_timeout and self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
+
+    def is_end_retry(self, producer_id: int, epoch: int, *, raises_epoch: bool) -> bool:
+        """Return whether a producer repeats the request that has ended the transaction: it may have lost the response.
+
+        If that request has raised the epoch (KIP-890), the producer still names the last one, perhaps of another id.
+        """
+        if not raises_epoch:
+            return self.state in _COMMITS and (producer_id, epoch) == (self.producer_id, self.producer_epoch)
+        had_no_epoch_left = (producer_id, epoch, self.producer_epoch) == (self.last_producer_id, _LAST_EPOCH, 0)
+        return had_no_epoch_left or (producer_id, epoch + 1) == (self.producer_id, self.producer_epoch)
 
     def forgetting_its_start(self) -> "Transaction":
         """A producer that begins again, as Kafka 4 knows it. Before, only the next start forgets it; no record does."""
@@ -200,9 +220,27 @@ class Transaction(NamedTuple):
         )
 
 
-def is_last_retry(transaction: Transaction, producer_id: int, epoch: int) -> bool:
-    """Does this name the last epoch of the id that the current one has come after?"""
-    return transaction.last_producer_id == producer_id and epoch == _LAST_EPOCH and transaction.producer_epoch == 0
+def end_error(
+    transaction: Transaction, producer_id: int, producer_epoch: int, *, commit: bool, raises_epoch: bool
+) -> ErrorCode:
+    """Return the error for a producer's request to end a transaction (Kafka's `endTransaction`).
+
+    `raises_epoch` tells requests that raise the epoch (KIP-890) from older ones.
+    """
+    state = transaction.state
+    is_retry = transaction.is_end_retry(producer_id, producer_epoch, raises_epoch=raises_epoch)
+    if not is_retry and transaction.producer_id != producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if is_retry and state in _COMMITS:
+        if _COMMITS[state] is not commit:
+            return ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.CONCURRENT_TRANSACTIONS if state.is_prepared else ErrorCode.NONE
+    # A newer producer of the same id has come (KIP-98), or an end is decided that this producer did not ask for.
+    if producer_epoch != transaction.producer_epoch or state.is_prepared:
+        return ErrorCode.PRODUCER_FENCED
+    # Without records there is nothing to commit, but an abort may raise the epoch.
+    may_end = state is TransactionState.ONGOING or (raises_epoch and not commit)
+    return ErrorCode.NONE if may_end else ErrorCode.INVALID_TXN_STATE
 
 
 def is_exhausted(epoch: int) -> bool:

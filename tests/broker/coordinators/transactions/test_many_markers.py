@@ -34,7 +34,7 @@ def test_the_producer_is_told_when_the_end_is_decided_and_the_markers_follow(har
     coordinator = harness.services.transactions
     harness.core.slices.slice_s = 0.0
     identity = (producer.producer_id, producer.producer_epoch)
-    assert coordinator.end("t", *identity, commit=True) == ErrorCode.NONE
+    assert coordinator.end("t", *identity, commit=True).error_code == ErrorCode.NONE
     assert 0 < sum(ends(harness)) < PARTITIONS
     assert coordinator.add_partitions("t", *identity, [("many", 0)]) == ErrorCode.CONCURRENT_TRANSACTIONS
     harness.crash()  # the next start writes what is left, or all of it again
@@ -51,7 +51,7 @@ def test_markers_that_are_written_in_slices_complete_the_transaction(harness: Ha
     everything = [("many", index) for index in range(PARTITIONS)]
     assert coordinator.add_partitions("t", *identity, everything) == ErrorCode.NONE
     harness.core.slices.slice_s = 0.0
-    assert coordinator.end("t", *identity, commit=False) == ErrorCode.NONE
+    assert coordinator.end("t", *identity, commit=False).error_code == ErrorCode.NONE
     harness.run_soon()
     assert ends(harness) == [1] * PARTITIONS
     assert coordinator.add_partitions("t", *identity, everything[:1]) == ErrorCode.NONE
