@@ -32,7 +32,7 @@ unexport PYRIGHT_PYTHON_FORCE_VERSION PYRIGHT_PYTHON_PYLANCE_VERSION PYRIGHT_PYT
 unexport PYTHONDONTWRITEBYTECODE
 
 .NOTPARALLEL:
-.PHONY: help setup serve check test torture suites lint format bench docs clients dist image lock clean
+.PHONY: help setup serve check test torture suites lint format weight bench docs clients dist image lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ lint: $(VENV)/.dev ## Run ruff, mypy, pyright, import-linter and proselint, chec
 format: $(VENV)/.dev ## Format the code and mend what ruff can mend
 	@$(VENV)/bin/ruff check --quiet --fix-only
 	@$(VENV)/bin/ruff format
+
+weight: $(VENV)/.dev ## Count lines, files and kinds of functions, and list the largest circles of imports
+	@$(VENV)/bin/python -m tests.weight
 
 bench: $(VENV)/.dev ## Measure the broker beside its peers (ARGS=--help lists what can be chosen)
 	@$(VENV)/bin/python -m benchmarks $(ARGS)

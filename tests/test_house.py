@@ -1,13 +1,10 @@
 """The house rules that a tool can check; CONTRIBUTING.md says them in words."""
 
-import ast
 import fnmatch
-import inspect
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -43,18 +40,6 @@ WAIVER = re.compile(r"#\s*(noqa|type:\s*ignore|pyright:\s*ignore)")
 REASONED_WAIVER = re.compile(
     r"#\s*(noqa: [A-Z]+\d+(, [A-Z]+\d+)*|(type|pyright): ignore\[[\w, -]+\])\s*(-|#|:)\s*\S.{4,}"
 )
-
-# Names that do not tell what a value is: a message, a response, the expected value?
-VAGUE_NAMES = {"said", "told", "wanted", "what"}
-# Such a word where a name is bound; in prose it is seldom followed so.
-VAGUE_WORD = re.compile(
-    rf"(?<![^\W_])({'|'.join(VAGUE_NAMES)})_*\s*([-+*/%@&|^<>:,=()\]]|(in|if|as)\b|$)", re.MULTILINE
-)
-# docs/spark-jobs.md shows it to users.
-DOCUMENTED_NAMES = [("pipeline/minibroker_pipeline/jobs/verify/findings.py", "what")]
-
-# A docstring begins with the thing that it is about, not with one of these.
-VAGUE_BEGIN = re.compile(r"(what|who|whom|whose|how|whatever|whoever)\b", re.IGNORECASE)
 
 REASON_FOR_LENGTH = re.compile(r"\b(long|one file|one module|one table)\b[^.]*\b(because|since|so that)\b", re.DOTALL)
 
@@ -107,22 +92,6 @@ def test_the_walk_over_the_project_finds_its_files_and_no_others() -> None:
     names = {path.relative_to(ROOT).as_posix() for path in project_files()}
     assert {"Makefile", ".ci/run", "tests/test_house.py", "protocol/minibroker_protocol/schema.py"} <= names
     assert not any("__pycache__" in name or name.startswith((".git/", ".venv/")) for name in names)
-
-
-def test_imports_follow_the_arrows_between_the_rooms() -> None:
-    rooms = os.pathsep.join(str(ROOT / room) for room in (".", "protocol", "storage", "pipeline"))
-    linted = subprocess.run(
-        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": rooms},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert linted.returncode == 0, linted.stdout + linted.stderr
-    contracts = len(project()["tool"]["importlinter"]["contracts"])
-    assert f"{contracts} kept, 0 broken" in linted.stdout
 
 
 def test_no_file_names_the_host_of_a_package_registry() -> None:
@@ -189,101 +158,6 @@ def test_every_waiver_in_the_code_names_its_rule_and_its_reason() -> None:
                 and not REASONED_WAIVER.search(token.string)
             ]
     assert bare == []
-
-
-def bound_names(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and name of everything that a module binds: variables, parameters, attributes, functions, imports."""
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield node.lineno, name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield node.lineno, name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                yield node.lineno, name
-            case ast.alias(asname=str(name)):
-                yield node.lineno, name
-            case _:
-                pass
-
-
-def vague_names(source: str) -> list[tuple[int, str]]:
-    """Return line and name of each bound name that is one of `VAGUE_NAMES`, with or without underscores."""
-    if not VAGUE_WORD.search(source):  # parsing takes longer than all the rest
-        return []
-    return [(line, name) for line, name in bound_names(source) if name.strip("_") in VAGUE_NAMES]
-
-
-def test_names_tell_what_a_value_is() -> None:
-    found: list[str] = []
-    for path in python_files():
-        place = path.relative_to(ROOT).as_posix()
-        found += [
-            f"{place}:{line}: {name}"
-            for line, name in vague_names(path.read_text(encoding="utf-8"))
-            if (place, name) not in DOCUMENTED_NAMES
-        ]
-    assert found == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "told = 1",
-        "self._told = 1",
-        "for said, _ in pairs: pass",
-        "def find(*, wanted): pass",
-        "def _said(): pass",
-        "any(what for what in pairs)",
-        "if told := 1: pass",
-        "import sys as what",
-        "match 1:\n    case wanted: pass",
-    ],
-)
-def test_vague_names_are_recognized(source: str) -> None:
-    assert len(vague_names(source)) == 1
-
-
-def test_names_that_only_contain_a_vague_word_are_not_vague() -> None:
-    assert vague_names("is_told = what_for = 1  # wanted, said, told") == []
-
-
-def vague_docstrings(source: str) -> list[str]:
-    """Return the first line of each docstring, also below an attribute, that does not name its subject first."""
-    texts = [
-        inspect.cleandoc(node.value.value)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    ]
-    return [text.partition("\n")[0] for text in texts if VAGUE_BEGIN.match(text)]
-
-
-def test_docstrings_name_their_subject_first() -> None:
-    found: list[str] = []
-    for path in python_files():
-        place = path.relative_to(ROOT)
-        source = path.read_text(encoding="utf-8")
-        # Parsing takes longer than looking for a text that begins so.
-        if re.search(rf'"""\s*{VAGUE_BEGIN.pattern}', source, re.IGNORECASE):
-            found += [f"{place.as_posix()}: {text}" for text in vague_docstrings(source)]
-    assert found == []
-
-
-def test_vague_docstrings_are_recognized() -> None:
-    source = '"""What is here."""\ndef f():\n    """\n    How it is."""\n'
-    source += 'x = 1\n"""Who is there."""\ndef g():\n    """Whole."""\n'
-    assert sorted(vague_docstrings(source)) == ["How it is.", "What is here.", "Who is there."]
-
-
-def test_comments_of_the_clients_in_other_languages_name_their_subject_first() -> None:
-    documents = re.compile(r"^\s*(?:/\*\*|///?)\s*(?:What|Who|Whom|Whose|How)\b.*", re.MULTILINE)
-    found = [
-        f"{path.relative_to(ROOT)}: {match[0].strip()}"
-        for path in project_files()
-        if path.is_relative_to(ROOT / "clients") and path.suffix in {".cs", ".go", ".java", ".js", ".rs", ".ts"}
-        for match in documents.finditer(path.read_text(encoding="utf-8"))
-    ]
-    assert found == []
 
 
 @pytest.mark.parametrize("room", ROOMS_WITHOUT_A_PACKAGE)

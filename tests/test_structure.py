@@ -1,9 +1,7 @@
 """Modules form no large circle of imports, an import in a function saves time, the core of the broker stays small."""
 
 import ast
-import functools
 import os
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -13,67 +11,10 @@ import pytest
 from minibroker.core import Core
 from tests.broker.harness import Harness
 from tests.samples import not_in_check
+from tests.structure import circles, import_graph, imported_names, modules_of_product, tree_of
 
-_ROOT: Final = Path(__file__).parent.parent
-_PACKAGES: Final = {
-    "minibroker": ".",
-    "minibroker_tools": ".",
-    "minibroker_protocol": "protocol",
-    "minibroker_storage": "storage",
-    "minibroker_pipeline": "pipeline",
-}
 _LARGEST_CIRCLE: Final = 3
 _MOST_ATTRIBUTES: Final = 18
-
-Graph = Mapping[str, Iterable[str]]
-
-
-def _modules() -> dict[str, Path]:
-    """The modules of the product by name."""
-    found: dict[str, Path] = {}
-    for package, base in _PACKAGES.items():
-        listed = subprocess.run(
-            ["git", "ls-files", "-co", "--exclude-standard", f"{base}/{package}/*.py"],
-            cwd=_ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        for line in listed.stdout.split():
-            path = _ROOT / line
-            if path.exists():
-                dotted = ".".join(path.relative_to(_ROOT / base).with_suffix("").parts)
-                found[dotted.removesuffix(".__init__")] = path
-    return found
-
-
-@functools.cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def _imported(name: str, path: Path, nodes: Iterable[ast.AST] | None = None) -> Iterable[str]:
-    """All names that a module imports from, also in functions and for types alone; or those that `nodes` import."""
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(_tree(path)) if nodes is None else nodes:
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parts = package.split(".")[: 1 - node.level or None] if node.level else []
-            base = ".".join([*parts, *([node.module] if node.module else [])])
-            yield from (f"{base}.{each.name}" for each in node.names)
-
-
-def _graph() -> dict[str, set[str]]:
-    """The imports of each module of the product that are of the product."""
-    modules = _modules()
-    graph: dict[str, set[str]] = {name: set() for name in modules}
-    for name, path in modules.items():
-        for imported in _imported(name, path):
-            target = imported if imported in modules else imported.rpartition(".")[0]
-            if target in modules and target != name:
-                graph[name].add(target)
-    return graph
 
 
 def _loaded_with(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -107,8 +48,8 @@ def _loads(modules: Mapping[str, Path]) -> dict[str, set[str]]:
     loads: dict[str, set[str]] = {}
     for name, path in modules.items():
         loads[name] = set()
-        for node in _loaded_with(_tree(path).body):
-            for imported in _imported(name, path, [node]):
+        for node in _loaded_with(tree_of(path).body):
+            for imported in imported_names(name, path, [node]):
                 target = _module_of(imported, modules, node)
                 while target:
                     loads[name].add(target)
@@ -129,36 +70,9 @@ def _reached(loads: Mapping[str, Iterable[str]], first: str) -> set[str]:
     return reached
 
 
-def _circles(graph: Graph) -> list[list[str]]:
-    """The strongly connected components of more than one node (Tarjan), the largest one first."""
-    index: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        index[name] = lowest[name] = len(index)
-        stack.append(name)
-        for other in graph[name]:
-            if other not in index:
-                visit(other)
-            if other in stack:
-                lowest[name] = min(lowest[name], lowest[other])
-        if lowest[name] == index[name]:
-            circle = stack[stack.index(name) :]
-            del stack[-len(circle) :]
-            if len(circle) > 1:
-                found.append(sorted(circle))
-
-    for name in graph:
-        if name not in index:
-            visit(name)
-    return sorted(found, key=len, reverse=True)
-
-
 def test_circles_are_found() -> None:
     graph = {"a": ["b"], "b": ["c", "d"], "c": ["a"], "d": ["e"], "e": ["d"], "f": ["a"]}
-    assert _circles(graph) == [["a", "b", "c"], ["d", "e"]]
+    assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
 
 
 def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
@@ -166,12 +80,12 @@ def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
     path.write_text(
         "import a\nfrom . import b\nif TYPE_CHECKING:\n    from .c import d\ndef f():\n    from e.g import h\n"
     )
-    assert sorted(_imported("p.m", path)) == ["a", "e.g.h", "p.b", "p.c.d"]
+    assert sorted(imported_names("p.m", path)) == ["a", "e.g.h", "p.b", "p.c.d"]
 
 
 @not_in_check
 def test_no_circle_of_imports_is_larger_than_three_modules() -> None:
-    large = [circle for circle in _circles(_graph()) if len(circle) > _LARGEST_CIRCLE]
+    large = [circle for circle in circles(import_graph()) if len(circle) > _LARGEST_CIRCLE]
     assert not large, os.linesep.join(", ".join(circle) for circle in large)
 
 
@@ -179,10 +93,10 @@ def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
     """The imports in functions of what the head of their module loads anyway; circles aside."""
     loads = _loads(modules)
     for name, path in modules.items():
-        deferred = list(_deferred(_tree(path)))
-        loaded = _reached(loads, name) if deferred else set()
+        deferred = list(_deferred(tree_of(path)))
+        loaded: set[str] = _reached(loads, name) if deferred else set()
         for node in deferred:
-            for imported in _imported(name, path, [node]):
+            for imported in imported_names(name, path, [node]):
                 target = _module_of(imported, modules, node)
                 if target in loaded and name not in _reached(loads, target):
                     yield f"{path.name}:{node.lineno}: {target}"
@@ -191,7 +105,7 @@ def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
 @not_in_check
 def test_an_import_in_a_function_defers_a_module() -> None:
     """A start loads little, so imports may stand in functions. One of a module that is loaded anyway may not."""
-    assert list(_needless(_modules())) == []
+    assert list(_needless(modules_of_product())) == []
 
 
 def test_needless_imports_in_functions_are_found(tmp_path: Path) -> None:

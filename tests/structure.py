@@ -1,0 +1,95 @@
+"""The modules of the product, what they import, and the circles among them."""
+
+import ast
+import functools
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.documented import ROOT
+
+_PACKAGES: Final = {
+    "minibroker": ".",
+    "minibroker_tools": ".",
+    "minibroker_protocol": "protocol",
+    "minibroker_storage": "storage",
+    "minibroker_pipeline": "pipeline",
+}
+Graph = Mapping[str, Iterable[str]]
+
+
+def modules_of_product() -> dict[str, Path]:
+    """Return the paths of the modules of the product by name."""
+    found: dict[str, Path] = {}
+    for package, base in _PACKAGES.items():
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", f"{base}/{package}/*.py"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for line in listed.stdout.split():
+            path = ROOT / line
+            if path.exists():
+                dotted = ".".join(path.relative_to(ROOT / base).with_suffix("").parts)
+                found[dotted.removesuffix(".__init__")] = path
+    return found
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
+def imported_names(name: str, path: Path, nodes: Iterable[ast.AST] | None = None) -> Iterable[str]:
+    """Yield the names that a module imports from, also in functions and for types, or those that `nodes` import."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree_of(path)) if nodes is None else nodes:
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join([*parts, *([node.module] if node.module else [])])
+            yield from (f"{base}.{each.name}" for each in node.names)
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Return the modules of the product that each module of the product imports."""
+    modules = modules_of_product()
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for name, path in modules.items():
+        for imported in imported_names(name, path):
+            target = imported if imported in modules else imported.rpartition(".")[0]
+            if target in modules and target != name:
+                graph[name].add(target)
+    return graph
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the strongly connected components of more than one node (Tarjan), the largest one first."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = lowest[name] = len(index)
+        stack.append(name)
+        for other in graph[name]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == index[name]:
+            circle = stack[stack.index(name) :]
+            del stack[-len(circle) :]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    for name in graph:
+        if name not in index:
+            visit(name)
+    return sorted(found, key=len, reverse=True)
