@@ -10,7 +10,6 @@ from typing import Final
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
 from minibroker_protocol.records.compression import (
     MAX_DECOMPRESSED_SIZE,
-    bytes_in_steps,
     decompress,
     decompress_in_steps,
 )
@@ -72,8 +71,8 @@ class RecordBatch:
             return bytes(data)
         return decompress(codec, data, max_size=self.max_decompressed_size)
 
-    def records_data_in_steps(self) -> Steps[memoryview]:
-        """The same in steps, without a copy of what is not compressed."""
+    def records_data_in_steps(self) -> Steps[bytes]:
+        """Like `records_data`, in steps of some milliseconds."""
         data = self.buffer[RECORD_BATCH_OVERHEAD:]
         return decompress_in_steps(self.header.codec, data, max_size=self.max_decompressed_size)
 
@@ -125,5 +124,4 @@ def records_in_steps(batch: Batch) -> Steps[Iterator[Record]]:
         return (yield from batch.records_in_steps())
     if batch.header.record_count <= 0:
         return iter(batch)
-    data = yield from batch.records_data_in_steps()
-    return read_records((yield from bytes_in_steps(data)), batch.header)
+    return read_records((yield from batch.records_data_in_steps()), batch.header)

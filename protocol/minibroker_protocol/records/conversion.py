@@ -19,7 +19,7 @@ from minibroker_protocol.errors import (
 from minibroker_protocol.records.batch import Batch, iter_batches
 from minibroker_protocol.records.builder import build_batch
 from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.compression import bytes_in_steps, compress_in_steps
+from minibroker_protocol.records.compression import compress_in_steps
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CRC_AT,
@@ -188,7 +188,7 @@ def _pieces(batch: Batch, magic: int, first_offset: int) -> Generator[Iterator[R
         return
     data = yield from batch.records_data_in_steps()
     if header.record_count <= PIECE_RECORDS:
-        yield read_records((yield from bytes_in_steps(memoryview(data))), header)
+        yield read_records(data, header)
         return
     before: RecordTimes | None = None
     for found in _piece_times(data, header):
@@ -203,7 +203,7 @@ def _pieces(batch: Batch, magic: int, first_offset: int) -> Generator[Iterator[R
         yield records_in(data, header, before)
 
 
-def _piece_times(data: memoryview, header: BatchHeader) -> Iterator[RecordTimes | None]:
+def _piece_times(data: bytes, header: BatchHeader) -> Iterator[RecordTimes | None]:
     """The timestamps of `PIECE_RECORDS` records at a time; None where more have to be read for that."""
     piece: RecordTimes | None = None
     for found in read_times(data, header):

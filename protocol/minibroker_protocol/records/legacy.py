@@ -27,7 +27,6 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.compression import (
     MAX_DECOMPRESSED_SIZE,
-    bytes_in_steps,
     compress_in_steps,
     decompress,
     decompress_in_steps,
@@ -136,14 +135,15 @@ class LegacyRecordBatch:
         return decompress(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
 
     def records_data_in_steps(self) -> Steps[bytes]:
-        """`records_data` in steps of some milliseconds, for a server with other clients."""
+        """Like `records_data`, in steps of some milliseconds."""
         if not self.is_compressed:
-            return (yield from bytes_in_steps(self.buffer))
+            return bytes(self.buffer)
         header = self.header
-        data = yield from decompress_in_steps(
-            header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
+        return (
+            yield from decompress_in_steps(
+                header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
+            )
         )
-        return (yield from bytes_in_steps(data))
 
     def records_in_steps(self) -> Steps[Iterator[Record]]:
         """The iteration, for a server with other clients: the work before the first record is done in steps."""

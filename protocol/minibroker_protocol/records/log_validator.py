@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import RecordBatch
-from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
 from minibroker_protocol.records.header import (
     MAGIC_V0,
@@ -162,7 +161,7 @@ def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
         walked = not 0 <= append.policy.validated_records < header.record_count
         data = b""
         if walked or header.codec is not append.codec:
-            data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
+            data = yield from batch.records_data_in_steps()
         if walked:
             check_records(data, 0, header.record_count)
     max_timestamp = append.log_append_time

@@ -18,7 +18,6 @@ from minibroker_protocol.errors import (
 )
 from minibroker_protocol.records.append_policy import NO_LIMIT_BYTES, NO_LIMIT_MS, AppendPolicy
 from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
-from minibroker_protocol.records.compression import bytes_in_steps
 from minibroker_protocol.records.header import (
     MAGIC_AT,
     MAGIC_V2,
@@ -116,7 +115,7 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     if header.magic == MAGIC_V2:
         if header.record_count > MAX_OPENED_RECORDS:
             raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
-        data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
+        data = yield from batch.records_data_in_steps()
         records = yield from _listed(read_records(data, header))
         offset = header.base_offset
         for some in slices_of(records):
@@ -128,7 +127,7 @@ def open_batch(batch: Batch) -> Steps[OpenedBatch]:
         data = b""
         records = list(batch)
     else:
-        data = yield from bytes_in_steps(memoryview((yield from batch.records_data_in_steps())))
+        data = yield from batch.records_data_in_steps()
         survey = yield from inner_crcs_checked(data, header.magic)
         records = yield from _listed(islice(read_wrapped(data, header, survey), MAX_OPENED_RECORDS + 1))
         if len(records) > MAX_OPENED_RECORDS:

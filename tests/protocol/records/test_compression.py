@@ -68,8 +68,6 @@ def test_the_limit_is_exact(codec: CompressionCodec) -> None:
     assert len(decompress(codec, compressed, max_size=len(TEXT))) == len(TEXT)
     with pytest.raises(InvalidRecordError, match=str(len(TEXT) - 1)):
         decompress(codec, compressed, max_size=len(TEXT) - 1)
-    with pytest.raises(InvalidRecordError, match=str(len(TEXT) - 1)):
-        drain(decompress_in_steps(codec, compressed, max_size=len(TEXT) - 1))
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
@@ -363,6 +361,14 @@ def test_zstd_frames_are_joined_over_skippable_ones_and_flushed_blocks() -> None
         decompress(ZSTD, flushed + skippable[:-1], max_size=13)
 
 
+def test_a_wrong_checksum_of_zstd_is_refused() -> None:
+    data = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT))
+    assert decompress(ZSTD, data, max_size=len(TEXT)) == TEXT
+    data[-1] ^= 1
+    with pytest.raises(InvalidRecordError, match="zstd"):
+        decompress(ZSTD, data, max_size=len(TEXT))
+
+
 def test_bytes_after_a_zstd_frame_that_start_no_frame_are_refused() -> None:
     with pytest.raises(InvalidRecordError, match="zstd"):
         decompress(ZSTD, compress(ZSTD, b"one") + b"garbage!", max_size=100)
@@ -376,7 +382,7 @@ def test_a_zstd_frame_that_asks_for_a_huge_window_is_refused() -> None:
         decompress(ZSTD, frame, max_size=100)
 
 
-LARGE = TEXT * 6 + random.Random(3).randbytes(2 * STEP_SIZE) + bytes(8 * STEP_SIZE)
+LARGE = TEXT * 6 + random.Random(3).randbytes(2 * STEP_SIZE) + bytes(3 * STEP_SIZE)
 
 
 @pytest.mark.parametrize("size", [0, 1, STEP_SIZE - 1, STEP_SIZE + 1, len(LARGE)])
@@ -389,8 +395,8 @@ def test_data_of_several_steps_comes_back(codec: CompressionCodec, size: int) ->
         assert packed == compress(codec, data)
 
 
-@pytest.mark.parametrize("codec", [GZIP, LZ4])
-def test_what_is_wrong_is_the_same_in_steps(codec: CompressionCodec) -> None:
+@pytest.mark.parametrize("codec", COMPRESSING)
+def test_damage_to_much_data_never_raises_a_librarys_own_error(codec: CompressionCodec) -> None:
     packed = bytearray(compress(codec, LARGE))
     rng = random.Random(5)
     broken = [bytes(packed[: rng.randrange(len(packed))]) for _ in range(10)]
@@ -401,16 +407,12 @@ def test_what_is_wrong_is_the_same_in_steps(codec: CompressionCodec) -> None:
     refused = 0
     for data in broken:
         try:
-            found = decompress(codec, data, max_size=len(LARGE))
-        except InvalidRecordError as error:
+            decompress(codec, data, max_size=len(LARGE))
+        except InvalidRecordError:
             refused += 1
-            with pytest.raises(type(error)):
-                drain(decompress_in_steps(codec, data, max_size=len(LARGE)))
-        else:
-            assert drain(decompress_in_steps(codec, data, max_size=len(LARGE))) == found
     assert refused > 5
     with pytest.raises(InvalidRecordError, match=f"more than {len(LARGE) - 1} bytes"):
-        drain(decompress_in_steps(codec, packed, max_size=len(LARGE) - 1))
+        decompress(codec, packed, max_size=len(LARGE) - 1)
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
@@ -442,7 +444,7 @@ def test_very_many_blocks_are_decompressed(block: bytes, plain: bytes) -> None:
     cut = data[:-3]
     assert decompress_within(ZSTD, cut, MEGABYTE) is None  # it was not counted to its end
     with pytest.raises(InvalidRecordError, match="cut short"):
-        drain(decompress_in_steps(ZSTD, cut, max_size=MEGABYTE))
+        decompress(ZSTD, cut, max_size=MEGABYTE)
 
 
 def test_a_batch_of_usual_blocks_is_unpacked_within_a_budget() -> None:
@@ -450,11 +452,3 @@ def test_a_batch_of_usual_blocks_is_unpacked_within_a_budget() -> None:
     assert decompress_within(ZSTD, packed, MEGABYTE) is not None
     with pytest.raises(InvalidRecordError, match="cut short"):
         decompress_within(ZSTD, packed[:-1], MEGABYTE)
-
-
-@given(data=st.lists(st.binary(max_size=2_000) | st.builds(bytes, st.integers(0, 2_000)), max_size=60))
-@settings(deadline=None, max_examples=30)
-def test_any_data_is_packed_in_steps_to_the_same_bytes(data: list[bytes]) -> None:
-    joined = b"".join(data) * 7
-    for codec in (GZIP, SNAPPY, LZ4):
-        assert drain(compress_in_steps(codec, joined, magic=1)) == compress(codec, joined)

@@ -25,18 +25,8 @@ _PIECE: Final = 64 * 1024
 """Bytes given to zlib at a time. It copies what it was given behind a member's end, so less for it to copy."""
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """One member."""
-    return zlib.compress(data, level, wbits=_GZIP_WBITS)
-
-
-def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
-    """All members, joined."""
-    return b"".join(decompressed(data, max_size))
-
-
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """The bytes of `compress` in pieces."""
+    """Return one member in pieces."""
     member = zlib.compressobj(level, wbits=_GZIP_WBITS)
     view = memoryview(data)
     for start in range(0, len(view), STEP_SIZE):

@@ -4,6 +4,10 @@ Written as Kafka's `Lz4BlockOutputStream` does: independent blocks of 64 KB, no 
 Kafka's `Lz4BlockInputStream` does: it takes one frame and ignores what follows it, refuses linked blocks and
 dictionaries, checks the sums of header and blocks, and skips content size and content checksum. So the library gets a
 header without these two.
+
+Message format v0 has frames whose header checksum is wrong. It is the second byte of an xxHash-32 over the frame
+descriptor, and Kafka's first writer of frames included the frame's magic number. KIP-57 corrected that for the formats
+from v1 on, and left v0 as it was for old clients: so v0 is written with the wrong byte, and read whatever the byte is.
 """
 
 from collections.abc import Iterator
@@ -18,8 +22,6 @@ _FAST: Final = 9
 _MIN_THOROUGH: Final = 3
 _MAX_THOROUGH: Final = 12
 """The library has no thorough compressor below 3, and takes all that lies above 12 as 12."""
-_PIECE: Final = 4 * 1024 * 1024
-"""Bytes asked for at a time: the library prepares room for all that it is asked for."""
 
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 SMALLEST_HEADER: Final = 7
@@ -43,15 +45,16 @@ _PRIME_5: Final = 374_761_393
 _UINT32: Final = 2**32 - 1
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """One frame. Level 9 is the fast compressor, every other the thorough one, as in Kafka's stream."""
-    frame: bytes = _frame.compress(data, store_size=False, **_options(level))
-    return frame
-
-
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """The bytes of `compress` in pieces, of which the first is the frame's header."""
-    frame = _frame.LZ4FrameCompressor(**_options(level))
+    """Return one frame in pieces, of which the first is its header.
+
+    Level 9 is the fast compressor, every other the thorough one, as in Kafka's stream.
+    """
+    frame = _frame.LZ4FrameCompressor(
+        compression_level=0 if level == _FAST else min(max(level, _MIN_THOROUGH), _MAX_THOROUGH),
+        block_size=_BLOCK_SIZE,
+        block_linked=False,
+    )
     yield frame.begin()
     view = memoryview(data)
     for start in range(0, len(view), STEP_SIZE):
@@ -59,22 +62,17 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
     yield frame.flush()
 
 
-def _options(level: int) -> dict[str, Any]:
-    return {
-        "compression_level": 0 if level == _FAST else min(max(level, _MIN_THOROUGH), _MAX_THOROUGH),
-        "block_size": _BLOCK_SIZE,
-        "block_linked": False,
-    }
+def compressed_v0(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
+    """Return one frame in pieces, whose header checksum also covers the magic number."""
+    pieces = compressed(data, level)
+    covered = next(pieces)[:-1]
+    yield covered + header_checksum(covered)
+    yield from pieces
 
 
-def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
-    """Return the data of the first frame."""
-    return b"".join(read_frame(data, max_size))  # joining a single part copies nothing
-
-
-def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """Return the data of the first frame in pieces."""
-    return read_frame(data, max_size, STEP_SIZE)
+def decompressed_v0(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
+    """Return the data of the first frame in pieces, whatever its header checksum is."""
+    return decompressed(data, max_size, checks_sum=False)
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
@@ -82,10 +80,8 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
     _read_header(memoryview(data), checks_sum=True)
 
 
-def read_frame(
-    data: bytes | bytearray | memoryview, max_size: int, step_size: int = _PIECE, *, checks_sum: bool = True
-) -> Iterator[bytes]:
-    """Return the data of the first frame in pieces of `step_size` bytes.
+def decompressed(data: bytes | bytearray | memoryview, max_size: int, *, checks_sum: bool = True) -> Iterator[bytes]:
+    """Return the data of the first frame in pieces.
 
     Raises:
         DecompressionError: The frame is malformed, or a form that Kafka does not read.
@@ -98,7 +94,7 @@ def read_frame(
     waiting: bytes | memoryview = header
     try:
         while size <= max_size and not frame.eof:
-            part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, step_size))
+            part: bytes = frame.decompress(waiting, max_length=min(max_size + 1 - size, STEP_SIZE))
             if part:  # the end mark gives no data
                 size += len(part)
                 yield part
@@ -106,7 +102,7 @@ def read_frame(
             if frame.needs_input:
                 if position >= len(view):
                     break
-                waiting = view[position : position + step_size]  # the library copies what it has not read yet
+                waiting = view[position : position + STEP_SIZE]  # the library copies what it has not read yet
                 position += len(waiting)
     except RuntimeError as error:
         raise malformed("lz4", error) from None

@@ -26,13 +26,8 @@ _MAX_GROWTH: Final = 64
 """No element of Snappy gives more than 64 bytes, whatever its own size; a longer promise is a lie."""
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """A header, and one block for every 32 KB of data."""
-    return b"".join(compressed(data, level))
-
-
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:  # noqa: ARG001 - snappy has no levels
-    """The bytes of `compress` in pieces."""
+    """Return a header, and one block for every 32 KB of data."""
     yield _HEADER
     view = memoryview(data)
     for start in range(0, len(view), _BLOCK_SIZE):
@@ -41,13 +36,8 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
         yield block
 
 
-def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
-    """All blocks, joined."""
-    return b"".join(decompressed(data, max_size))
-
-
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """All blocks. One without a framing is one piece, whatever its size: the library reads it as a whole."""
+    """Return the data of all blocks. A block without a framing is one piece: the library reads it as a whole."""
     view = memoryview(data)
     if len(view) < len(_HEADER) or bytes(view[: len(_MAGIC)]) != _MAGIC:
         yield _block(view, 0, max_size)

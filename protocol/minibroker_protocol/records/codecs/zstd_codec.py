@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
-from minibroker_protocol.steps import Steps, drain
+from minibroker_protocol.steps import Steps
 
 _zstandard: Any = import_module("zstandard")
 
@@ -28,9 +28,9 @@ _COMPRESSED_BLOCK: Final = 2
 _MAX_WINDOW: Final = 1 << 27
 _MAX_BLOCK: Final = 128 * 1024
 _UINT32: Final = Struct("<I")
-_BLOCKS_OF_A_STEP: Final = 2_000
-_FRAMES_OF_A_STEP: Final = 200
-_MANY_STEPS: Final = 10
+_BLOCKS_PER_STEP: Final = 20_000
+_BLOCKS_PER_FRAME: Final = 10
+"""Blocks that take as long to count as the header of a frame."""
 
 
 class _Contexts(threading.local):
@@ -51,37 +51,21 @@ class _Contexts(threading.local):
 _contexts: Final = _Contexts()
 
 
-def compress(data: bytes | bytearray | memoryview, level: int) -> bytes:
-    """One frame with its content size."""
-    frame: bytes = _contexts.compressor(level).compress(data)
-    return frame
-
-
 def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[bytes]:
-    """One frame with its content size, in pieces."""
-    frame = _zstandard.ZstdCompressor(level).compressobj(size=len(data))  # not the thread's own: see `decompressed`
+    """Return one frame with its content size in pieces."""
+    if len(data) <= STEP_SIZE:
+        yield _contexts.compressor(level).compress(data)
+        return
+    # Not the thread's own compressor, which others use between two pieces.
+    frame = _zstandard.ZstdCompressor(level).compressobj(size=len(data))
     view = memoryview(data)
     for start in range(0, len(view), STEP_SIZE):
         yield frame.compress(view[start : start + STEP_SIZE])
     yield frame.flush()
 
 
-def decompress(data: bytes | bytearray | memoryview, max_size: int) -> bytes:
-    """All frames, joined."""
-    try:
-        bound = drain(_bound(memoryview(data)))
-        with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
-            out: bytes = reader.read(min(bound, max_size) + 1)
-    except _zstandard.ZstdError as error:
-        raise malformed("zstd", error) from None
-    if len(out) > max_size:
-        raise too_large("zstd", max_size)
-    return out
-
-
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
-    """All frames in pieces. Some are empty: they mean that many blocks were counted."""
-    decompressor: Any = _zstandard.ZstdDecompressor()  # not the thread's own, which others use between two pieces
+    """Return the data of all frames in pieces. An empty piece means that many blocks were counted."""
     try:
         walk = _bound(memoryview(data))
         while True:
@@ -92,15 +76,27 @@ def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterato
                 break
             yield b""
         size = 0
-        with decompressor.stream_reader(data, read_across_frames=True) as reader:
-            while part := reader.read(min(left, STEP_SIZE)):
-                left -= len(part)
-                size += len(part)
-                if size > max_size:
-                    raise too_large("zstd", max_size)
-                yield part
+        for piece in _read(data, left):
+            size += len(piece)
+            if size > max_size:
+                raise too_large("zstd", max_size)
+            yield piece
     except _zstandard.ZstdError as error:
         raise malformed("zstd", error) from None
+
+
+def _read(data: bytes | bytearray | memoryview, left: int) -> Iterator[bytes]:
+    """Return at most `left` bytes of the frames' data in pieces."""
+    if left <= STEP_SIZE:
+        with _contexts.decompressor.stream_reader(data, read_across_frames=True) as reader:
+            whole: bytes = reader.read(left)
+        yield whole
+        return
+    # Not the thread's own decompressor, which others use between two pieces.
+    with _zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        while piece := reader.read(min(left, STEP_SIZE)):
+            left -= len(piece)
+            yield piece
 
 
 def check_header(data: bytes | bytearray | memoryview) -> None:
@@ -121,49 +117,41 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
     """Whether it takes long to count the blocks, since most of them are nearly empty. Writers make no such frames."""
     try:
-        walk = _bound(memoryview(data))
-        return any(number == _MANY_STEPS for number, _ in enumerate(walk, 1))
+        return any(True for _ in _bound(memoryview(data)))
     except (_zstandard.ZstdError, InvalidRecordError):
         return False  # unpacking reports the fault
 
 
 def _bound(data: memoryview) -> Steps[int]:
     """The most that the frames can hold, provided that the last of them is there to its end."""
-    position = bound = frames = 0
+    position = bound = count = 0
     try:
         while position < len(data) or not position:
-            position, frame_bound = yield from _walk_frame(data, position)
-            bound += frame_bound
-            frames += 1
-            if not frames % _FRAMES_OF_A_STEP:
-                yield
+            count += _BLOCKS_PER_FRAME
+            (magic,) = _UINT32.unpack_from(data, position)
+            if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
+                (size,) = _UINT32.unpack_from(data, position + _UINT32.size)
+                position += _SKIPPABLE_HEAD + size
+                continue
+            head = data[position : position + _MAX_FRAME_HEADER]
+            frame = _zstandard.get_frame_parameters(head)
+            position += _zstandard.frame_header_size(head)
+            frame_bound = last = 0
+            while not last:
+                block_head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+                last, kind, size = block_head & 1, block_head >> 1 & 3, block_head >> 3
+                position += _BLOCK_HEAD + (1 if kind == _RLE_BLOCK else size)
+                frame_bound += _MAX_BLOCK if kind == _COMPRESSED_BLOCK else size
+                count += 1
+                if count >= _BLOCKS_PER_STEP:
+                    count = 0
+                    yield
+            if frame.has_checksum:
+                position += _CHECKSUM_SIZE
+            is_known = frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN
+            bound += min(frame_bound, frame.content_size) if is_known else frame_bound
     except (IndexError, StructError):
         raise cut_short("zstd", len(data)) from None
     if position > len(data):
         raise cut_short("zstd", len(data))
     return bound
-
-
-def _walk_frame(data: memoryview, position: int) -> Steps[tuple[int, int]]:
-    """Where the frame at `position` ends, and the most that it can hold."""
-    (magic,) = _UINT32.unpack_from(data, position)
-    if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-        (size,) = _UINT32.unpack_from(data, position + _UINT32.size)
-        return position + _SKIPPABLE_HEAD + size, 0
-    head = data[position : position + _MAX_FRAME_HEADER]
-    frame = _zstandard.get_frame_parameters(head)
-    position += _zstandard.frame_header_size(head)
-    bound = last = count = 0
-    while not last:
-        block_head = data[position] | data[position + 1] << 8 | data[position + 2] << 16
-        last, kind, size = block_head & 1, block_head >> 1 & 3, block_head >> 3
-        position += _BLOCK_HEAD + (1 if kind == _RLE_BLOCK else size)
-        bound += _MAX_BLOCK if kind == _COMPRESSED_BLOCK else size
-        count += 1
-        if not count % _BLOCKS_OF_A_STEP:
-            yield
-    if frame.has_checksum:
-        position += _CHECKSUM_SIZE
-    if frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN:
-        bound = min(bound, frame.content_size)
-    return position, bound
