@@ -10,9 +10,8 @@ from typing import Any, Final, TextIO
 
 from minibroker_storage.dump import decoders, find
 from minibroker_storage.dump.events import is_fault
-from minibroker_storage.dump.files import expand
+from minibroker_storage.dump.files import DumpOptions, expand
 from minibroker_storage.dump.json_lines import JsonWriter
-from minibroker_storage.dump.options import DumpOptions
 from minibroker_storage.dump.text import TextWriter
 from minibroker_storage.explain import explain
 

@@ -20,12 +20,17 @@ from minibroker.support.properties import parse_properties
 from minibroker.support.temporary import is_temporary
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.atomic_files import read_file, write_atomically
-from minibroker_storage.data_directory.boot_id import MAX_BOOT_ID, boot_id
-from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
+from minibroker_storage.data_directory.clean_shutdown import (
+    MAX_BOOT_ID,
+    boot_id,
+    is_marked_clean,
+    mark_clean,
+    unmark_clean,
+)
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES, SNAPSHOT_FILE
 from minibroker_storage.data_directory.staged_write import finish
-from minibroker_storage.last_stop import LastStop
+from minibroker_storage.recovery import LastStop
 
 DEFAULT_NODE_ID: Final = 1
 

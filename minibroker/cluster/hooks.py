@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.config import BrokerConfig
     from minibroker.config.keys import ConfigResourceType
-    from minibroker_storage.log_shape import LogShape
+    from minibroker_storage.log import LogShape
 
 P = ParamSpec("P")
 

@@ -22,7 +22,7 @@ from minibroker_protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from minibroker_storage.log_shape import LogShape, shape_of
+from minibroker_storage.log import LogShape, shape_of
 
 _HIGH_WATERMARK: Final = -1
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from minibroker.requests.declarations import Target
     from minibroker.requests.endpoints import Endpoint
     from minibroker.support.slices import Steps
-    from minibroker_storage.log_slice import LogSlice
+    from minibroker_storage.files import LogSlice
 
 Moment = tuple[int, float]
 """A time by `Clock.now_ms` and by `Clock.monotonic_ms`."""

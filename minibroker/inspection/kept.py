@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from minibroker.requests.declarations import Names, Target
     from minibroker.requests.endpoints import Endpoint
     from minibroker_protocol.schema import Field
-    from minibroker_storage.log_slice import LogSlice
+    from minibroker_storage.files import LogSlice
 
 MOST_BYTES: Final = 4096
 """A longer request is decoded at once: a client may add bytes that belong to no field."""

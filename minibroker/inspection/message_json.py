@@ -27,7 +27,7 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.schema import Field, fields_of, schema_of
 from minibroker_protocol.uuids import uuid_text
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log_slice import LogSlice
+from minibroker_storage.files import LogSlice
 
 SECRETS: Final = frozenset(("auth_bytes", "hmac", "salt", "salted_password"))
 """Fields of SaslAuthenticate, of delegation tokens and of SCRAM credentials."""

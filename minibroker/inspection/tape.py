@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from minibroker.clock import Clock
     from minibroker.routing.outcomes import Outcome, Take
     from minibroker_protocol.codec import Splices
-    from minibroker_storage.log_slice import LogSlice
+    from minibroker_storage.files import LogSlice
 
 MOST_KEPT: Final = 1 << 20
 """Bytes that are kept of a request, of the memory of a response, and of the file ranges in it."""

@@ -13,8 +13,8 @@ from minibroker_protocol.records.conversion import down_convert_in_steps, overfl
 from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V0, MAGIC_V1, entry_bounds
 from minibroker_protocol.schema import first_version
 from minibroker_protocol.steps import Steps
+from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
-from minibroker_storage.log_slice import LogSlice
 
 _FIRST_WITH_V1: Final = 2
 _FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")

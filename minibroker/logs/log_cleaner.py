@@ -32,8 +32,7 @@ from minibroker_storage.cleaner import (
 from minibroker_storage.cleaner.process import encode_plan, read_outcome, worker_command, worker_environment
 from minibroker_storage.data_directory.offset_checkpoints import OffsetCheckpoint
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log import Log
-from minibroker_storage.log_shape import LogShape, shape_of
+from minibroker_storage.log import Log, LogShape, shape_of
 
 RunCleaning = Callable[[CleaningPlan, Callable[[CleaningResult | BaseException], None]], Callable[[], object]]
 """Has a plan carried out aside from the event loop, then calls back on it with the result or with what went wrong.

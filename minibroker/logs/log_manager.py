@@ -24,7 +24,7 @@ from minibroker.support.slices import drain
 from minibroker_protocol.errors import DecodeError
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, create_unused_directory, unlink_files
-from minibroker_storage.log_shape import shape_of
+from minibroker_storage.log import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from minibroker_storage.config import LogConfig
     from minibroker_storage.data_directory.names import TopicPartition
     from minibroker_storage.files import FilePool
-    from minibroker_storage.log import Log
-    from minibroker_storage.log_shape import LogShape
+    from minibroker_storage.log import Log, LogShape
 
 _RETENTION: Final = "retention"
 _FLUSH: Final = "flush"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker_storage.log_shape import shape_of
+from minibroker_storage.log import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from minibroker.cluster.partition import Partition
     from minibroker.core import Core
     from minibroker.trace.exchange import Exchange
-    from minibroker_storage.log_shape import LogShape
+    from minibroker_storage.log import LogShape
 
 MOST: Final = 5_000
 """Events that are kept."""

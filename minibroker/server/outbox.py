@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from minibroker_protocol.codec import Splices
 from minibroker_storage.descriptors import is_among_the_last
 from minibroker_storage.errors import StorageError
-from minibroker_storage.log_slice import COPIED, LogSlice
+from minibroker_storage.files import COPIED, LogSlice
 
 if TYPE_CHECKING:
     from minibroker.inspection.tape import Tap

@@ -13,7 +13,7 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.core import Core
 from minibroker.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
-from minibroker_protocol.records.checksum import crc32c
+from minibroker_protocol.records.header import crc32c
 from minibroker_protocol.uuids import uuid_text
 
 KEPT: Final = 10

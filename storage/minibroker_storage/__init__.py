@@ -3,7 +3,7 @@
 - `log` is a partition's log as clients see it; `local_log` has its bytes, `segments` and `segment` its files.
 - `segment` writes batches before their index entries: this is what makes an entry true. `index_writer` chooses the
   batches, and `offset_index`, `time_index` and `transaction_index` are the files.
-- `recovery` makes a log of the files that a start finds. `last_stop` says how the last run ended.
+- `recovery` makes a log of the files that a start finds.
 - `producer_state` recognizes batches that a producer repeats; `producer_snapshot` is its file.
 - `retention` chooses segments to delete, `cleaner` compacts, `replacement` swaps segments for cleaned ones.
 - `flush` brings a log to disk; `checkpoints` and `data_directory` have the small files.
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
         StorageError,
         TransactionCoordinatorFencedError,
     )
-    from minibroker_storage.files import FileHandle, FilePool
+    from minibroker_storage.files import FileHandle, FilePool, LogSlice
     from minibroker_storage.flush import LogFlush
-    from minibroker_storage.last_stop import LastStop
     from minibroker_storage.layout import create_partition_directory, purge, unlink_files
     from minibroker_storage.log import Log
-    from minibroker_storage.log_slice import LogSlice
     from minibroker_storage.lookup import TimestampOffset
+    from minibroker_storage.recovery import LastStop
     from minibroker_storage.segment import LogSegment
     from minibroker_storage.transaction_index import AbortedTxn
 
@@ -77,13 +76,13 @@ _MODULES = {
     "FilePool": "files",
     "InvalidProducerEpochError": "errors",
     "InvalidTxnStateError": "errors",
-    "LastStop": "last_stop",
+    "LastStop": "recovery",
     "Log": "log",
     "LogClosedError": "errors",
     "LogConfig": "config",
     "LogFlush": "flush",
     "LogSegment": "segment",
-    "LogSlice": "log_slice",
+    "LogSlice": "files",
     "LogWriteError": "errors",
     "OffsetOutOfRangeError": "errors",
     "OutOfOrderSequenceError": "errors",

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError
-from minibroker_storage.files import FilePool
+from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.flush import Durability, LogFlush
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT
-from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.segment import LogSegment
 from minibroker_storage.segments import LogSegments
 from minibroker_storage.transaction_index import AbortedTxn

@@ -5,7 +5,7 @@ One file of more than 500 lines, because reads, appends, retention and truncatio
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
 from minibroker_protocol.records.header import LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID, make_header
@@ -14,14 +14,12 @@ from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
-from minibroker_storage.files import FilePool
-from minibroker_storage.last_stop import LastStop
+from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
 from minibroker_storage.local_log import LocalLog
-from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
+from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment
 
@@ -612,3 +610,20 @@ class Log(LocalLog):
         self._close_files()
         self.producers.move(directory)
         self.epochs.move(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
+
+class LogShape(NamedTuple):
+    """A log as it was at one moment: its log start offset, and (base offset, bytes) of each segment."""
+
+    start: int
+    segments: tuple[tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all segments."""
+        return sum(size for _, size in self.segments)
+
+
+def shape_of(log: Log) -> LogShape:
+    """Return the outline of a log as it is now."""
+    return LogShape(log.log_start_offset, tuple((each.base_offset, each.size) for each in log.segments))

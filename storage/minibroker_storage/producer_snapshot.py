@@ -5,8 +5,7 @@ from functools import partial
 from struct import Struct, error
 from typing import Any, Final, NamedTuple, cast
 
-from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.header import NO_OFFSET
+from minibroker_protocol.records.header import NO_OFFSET, crc32c
 from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_storage.errors import CorruptSnapshotError
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator
+from enum import Enum
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
@@ -13,11 +14,22 @@ from minibroker_storage.config import LogConfig
 from minibroker_storage.entries import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, scan
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError, StorageError
 from minibroker_storage.files import FilePool
-from minibroker_storage.last_stop import LastStop
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, TXN_INDEX_SUFFIX, file_name
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.replacement import tidy_directory
 from minibroker_storage.segment import LogSegment
+
+
+class LastStop(Enum):
+    """The way a log was closed, which decides which of its files can be trusted."""
+
+    CLEAN = "clean"
+    """It was closed: all is there."""
+    KILLED = "killed"
+    """The process died and the machine ran on: what was written before the last write is whole."""
+    CRASHED = "crashed"
+    """The machine died: what was flushed is there, below the recovery point. Right for an unknown stop, too."""
+
 
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024

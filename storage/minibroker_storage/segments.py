@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from minibroker_storage.config import LogConfig
 from minibroker_storage.errors import StorageError
-from minibroker_storage.files import FilePool
+from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import CLEANED_SUFFIX
-from minibroker_storage.log_slice import LogSlice
 from minibroker_storage.recovery import load_segment
 from minibroker_storage.replacement import remove_cleaned, swap_in
 from minibroker_storage.segment import LogSegment

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from minibroker_storage.dump import find
 from minibroker_storage.dump.decoders import Decoder
 from minibroker_storage.dump.events import is_fault
+from minibroker_storage.dump.files import DumpOptions
 from minibroker_storage.dump.json_lines import JsonWriter
-from minibroker_storage.dump.options import DumpOptions
 from minibroker_storage.dump.text import TextWriter
 from minibroker_storage.explain import explain
 

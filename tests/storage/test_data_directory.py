@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage.data_directory.boot_id import boot_id
-from minibroker_storage.data_directory.clean_shutdown import is_marked_clean, mark_clean, unmark_clean
+from minibroker_storage.data_directory.clean_shutdown import boot_id, is_marked_clean, mark_clean, unmark_clean
 from minibroker_storage.data_directory.names import PASSING_DIRECTORY, parse_partition_directory
 from minibroker_storage.data_directory.topics_file import (
     TopicsFileError,

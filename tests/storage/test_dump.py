@@ -18,8 +18,7 @@ from minibroker_storage.data_directory.offset_checkpoints import write_offset_ch
 from minibroker_storage.dump import find
 from minibroker_storage.dump import text as dump_text
 from minibroker_storage.dump.events import is_fault
-from minibroker_storage.dump.files import expand
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpOptions, expand
 from tests.storage.dumping import DEEP, KAFKAS, ORDERS, as_text, log_file
 from tests.storage.helpers import NOW, TOPIC_ID, Home, a_batch, filled
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpOptions
 from tests.storage.dumping import KAFKAS, as_json, as_text, explained
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from minibroker_protocol.records import NewRecord, build_batch
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpOptions
 from tests.storage.dumping import KAFKAS, ORDERS, as_json, as_text, log_file
 from tests.storage.helpers import NOW
 

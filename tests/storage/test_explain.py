@@ -9,8 +9,7 @@ import pytest
 
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch, stamp
-from minibroker_storage.dump.files import FileKind, expand
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpOptions, FileKind, expand
 from minibroker_storage.explain.legacy import explain_message_07
 from minibroker_storage.explain.page import Fields, Page
 from tests.storage.dumping import KAFKAS, ORDERS, as_text, explained, log_file

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from minibroker_protocol.errors import CorruptRecordError
 from minibroker_protocol.records import BatchHeader
-from minibroker_protocol.records.checksum import crc32c
+from minibroker_protocol.records.header import crc32c
 from minibroker_storage import (
     CorruptSnapshotError,
     InvalidProducerEpochError,

@@ -25,8 +25,8 @@ from minibroker_protocol.messages.fetch import (
 )
 from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_protocol.schema import first_version
+from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
-from minibroker_storage.log_slice import LogSlice
 
 FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""

@@ -32,8 +32,8 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_storage.errors import OffsetOutOfRangeError
+from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
-from minibroker_storage.log_slice import LogSlice
 
 _STRICT: Final = 1
 _ABORT_MARKER: Final = 0

@@ -6,8 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_protocol.records.checksum import crc32c
-from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2
+from minibroker_protocol.records.header import CRC_COVERS_FROM, MAGIC_AT, MAGIC_V2, crc32c
 
 _CRC32: Final = 0xEDB88320
 _CRC32C: Final = 0x82F63B78

@@ -13,7 +13,7 @@ import socket
 from typing import Any, Final
 
 from minibroker_storage.data_directory import staged_write
-from minibroker_storage.data_directory.boot_id import boot_id
+from minibroker_storage.data_directory.clean_shutdown import boot_id
 from minibroker_storage.data_directory.staged_write import NEW
 from minibroker_storage.layout import DELETE_DIRECTORY_SUFFIX
 

@@ -36,13 +36,36 @@ Offset (or base offset), size and magic stand at the same places in all three, s
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import partial
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import Any, Final, NamedTuple, cast
 
 from minibroker_protocol.errors import DecodeError, UnsupportedCodecError, UnsupportedMagicError
-from minibroker_protocol.records.checksum import crc32c
 from minibroker_protocol.records.varint import INT32_MAX
+
+
+def load_crc32c() -> Any:
+    """Return the compiled CRC-32C function of the `crc32c` package, without the package's `__init__` if possible.
+
+    That reads the distribution's metadata, which pulls in `email`, `zipfile` and `socket` and costs some 20 ms at
+    start-up. The package is imported as usual where its module cannot be loaded by itself (a zip import, a new layout).
+    """
+    package = PathFinder.find_spec("crc32c")
+    if package is not None and package.submodule_search_locations:
+        spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+        if spec is not None and spec.loader is not None:
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module.crc32c
+    return import_module("crc32c").crc32c
+
+
+crc32c: Callable[..., int] = load_crc32c()
+"""The checksum (Castagnoli) of bytes, continued from the value of a second argument."""
+
 
 LOG_OVERHEAD: Final = 12
 """Bytes of base offset and length, the head that all message formats share."""

@@ -5,7 +5,7 @@ which of them a set needs:
 
 - *validate* (`produced_set`) says whether the topic takes the records, and changes nothing;
 - *convert* (`conversion`) writes them again, in another message format or under another codec;
-- *assign offsets* (`offsets`) gives them their places in the log;
+- *assign offsets* (`assign_offsets`) gives them their places in the log;
 - *re-stamp* (`restamp`) sets timestamp type and time, and the checksum.
 
 As much as possible is done in place, in the buffer in which the records came. Records are written again in three cases:
@@ -15,8 +15,9 @@ As much as possible is done in place, in the buffer in which the records came. R
 - They are in a v1 wrapper whose messages are not numbered 0, 1, 2 ..., as some old clients leave it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from struct import Struct
 from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
@@ -33,7 +34,6 @@ from minibroker_protocol.records.header import (
     TimestampType,
     read_entry_header,
 )
-from minibroker_protocol.records.offsets import assign_offsets
 from minibroker_protocol.records.produced_set import (
     LogAppendInfo,
     OpenedBatch,
@@ -255,3 +255,20 @@ def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record
         offset_of_max_timestamp=offset,
         record_count=len(records),
     )
+
+
+_INT64: Final = Struct(">q")
+
+
+def assign_offsets(entries: Iterable[tuple[bytearray | memoryview, int]], base_offset: int) -> int:
+    """Set the offsets of v0 or v1 entries in place, from `base_offset` on. Return the offset after the last record.
+
+    Each entry must be writable, and comes with the number of records in it. Its offset field is outside its checksum. A
+    v1 wrapper has the offset of the last message in it, whose own offsets count from 0 (KIP-31). A v0 wrapper, whose
+    messages have absolute offsets, is compressed again (see `conversion`); a v2 batch is stamped by the log.
+    """
+    next_offset = base_offset
+    for entry, record_count in entries:
+        next_offset += record_count
+        _INT64.pack_into(entry, 0, next_offset - 1)
+    return next_offset

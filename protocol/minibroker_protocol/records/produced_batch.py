@@ -10,10 +10,11 @@ Here this is done where the records are read anyway. Of a larger batch the recor
 is implausible: Sarama before 1.45.1 leaves -1 there, with which a batch is found by no time.
 """
 
-from typing import Final, NoReturn
+from collections.abc import Callable
+from struct import Struct
+from typing import Any, Final, NoReturn
 
 from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.checksum import crc32c
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, check_header, decompress, decompress_within
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -31,11 +32,12 @@ from minibroker_protocol.records.header import (
     BatchHeader,
     CompressionCodec,
     TimestampType,
+    crc32c,
     make_header,
 )
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
-from minibroker_protocol.records.record_forms import check_record
 from minibroker_protocol.records.record_runs import WORTHWHILE, check_records
+from minibroker_protocol.records.varint import CONTINUES, decode_varint
 
 AHEAD_MS: Final = 60 * 60 * 1000
 """A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
@@ -158,8 +160,6 @@ def _check_compressed(
         return None
     check_header(codec, data)
     if count * MIN_RECORD_SIZE > len(data) * PLAUSIBLE_GROWTH:
-        from minibroker_protocol.records.record_count import check_record_count  # noqa: PLC0415 - rarely needed
-
         check_record_count(codec, data, count)
     return None
 
@@ -207,3 +207,97 @@ def _starts_with_a_batch(rest: memoryview) -> bool:
         return False
     batch_length = int.from_bytes(rest[LENGTH_AT:LOG_OVERHEAD], "big", signed=True)
     return MIN_MESSAGE_LENGTH <= batch_length <= len(rest) - LOG_OVERHEAD and rest[MAGIC_AT] <= MAGIC_V2
+
+
+MEASURED_SIZE: Final = 8 * 1024 * 1024
+"""Bytes at which unpacking for a measurement ends, after some milliseconds."""
+_LARGEST_GROWTH: Final = {CompressionCodec.SNAPPY: 64, CompressionCodec.LZ4: 255, CompressionCodec.GZIP: 1_032}
+"""The most bytes that one compressed byte becomes. zstd is measured instead: 4 of its bytes become up to 128 KB."""
+
+
+def check_record_count(codec: CompressionCodec, data: memoryview, count: int) -> None:
+    """Check that compressed records can be as many as their header says, by the smallest size that a record has.
+
+    Kafka unpacks every batch and counts. Here larger batches are trusted, but their record count moves the end of a
+    log. So data is unpacked up to `MEASURED_SIZE`; what is larger may hold as many records as a reader would unpack
+    (`MAX_DECOMPRESSED_SIZE`).
+
+    Raises:
+        InvalidRecordError: The data is malformed, or cannot hold `count` records.
+    """
+    needed = count * MIN_RECORD_SIZE
+    most = min(len(data) * _LARGEST_GROWTH.get(codec, needed), MAX_DECOMPRESSED_SIZE)
+    if needed <= most:
+        records = decompress_within(codec, data, MEASURED_SIZE)
+        most = most if records is None else len(records)
+    if needed > most:
+        raise InvalidRecordError(f"record count: {count} in {len(data)} bytes under {codec.name.lower()}")
+
+
+MOST_FORMS: Final = 256
+"""The forms that are remembered, one for each size. When there are more, all are forgotten."""
+_Form = tuple[Callable[[bytes | memoryview], tuple[Any, ...]], tuple[Any, ...], int]
+"""A function that returns the bytes of the form in a batch, these bytes, and the result of `check_record`."""
+
+
+class _Forms:
+    """The forms of single records that have passed the check, by the size of their batch.
+
+    The form of a record is every byte that tells where a field ends. A record of a remembered form is valid, whatever
+    its key and value are, so one comparison replaces the walk over its fields. Producers that send record by record
+    mostly send few sizes. A size gets its form when two batches in a row have it, or sizes that always differ would
+    cost more than the walk.
+    """
+
+    __slots__ = ("by_size", "last_size")
+
+    def __init__(self) -> None:
+        self.by_size: dict[int, _Form] = {}
+        self.last_size = -1
+
+
+_forms: Final = _Forms()
+_of_size: Final = _forms.by_size.get
+
+
+def check_record(batch: bytes | memoryview, position: int) -> int:
+    """`walk_records` for one record, with which `batch` ends; it begins at `position`, the same for all batches."""
+    form = _of_size(len(batch))
+    if form is not None:
+        taken_from, content, delta = form
+        if taken_from(batch) == content:
+            return delta
+    return _walk(batch, position)
+
+
+def _walk(batch: bytes | memoryview, position: int) -> int:
+    delta = walk_records(batch, position, 1)
+    size = len(batch)
+    if size == _forms.last_size and size not in _forms.by_size:
+        form = _form_of(batch, position, delta)
+        if form is not None:
+            if len(_forms.by_size) >= MOST_FORMS:
+                _forms.by_size.clear()
+            _forms.by_size[size] = form
+    _forms.last_size = size
+    return delta
+
+
+def _form_of(batch: bytes | memoryview, position: int, delta: int) -> _Form | None:
+    """The form of a valid record; None with headers, which have lengths of their own."""
+    _, at = decode_varint(batch, position)
+    at += 1  # the attributes
+    for _ in ("timestamp delta", "offset delta"):
+        while batch[at] >= CONTINUES:
+            at += 1
+        at += 1
+    key_size, key = decode_varint(batch, at)
+    value_size_at = key + max(key_size, 0)
+    value_size, value = decode_varint(batch, value_size_at)
+    end = value + max(value_size, 0)
+    if batch[end:] != b"\0":
+        return None
+    taken_from = Struct(
+        f"{position}x{key - position}s{value_size_at - key}x{value - value_size_at}s{end - value}xs"
+    ).unpack
+    return taken_from, taken_from(batch), delta

@@ -1,10 +1,12 @@
 """`.kafka_cleanshutdown`: every log of the data directory was closed well (Kafka's `CleanShutdownFileHandler`).
 
 The file is there between two runs only. A writer of logs removes it first, on disk, or a crash of the
-machine could bring it back over a torn log.
+machine could bring it back over a torn log. Without it, `boot_id` distinguishes the crash of a process from that of the
+machine.
 """
 
 import os
+import sys
 from typing import Final
 
 from minibroker_storage.atomic_files import fsync_directory, write_atomically
@@ -28,3 +30,25 @@ def unmark_clean(data_dir: str) -> None:
     if is_marked_clean(data_dir):
         os.unlink(f"{data_dir}/{CLEAN_SHUTDOWN}")
         fsync_directory(data_dir)
+
+
+MAX_BOOT_ID: Final = 256
+"""Bytes of the longest boot id."""
+
+
+def boot_id() -> str | None:
+    """Return the id of the machine's present run, or None where the system has none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return _sysctl(b"kern.bootsessionuuid") if sys.platform == "darwin" else None
+
+
+def _sysctl(name: bytes) -> str | None:
+    import ctypes  # noqa: PLC0415 - macOS only
+
+    text = ctypes.create_string_buffer(MAX_BOOT_ID)
+    size = ctypes.c_size_t(MAX_BOOT_ID)
+    failed = ctypes.CDLL(None).sysctlbyname(name, text, ctypes.byref(size), None, ctypes.c_size_t(0))
+    return None if failed else text.value.decode(errors="replace").strip() or None

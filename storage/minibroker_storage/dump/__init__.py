@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from minibroker_storage.dump.events import Event, FileBegins, Problem, UnknownFile
-from minibroker_storage.dump.files import DumpFile, FileKind, expand
+from minibroker_storage.dump.files import DumpFile, DumpOptions, FileKind, expand
 from minibroker_storage.dump.indexes import offset_index_events, time_index_events, txn_index_events
 from minibroker_storage.dump.logs import log_events
-from minibroker_storage.dump.options import DumpOptions
 from minibroker_storage.dump.small_files import (
     leader_epoch_events,
     metadata_events,

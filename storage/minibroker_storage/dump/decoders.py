@@ -21,7 +21,6 @@ from minibroker_protocol.coordinator_records import (
     decode_versioned,
 )
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
-from minibroker_protocol.coordinator_records.fields import fields_by_name, has_version, is_array
 from minibroker_protocol.coordinator_records.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,
@@ -30,6 +29,7 @@ from minibroker_protocol.coordinator_records.share_group_state import (
 )
 from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
+from minibroker_protocol.coordinator_records.versioned import fields_by_name, has_version, is_array
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.records import Record
 

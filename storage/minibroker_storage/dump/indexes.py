@@ -25,8 +25,7 @@ from minibroker_storage.dump.events import (
     TimestampMismatch,
     TimestampOutOfOrder,
 )
-from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.errors import CorruptIndexError
 from minibroker_storage.files import FileHandle, FilePool
 from minibroker_storage.index_file import IndexFile

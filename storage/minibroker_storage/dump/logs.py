@@ -30,8 +30,7 @@ from minibroker_storage.dump.events import (
     RecordFound,
     TrailingBytes,
 )
-from minibroker_storage.dump.files import STANDARD_INPUT, DumpFile, FileKind
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import STANDARD_INPUT, DumpFile, DumpOptions, FileKind
 
 _PIECE: Final = 1 << 20
 _SIZE_07: Final = 4

@@ -14,8 +14,7 @@ from minibroker_storage.dump.events import (
     Problem,
     ProducerFound,
 )
-from minibroker_storage.dump.files import DumpFile
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpFile, DumpOptions
 from minibroker_storage.errors import CorruptCheckpointError, CorruptSnapshotError
 from minibroker_storage.producer_snapshot import decode_snapshot
 

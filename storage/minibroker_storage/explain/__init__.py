@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TextIO
 
 from minibroker_protocol.errors import DecodeError
-from minibroker_storage.dump.files import DumpFile, FileKind, expand
-from minibroker_storage.dump.options import DumpOptions
+from minibroker_storage.dump.files import DumpFile, DumpOptions, FileKind, expand
 from minibroker_storage.explain.logs import explain_log
 from minibroker_storage.explain.page import Page
 from minibroker_storage.explain.small_files import (

@@ -12,7 +12,7 @@ from minibroker.cluster.data_dir import DataDir, DataDirInUseError, MetaProperti
 from minibroker.support.properties import parse_properties
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
-from minibroker_storage.last_stop import LastStop
+from minibroker_storage.recovery import LastStop
 
 
 @pytest.fixture(autouse=True)

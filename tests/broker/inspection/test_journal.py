@@ -41,8 +41,7 @@ from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, Dele
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from minibroker_storage.files import FileHandle, FilePool
-from minibroker_storage.log_slice import LogSlice
+from minibroker_storage.files import FileHandle, FilePool, LogSlice
 from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request
 from tests.protocol.message_strategies import message_class, messages

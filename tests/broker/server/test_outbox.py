@@ -20,9 +20,8 @@ from minibroker.server import outbox
 from minibroker.server.outbox import Outbox
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.metadata import MetadataRequest
-from minibroker_storage.files import FilePool
+from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import file_name
-from minibroker_storage.log_slice import LogSlice
 from tests.broker.harness import batch, fetch_request, frame_of, only_partition, produce_request
 from tests.broker.socket_client import SocketClient
 

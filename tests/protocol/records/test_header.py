@@ -27,8 +27,7 @@ from minibroker_protocol.records import (
     read_header,
     stamp,
 )
-from minibroker_protocol.records.checksum import crc32c, load_crc32c
-from minibroker_protocol.records.header import entry_bounds
+from minibroker_protocol.records.header import crc32c, entry_bounds, load_crc32c
 
 FIELDS = BatchHeader(1, 49, 2, 2, 0xFFFFFFFF, 0, 3, 4, 5, 6, 7, 8, 9)
 

@@ -13,7 +13,7 @@ from minibroker_protocol.records import (
     compress,
     compute_crc,
 )
-from minibroker_protocol.records.record_count import MEASURED_SIZE
+from minibroker_protocol.records.produced_batch import MEASURED_SIZE
 
 CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.NONE]
 INT32_MAX = 2**31 - 1

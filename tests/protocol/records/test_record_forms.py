@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minibroker_protocol.errors import InvalidRecordError
-from minibroker_protocol.records import NewRecord, build_batch, record_forms
+from minibroker_protocol.records import NewRecord, build_batch, produced_batch
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD
+from minibroker_protocol.records.produced_batch import MOST_FORMS, check_record
 from minibroker_protocol.records.record import walk_records
-from minibroker_protocol.records.record_forms import MOST_FORMS, check_record
 
 NULLABLE_BYTES = st.none() | st.binary(max_size=200)
 
@@ -19,7 +19,7 @@ NULLABLE_BYTES = st.none() | st.binary(max_size=200)
 @pytest.fixture(autouse=True)
 def forms() -> Generator[Mapping[int, object]]:
     """No form is known."""
-    known = record_forms._forms
+    known = produced_batch._forms
     known.by_size.clear()
     known.last_size = -1
     yield known.by_size
@@ -57,7 +57,7 @@ def test_each_spoilt_byte_has_the_outcome_of_the_walk(
     made = batch(key, value)
     for _ in range(2):
         assert check(made) == 0
-    assert len(made) in record_forms._forms.by_size
+    assert len(made) in produced_batch._forms.by_size
     for position in range(RECORD_BATCH_OVERHEAD, len(made)):
         spoilt = bytearray(made)
         spoilt[position] = data.draw(st.integers(0, 255))
@@ -67,7 +67,7 @@ def test_each_spoilt_byte_has_the_outcome_of_the_walk(
 def test_a_record_of_a_known_form_is_not_walked() -> None:
     check(batch(b"key", b"value"))
     check(batch(b"abc", b"other"))
-    with patch.object(record_forms, "walk_records", side_effect=AssertionError):
+    with patch.object(produced_batch, "walk_records", side_effect=AssertionError):
         assert check(batch(b"xyz", b"third")) == 0
         with pytest.raises(AssertionError):
             check(batch(b"keys", b"four"))  # as long, with other fields
