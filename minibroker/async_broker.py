@@ -18,6 +18,13 @@ from minibroker.services import Services
 from minibroker.support import temporary
 from minibroker.support.addresses import reachable
 from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.faults import observer
+    from minibroker.inspection import journal as inspection_journal
+    from minibroker.operations.seeding import seeds
+    from minibroker.server import loop_watch
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -194,9 +201,7 @@ class AsyncBroker(AsyncOperations):
             if companion is not None:
                 companion.start(self, asyncio.get_running_loop())
         if not self.owns_loop:
-            from minibroker.server.loop_watch import LoopWatch  # noqa: PLC0415 - most brokers have a loop of their own
-
-            self._watch = LoopWatch(server.has_waiting_clients)
+            self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
 
     def make_topics(self) -> None:
         """Create the topics of the options that do not exist, and fill those that have seeds."""
@@ -215,17 +220,12 @@ class AsyncBroker(AsyncOperations):
                 _warn_if_another(topic, spec)
         create_topics(core, plans)
         if self._options.seeds is not None:
-            from minibroker.operations.seeding.seeds import load_seeds  # noqa: PLC0415 - most brokers have none
-
-            load_seeds(services, self._options.seeds)
+            seeds.load_seeds(services, self._options.seeds)
 
     def _keep_journal(self, services: Services) -> None:
         journal = self._options.journal
         if journal:
-            from minibroker.faults.observer import keep_journal  # noqa: PLC0415 - the same
-            from minibroker.inspection.journal import DEFAULT_CAPACITY  # noqa: PLC0415 - most brokers keep none
-
-            keep_journal(services, DEFAULT_CAPACITY if journal is True else journal)
+            observer.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
 
     async def stop(self) -> None:
         """Stop: close connections and logs, and remove a temporary directory."""

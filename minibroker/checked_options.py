@@ -18,6 +18,12 @@ from minibroker.config.keys import refused
 from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
 from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, with_room
 from minibroker.topic_admin import TopicSpec
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker import control as control_module
+    from minibroker import page as page_module
+    from minibroker.operations.seeding import seed_file
 
 if TYPE_CHECKING:
     # Most brokers have none of these.
@@ -83,9 +89,7 @@ class CheckedOptions:
         """
         if self._control is None:
             return None
-        from minibroker.control import open_plane  # noqa: PLC0415 - most brokers have none
-
-        return open_plane(self._control, self._control_token)
+        return control_module.open_plane(self._control, self._control_token)
 
     def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
         """The page, which has its address but is not served yet; None without `page`.
@@ -95,9 +99,7 @@ class CheckedOptions:
         """
         if self._page is None:
             return None
-        from minibroker.page import open_page  # noqa: PLC0415 - most brokers have none
-
-        page = open_page(self._page, self._control_token)
+        page = page_module.open_page(self._page, self._control_token)
         if control is not None:
             page.adopt(control)
         return page
@@ -200,9 +202,7 @@ def _seeds(options: BrokerOptions) -> "Seeds | None":
     path = options.get("seed_data")
     if path is None:
         return None
-    from minibroker.operations.seeding.seed_file import read_seeds  # noqa: PLC0415 - most brokers have none
-
-    return read_seeds(os.fspath(path))
+    return seed_file.read_seeds(os.fspath(path))
 
 
 def _page(options: BrokerOptions) -> str | None:

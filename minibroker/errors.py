@@ -2,6 +2,11 @@
 
 from typing import Final, Protocol
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cluster import cluster
+
 
 class OperationError(ValueError):
     """The broker cannot do what was asked for; the message names the value and the reason."""
@@ -54,8 +59,6 @@ def is_the_callers(caught: _Caught) -> bool:
     Modules between a test and such an error have this as their `__tracebackhide__`: pytest leaves out their lines and
     shows the test's. With any other error it shows them.
     """
-    from minibroker.cluster.cluster import ClusterError  # noqa: PLC0415 - most tests do not fail
-
     return caught.errisinstance(
-        (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, ClusterError)
+        (OperationError, WaitTimeoutError, UnexpectedRecordError, NotRunningError, cluster.ClusterError)
     )

@@ -8,6 +8,11 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
 from minibroker.support.names import suggestion
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker import clock as clock_module
+    from minibroker.security import setup
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
@@ -195,9 +200,7 @@ def _check_class(kind: str, name: str, value: object) -> None:
     if name == "security" and value is not None:
         _check_security(kind, value)
     elif name == "clock" and value is not None:
-        from minibroker.clock import Clock  # noqa: PLC0415 - few brokers are given one
-
-        if not isinstance(value, Clock):
+        if not isinstance(value, clock_module.Clock):
             raise TypeError(f"clock: {value!r} is not a Clock; write {kind}(clock={_EXAMPLES[name]})")
     elif name in ("topics", "also_listen", "racks") and isinstance(value, str):
         raise TypeError(f"{name}: {value!r} is a string; give a list, such as [{value!r}]")
@@ -207,15 +210,13 @@ def _check_class(kind: str, name: str, value: object) -> None:
 
 
 def _check_security(kind: str, value: object) -> None:
-    from minibroker.security.setup import SECURE_PROTOCOLS, Security  # noqa: PLC0415 - few brokers are given one
-
-    if isinstance(value, Security):
+    if isinstance(value, setup.Security):
         return
-    protocol = value.upper() if isinstance(value, str) and value.upper() in SECURE_PROTOCOLS else "SASL_SSL"
+    protocol = value.upper() if isinstance(value, str) and value.upper() in setup.SECURE_PROTOCOLS else "SASL_SSL"
     users = ", users={'alice': 'secret'}" if protocol.startswith("SASL") else ""
     raise TypeError(
         f"security: {value!r} is not a minibroker.Security; write {kind}(security=Security({protocol!r}{users})). Its "
-        f"protocol is one of {', '.join(SECURE_PROTOCOLS)}; for PLAINTEXT leave `security` out"
+        f"protocol is one of {', '.join(setup.SECURE_PROTOCOLS)}; for PLAINTEXT leave `security` out"
     )
 
 

@@ -16,6 +16,22 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.core import Core, Surroundings
 from minibroker.support.slices import Work
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker import topic_admin
+    from minibroker.cluster import broker_loggers, releases
+    from minibroker.coordinators import misplaced
+    from minibroker.coordinators.groups import coordinator as groups_coordinator
+    from minibroker.coordinators.share_partitions import manager as share_partitions_manager
+    from minibroker.coordinators.share_state import coordinator as share_state_coordinator
+    from minibroker.coordinators.transactions import coordinator as transactions_coordinator
+    from minibroker.quotas import entities
+    from minibroker.quotas import host_names as quotas_host_names
+    from minibroker.quotas import manager as quotas_manager
+    from minibroker.security import store
+    from minibroker.security.authorization import authorizer
+    from minibroker.telemetry import clients
 
 if TYPE_CHECKING:
     from minibroker.cluster.broker_loggers import BrokerLoggers
@@ -66,7 +82,7 @@ class Services:
     """
 
     def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
-        self.core = core
+        self.core: Core = core
         config = core.config
         self._aside = core.background if aside is None else aside
         self.release = release
@@ -147,31 +163,25 @@ class Services:
 
     def create_topic(self, name: str) -> Topic:
         """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
-        from minibroker.topic_admin import create_topics, plan_topic  # noqa: PLC0415 - a start needs none
-
         if name == CONSUMER_OFFSETS:
             return self.groups.store.log.ensure()
         if name == TRANSACTION_STATE:
             return self.transactions.store.log.ensure()
         if name == SHARE_GROUP_STATE:
             return self.share_states.store.log.ensure()
-        return create_topics(self.core, [plan_topic(self.core, name)])[0]
+        return topic_admin.create_topics(self.core, [topic_admin.plan_topic(self.core, name)])[0]
 
     @cached_property
     def quota_table(self) -> "QuotaTable":
         """All quotas; read when there are any, or the first request asks for them."""
-        from minibroker.quotas.entities import QuotaTable  # noqa: PLC0415 - most brokers have none
-
-        table = QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
+        table = entities.QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
         self._settle_quotas(table)
         return table
 
     @cached_property
     def host_names(self) -> "HostNames":
         """Looks up the hosts that quotas and limits name; made when there is one."""
-        from minibroker.quotas.host_names import HostNames  # noqa: PLC0415 - most brokers have none
-
-        return HostNames(self.core.clock, self._aside)
+        return quotas_host_names.HostNames(self.core.clock, self._aside)
 
     def _move_misplaced(self) -> None:
         """Repair a directory of minibroker 1.0 before the first coordinator reads it."""
@@ -179,9 +189,7 @@ class Services:
             return
         self._has_moved_misplaced = True
         if any(self.core.topics.get(name) is not None for name in INTERNAL_TOPICS):
-            from minibroker.coordinators.misplaced import move_misplaced  # noqa: PLC0415 - new directories need none
-
-            move_misplaced(self.core)
+            misplaced.move_misplaced(self.core)
         # Not before: the move writes markers, and no coordinator may be made for them meanwhile.
         self.core.hooks.marker_written.subscribe(self._on_marker_written)
 
@@ -189,9 +197,7 @@ class Services:
     def groups(self) -> "GroupCoordinator":
         """Consumer groups and committed offsets; made when the first request asks for them."""
         self._move_misplaced()
-        from minibroker.coordinators.groups.coordinator import GroupCoordinator  # noqa: PLC0415 - a start needs none
-
-        return GroupCoordinator(
+        return groups_coordinator.GroupCoordinator(
             self.core,
             self.authorizer,
             lambda: self.share_states,
@@ -213,45 +219,33 @@ class Services:
     def transactions(self) -> "TransactionCoordinator":
         """Transactional ids and their transactions; made when the first request asks for them."""
         self._move_misplaced()
-        from minibroker.coordinators.transactions.coordinator import TransactionCoordinator  # noqa: PLC0415 - a start needs none
-
-        return TransactionCoordinator(self.core)
+        return transactions_coordinator.TransactionCoordinator(self.core)
 
     @cached_property
     def share_states(self) -> "ShareCoordinator":
         """The states of share-partitions; made when the first request asks for them."""
         self._move_misplaced()
-        from minibroker.coordinators.share_state.coordinator import ShareCoordinator  # noqa: PLC0415 - a start needs none
-
-        return ShareCoordinator(self.core)
+        return share_state_coordinator.ShareCoordinator(self.core)
 
     @cached_property
     def share_partitions(self) -> "SharePartitions":
         """The share-partitions in use, and share sessions; made when the first request asks for them."""
-        from minibroker.coordinators.share_partitions.manager import SharePartitions  # noqa: PLC0415 - a start needs none
-
-        return SharePartitions(self.core, self.share_states)
+        return share_partitions_manager.SharePartitions(self.core, self.share_states)
 
     @cached_property
     def loggers(self) -> "BrokerLoggers":
         """The loggers as clients see them; made when the first request asks for them."""
-        from minibroker.cluster.broker_loggers import BrokerLoggers  # noqa: PLC0415 - a start needs none
-
-        return BrokerLoggers()
+        return broker_loggers.BrokerLoggers()
 
     @cached_property
     def telemetry(self) -> "Telemetry":
         """The metrics that clients push; made when the first request asks for it."""
-        from minibroker.telemetry.clients import Telemetry  # noqa: PLC0415 - a start needs none
-
-        return Telemetry(self.core)
+        return clients.Telemetry(self.core)
 
     @cached_property
     def security(self) -> "SecurityStore":
         """Credentials and delegation tokens; made at their first use."""
-        from minibroker.security.store import SecurityStore  # noqa: PLC0415 - most brokers have no logins
-
-        return SecurityStore(self.core)
+        return store.SecurityStore(self.core)
 
     def observe(self, observer: Any) -> None:
         """Have requests pass by `observer` from now on."""
@@ -280,9 +274,7 @@ class Services:
         if not len(table):
             self.quotas = None
         elif self.quotas is None:
-            from minibroker.quotas.manager import Quotas  # noqa: PLC0415 - most brokers have none
-
-            self.quotas = Quotas(self.core, table, lambda: self.host_names)
+            self.quotas = quotas_manager.Quotas(self.core, table, lambda: self.host_names)
 
     # Subscribers of the core's hooks
 
@@ -340,27 +332,21 @@ def _release_of(config: BrokerConfig) -> "Release | None":
     text = config.optional_text("minibroker.emulate")
     if not text:
         return None
-    from minibroker.cluster.releases import release  # noqa: PLC0415 - most brokers are none of them
-
-    return release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
+    return releases.release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
 
 
 def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
     """Return the versions that are served by API key, or None for those of the dispatch table."""
     if not unstable:
         return None if release is None else release.served
-    from minibroker.cluster.releases import with_unstable_versions  # noqa: PLC0415 - only tests of Kafka ask for them
-
-    return with_unstable_versions(release)
+    return releases.with_unstable_versions(release)
 
 
 def _authorizer(core: Core) -> "Authorizer | None":
     """The authorizer that is configured. ConfigError."""
     if not core.config.text("authorizer.class.name"):
         return None
-    from minibroker.security.authorization.authorizer import authorizer_of  # noqa: PLC0415 - most brokers have no authorizer
-
-    return authorizer_of(core.config, core.metadata)
+    return authorizer.authorizer_of(core.config, core.metadata)
 
 
 def _log_failure(error: Exception) -> None:

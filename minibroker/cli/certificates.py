@@ -3,6 +3,11 @@
 import argparse
 from typing import Any
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.tls import certificates
+
 _EPILOG = """\
 The broker takes them with
   ssl.keystore.type=PEM
@@ -29,10 +34,8 @@ def add_parser(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from minibroker.security.tls.certificates import PASSWORD, write_certificates  # noqa: PLC0415 - an extra, and slow to load
-
-    password = PASSWORD if options.password is None else options.password
-    written = write_certificates(options.directory, options.host, client=options.client, password=password)
+    password = certificates.PASSWORD if options.password is None else options.password
+    written = certificates.write_certificates(options.directory, options.host, client=options.client, password=password)
     for path in written[:-1]:
         print(path)  # noqa: T201 - what the command is for
     return 0

@@ -19,6 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from minibroker.support.advice import LOGGER as ADVICE
 from minibroker.support.advice import about_advertised
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import datetime as dt
+
+    from minibroker.inspection import request_lines
 
 if TYPE_CHECKING:
     # Most runs print no requests.
@@ -100,9 +106,7 @@ def banner(rows: dict[str, str]) -> str:
 
 def tell_request(entry: "Entry") -> None:
     """Log a request that is over."""
-    from minibroker.inspection.request_lines import line_of  # noqa: PLC0415 - see above
-
-    _requests.info("%s", line_of(entry), extra={"entry": entry})
+    _requests.info("%s", request_lines.line_of(entry), extra={"entry": entry})
 
 
 class _StderrHandler(logging.StreamHandler[Any]):
@@ -141,10 +145,8 @@ class _Text(logging.Formatter):
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        from datetime import UTC, datetime  # noqa: PLC0415 - lines of text take none
-
         line: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": dt.datetime.fromtimestamp(record.created, dt.UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),

@@ -3,6 +3,11 @@
 import argparse
 from typing import Any, Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cli import run_dump
+
 _DESCRIPTION: Final = """\
 Show what is in the files of a log, as Kafka's DumpLogSegments does: .log, .index, .timeindex, .txnindex, .snapshot,
 and the checkpoints beside them. A directory stands for all such files in it, - for a log on standard input.
@@ -56,9 +61,7 @@ def size(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Dump the files; returns the exit status. `OSError` when the output cannot be written."""
-    from minibroker.cli.run_dump import dump  # noqa: PLC0415 - `serve` needs none of it
-
     options.files += filter(None, map(str.strip, options.listed.split(",")))
     if not options.files:
         options.parser.error("the following arguments are required: FILE")
-    return dump(options)
+    return run_dump.dump(options)

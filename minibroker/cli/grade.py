@@ -3,6 +3,11 @@
 import argparse
 from typing import Any
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cli import run_grade
+
 _DESCRIPTION = """\
 Check any broker, stage by stage, for everything that Kafka's clients need. Each failure shows the request, the
 response, the expected response and the reason. The exit status is 0 if no check fails.
@@ -28,6 +33,4 @@ def add_parser(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
-    from minibroker.cli.run_grade import grade  # noqa: PLC0415 - other commands need none of it
-
-    return grade(options)
+    return run_grade.grade(options)

@@ -23,6 +23,20 @@ from minibroker.cli.variables import in_container, unread_variables, with_variab
 from minibroker.config import parse_properties
 from minibroker.support.names import suggestion
 from minibroker.version import __version__
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker import broker as broker_module
+    from minibroker import control
+    from minibroker.cli import browser, kafka_lines
+    from minibroker.cli import console as console_module
+    from minibroker.cli import warm_up as warm_up_module
+    from minibroker.faults import files, observer
+    from minibroker.operations import faults as operations_faults
+    from minibroker.server import link as server_link
+    from minibroker.server import silent
+    from minibroker.support import addresses as support_addresses
+    from minibroker_storage import atomic_files
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
@@ -109,9 +123,7 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 def _run_serve(options: argparse.Namespace) -> int:
     gc.disable()  # until `warm_up`: a start makes objects that stay, and the collector would look at them ten times
     try:
-        from minibroker.cli.console import Console  # noqa: PLC0415 - `--help` needs none of it
-
-        with Console(options.log_format, verbose=options.verbose) as console:
+        with console_module.Console(options.log_format, verbose=options.verbose) as console:
             try:
                 return asyncio.run(_serve(options, console))
             except (ValueError, OSError) as error:
@@ -154,8 +166,6 @@ async def _serve(options: argparse.Namespace, console: "Console") -> int:
 
 def _broker(options: argparse.Namespace) -> "Broker":
     """The broker of these options, not yet started. Its warnings are logged."""
-    from minibroker.broker import Broker  # noqa: PLC0415 - `--help` needs none of it
-
     properties = _properties(options)
     listeners = None if options.listen else properties.get("listeners") or None
     if options.data_dir == "":
@@ -164,7 +174,7 @@ def _broker(options: argparse.Namespace) -> "Broker":
         check_terminal()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        broker = Broker(
+        broker = broker_module.Broker(
             listen=options.listen or DEFAULT_LISTEN,
             data_dir=options.data_dir or _first(properties, "log.dirs") or _first(properties, "log.dir"),
             advertise=options.advertise,
@@ -193,11 +203,9 @@ def _ready_file(path: str | None) -> Generator[Callable[[str], None]]:
     if not path:
         yield lambda _: None
         return
-    from minibroker_storage.atomic_files import write_atomically  # noqa: PLC0415 - most runs have none
-
     _remove(path)  # an old one would say "ready" while the broker starts
     try:
-        yield lambda address: write_atomically(path, f"{address}\n".encode())
+        yield lambda address: atomic_files.write_atomically(path, f"{address}\n".encode())
     finally:
         _remove(path)
 
@@ -244,9 +252,7 @@ async def _silent_ports(addresses: Sequence[str]) -> AsyncGenerator[None]:
     if not addresses:
         yield
         return
-    from minibroker.server.silent import SilentPorts  # noqa: PLC0415 - most runs have none
-
-    ports = SilentPorts(addresses)
+    ports = silent.SilentPorts(addresses)
     await ports.open()
     try:
         yield
@@ -260,15 +266,12 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
     if not addresses:
         yield
         return
-    from minibroker.server.link import LinkPort  # noqa: PLC0415 - most runs have none
-    from minibroker.support.addresses import parse_address  # noqa: PLC0415 - as above
-
     first = {
         name: broker.asynchronous.bootstrap_servers_of(name).split(",")[0]
         for name in broker.asynchronous.listener_names
     }
-    listeners = {name: parse_address(address, name) for name, address in first.items()}
-    links = [LinkPort(address, listeners) for address in addresses]
+    listeners = {name: support_addresses.parse_address(address, name) for name, address in first.items()}
+    links = [server_link.LinkPort(address, listeners) for address in addresses]
     for link in links:
         await link.open()
     try:
@@ -281,9 +284,7 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
     """Open the page if standard error is a terminal."""
     if options.browser and not options.terminal and console.has_reader:
-        from minibroker.cli.browser import open_browser  # noqa: PLC0415 - only `lab` opens one
-
-        open_browser(broker.page_url + lesson_path(options), _token(options))
+        browser.open_browser(broker.page_url + lesson_path(options), _token(options))
 
 
 def lesson_path(options: argparse.Namespace) -> str:
@@ -298,9 +299,7 @@ async def _admin_ports(given: Sequence[str], broker: "Broker") -> AsyncGenerator
     if not given:
         yield
         return
-    from minibroker.control import admin_ports  # noqa: PLC0415 - most runs have none
-
-    ports = admin_ports(given)
+    ports = control.admin_ports(given)
     await ports.open(broker.services)
     try:
         yield
@@ -313,42 +312,30 @@ def _write_kafka_lines(broker: "Broker") -> None:
     kind = os.environ.get("MINIBROKER_LOG_LINES")
     if kind not in {"kafka", "redpanda"}:
         return
-    from minibroker.cli.kafka_lines import write_broker_lines, write_redpanda_lines  # noqa: PLC0415 - containers want them
-
     found = _addresses(broker)
     if kind == "redpanda":
-        write_redpanda_lines(found)
-    write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
+        kafka_lines.write_redpanda_lines(found)
+    kafka_lines.write_broker_lines(next(iter(broker.services.core.cluster.nodes)), found)
 
 
 def _faults(path: str) -> "list[Fault]":
-    from minibroker.faults.files import read_faults  # noqa: PLC0415 - most runs have none
-
-    return read_faults(path)
+    return files.read_faults(path)
 
 
 def _install(services: "Services", faults: "list[Fault]") -> None:
-    from minibroker.faults.observer import faults_of  # noqa: PLC0415 - most runs have none
-    from minibroker.operations.faults import never_matches  # noqa: PLC0415 - as above
-
-    registry = faults_of(services)
+    registry = observer.faults_of(services)
     for fault in faults:
-        for reason in never_matches(services, fault):
+        for reason in operations_faults.never_matches(services, fault):
             _logger.warning("%s cannot match: %s", fault, reason)
         registry.add(fault)
 
 
 def _watch(services: "Services") -> None:
-    from minibroker.cli.console import tell_request  # noqa: PLC0415 - as above
-    from minibroker.faults.observer import watch_requests  # noqa: PLC0415 - most runs print no requests
-
-    watch_requests(services, tell_request)
+    observer.watch_requests(services, console_module.tell_request)
 
 
 def _warm_up(core: "Core") -> None:
-    from minibroker.cli.warm_up import warm_up  # noqa: PLC0415 - clients can connect by now
-
-    warm_up(core)
+    warm_up_module.warm_up(core)
 
 
 def _summary(broker: "Broker", options: argparse.Namespace) -> dict[str, str]:

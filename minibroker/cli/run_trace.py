@@ -20,6 +20,10 @@ from minibroker.trace import lines
 from minibroker.trace.line_writer import LineWriter, Output
 from minibroker.trace.proxy import Proxy
 from minibroker.trace.reading import Reading
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.tls import client_contexts
 
 if TYPE_CHECKING:
     from minibroker.page.trace_plane import TracePlane
@@ -56,9 +60,7 @@ def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
         )
     if not options.to_tls and not _PROTOCOLS[protocol]:
         return None
-    from minibroker.security.tls.client_contexts import client_context  # noqa: PLC0415 - only TLS needs it
-
-    return client_context(properties)
+    return client_contexts.client_context(properties)
 
 
 def _properties(path: str) -> dict[str, str]:

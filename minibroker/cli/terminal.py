@@ -6,15 +6,18 @@ import os
 import sys
 from importlib.util import find_spec
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_storage import installation_hints
+
 
 def check_terminal() -> None:
     """ValueError outside of a terminal, and without the extra."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ValueError("--terminal: stdin and stdout are not a terminal")
     if find_spec("textual") is None:
-        from minibroker_storage.installation_hints import missing  # noqa: PLC0415 - only messages need it
-
-        raise ValueError(f"--terminal: {missing('textual', 'lab')}")
+        raise ValueError(f"--terminal: {installation_hints.missing('textual', 'lab')}")
 
 
 async def show(url: str, token: str | None, stop: asyncio.Event) -> None:

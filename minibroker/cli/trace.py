@@ -3,6 +3,11 @@
 import argparse
 from typing import Any, Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cli import run_trace
+
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
 _DESCRIPTION: Final = """\
@@ -40,6 +45,4 @@ def add_parser(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the proxy until SIGINT or SIGTERM. ValueError for bad options, OSError for a file that cannot be written."""
-    from minibroker.cli.run_trace import trace  # noqa: PLC0415 - other commands need none of it
-
-    return trace(options)
+    return run_trace.trace(options)

@@ -9,6 +9,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.config import key_tables
+
 OPTIONS: Final = {
     "MINIBROKER_LISTEN": "--listen",
     "MINIBROKER_ADVERTISE": "--advertise",
@@ -67,9 +72,7 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> str | None:
     names = sorted(name for name in environment if name.startswith("KAFKA_"))
     if not names or in_container(environment):
         return None
-    from minibroker.config.key_tables import BROKER_KEYS  # noqa: PLC0415 - most environments have no such variable
-
-    names = [name for name in names if config_name(name) in BROKER_KEYS]
+    names = [name for name in names if config_name(name) in key_tables.BROKER_KEYS]
     if not names:
         return None
     setting = f"--set {config_name(names[0])}={environment[names[0]] or '...'}"

@@ -12,11 +12,16 @@ what the start has made, it looks at young objects less often, and at all of the
 
 import contextlib
 import gc
-import importlib
 import time
+from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Final
 
+from minibroker import coordinators
 from minibroker.support.slices import Steps
+from minibroker_protocol.lazy_imports import lazy, load
+
+with lazy:
+    from minibroker_storage import log
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
@@ -24,85 +29,12 @@ if TYPE_CHECKING:
 
 _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
-_SHARED: Final = (
-    "minibroker_protocol.records.record",
-    "minibroker_protocol.records.batch",
-    "minibroker_storage.producer_state",
-    "minibroker_storage.segment",
-    "minibroker_storage.recovery",
-    "minibroker_storage.log",
-    "minibroker.security.authorization.acls",
-    "minibroker.requests.requirements",
-    "minibroker.requests.declarations",
-    "minibroker.requests.authorized_operations",
-    "minibroker_protocol.records.log_validator",
-    "minibroker.coordinators.coordinator_log",
-    "minibroker.support.range_assignment",
-    "minibroker.coordinators.groups.modern.topics",
-    "minibroker.coordinators.groups.assignors.uniform",
-    "minibroker_protocol.coordinator_records.consumer_protocol",
-    "minibroker_protocol.coordinator_records.consumer_groups",
-    "minibroker.coordinators.groups.consumer.group",
-    "minibroker.coordinators.groups.classic.group",
-    "minibroker_protocol.coordinator_records.share_groups",
-    "minibroker.coordinators.groups.share.group",
-    "minibroker_protocol.coordinator_records.streams_groups",
-    "minibroker.coordinators.groups.streams.group",
-    "minibroker.coordinators.groups.store",
-    "minibroker.coordinators.groups.commits",
-    "minibroker.config.group",
-    "minibroker.support.regular_expressions.program",
-    "minibroker.support.regular_expressions.expression",
-    "minibroker.coordinators.groups.consumer.reconciliation",
-    "minibroker.coordinators.groups.consumer.group_update",
-    "minibroker.coordinators.groups.consumer.migration",
-    "minibroker.coordinators.groups.consumer.coordinator",
-    "minibroker.coordinators.groups.coordinator",
-    "minibroker.coordinators.share_state.coordinator",
-    "minibroker.coordinators.groups.share.coordinator",
-    "minibroker.coordinators.share_partitions.share_partition",
-    "minibroker.coordinators.share_partitions.manager",
-    "minibroker.coordinators.groups.streams.sticky",
-    "minibroker.coordinators.groups.streams.coordinator",
-    "minibroker.coordinators.transactions.transaction",
-    "minibroker.coordinators.transactions.coordinator",
-    "minibroker.requests.configs.resources",
-    "minibroker.requests.configs.changes",
-    "minibroker.requests.share.reader",
-    "minibroker.requests.described_groups",
-)
-"""Modules that several handlers share, each behind those that it needs: no step takes long."""
 _APIS: Final = (
-    "metadata",
-    "produce",
-    "fetch",
-    "list_offsets",
-    "find_coordinator",
-    "join_group",
-    "sync_group",
-    "heartbeat",
-    "leave_group",
-    "offset_commit",
-    "offset_fetch",
-    "consumer_group_heartbeat",
-    "share_group_heartbeat",
-    "share_fetch",
-    "share_acknowledge",
-    "streams_group_heartbeat",
-    "init_producer_id",
-    "add_partitions_to_txn",
-    "add_offsets_to_txn",
-    "txn_offset_commit",
-    "end_txn",
-    "create_topics",
-    "delete_topics",
-    "create_partitions",
-    "describe_configs",
-    "incremental_alter_configs",
-    "describe_groups",
-    "list_groups",
-    "share_group_describe",
-    "streams_group_describe",
+    "metadata produce fetch list_offsets find_coordinator join_group sync_group heartbeat leave_group "
+    "offset_commit offset_fetch consumer_group_heartbeat share_group_heartbeat share_fetch share_acknowledge "
+    "streams_group_heartbeat init_producer_id add_partitions_to_txn add_offsets_to_txn txn_offset_commit end_txn "
+    "create_topics delete_topics create_partitions describe_configs incremental_alter_configs describe_groups "
+    "list_groups share_group_describe streams_group_describe"
 )
 """The APIs of producers, consumers and the everyday work of administrators."""
 _YOUNG: Final = (5_000, 5, 200)
@@ -126,14 +58,14 @@ def _loaded(core: "Core") -> None:
 
 
 def loading() -> Steps[None]:
-    """Load the modules, one in a step."""
-    of_apis = (
-        f"{package}.{name}" for name in _APIS for package in ("minibroker_protocol.messages", "minibroker.handlers")
-    )
-    for name in (*_SHARED, *of_apis):
+    """Load the modules, one in a step, each with those that it needs."""
+    folders = ("minibroker_protocol.messages", "minibroker.handlers")
+    of_apis = (f"{folder}.{api}" for api in _APIS.split() for folder in folders)
+    of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
+    for name in (log.__name__, *of_coordinators, *of_apis):
         # Without a descriptor left, the first request that needs the module loads it.
         with contextlib.suppress(OSError, ImportError):
-            importlib.import_module(name)
+            load(name)
         yield
 
 

@@ -16,7 +16,12 @@ from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.broker import RunTime
 from minibroker.config.keys import ConfigResourceType
 from minibroker.config.releases import is_before
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.data_directory.names import CLUSTER_FILE
+
+with lazy:
+    from minibroker.config import client_metrics
+    from minibroker.config import group as config_group
 
 if TYPE_CHECKING:
     from minibroker.config.group import GroupConfig
@@ -122,9 +127,7 @@ class DynamicConfigs:
 
     def group(self, group_id: str) -> "GroupConfig":
         """The configuration that counts for a group now; ask again each time, since it may change at any time."""
-        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - a start needs none
-
-        return GroupConfig(self.broker, self.of_group(group_id)).within_limits()
+        return config_group.GroupConfig(self.broker, self.of_group(group_id)).within_limits()
 
     def _run_time(self, name: str) -> RunTime:
         brokers = self.all_of(ConfigResourceType.BROKER)
@@ -152,14 +155,11 @@ class DynamicConfigs:
         self._section = {**self._section, _PLACES[kind]: sound}
 
     def _is_sound(self, kind: ConfigResourceType, name: str, texts: Texts) -> bool:
-        from minibroker.config.client_metrics import ClientMetricsConfig  # noqa: PLC0415 - most brokers have none
-        from minibroker.config.group import GroupConfig  # noqa: PLC0415 - the same
-
         try:
             if kind is ConfigResourceType.GROUP:
-                GroupConfig(self.broker, texts)
+                config_group.GroupConfig(self.broker, texts)
             else:
-                ClientMetricsConfig(texts)
+                client_metrics.ClientMetricsConfig(texts)
         except ConfigError as error:
             _logger.error("What was altered for %s does not count: %s", name, error)  # noqa: TRY400 - it says it all
             return False

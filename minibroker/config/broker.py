@@ -8,6 +8,10 @@ from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, read_int, refused
 from minibroker.config.releases import emulated, keys_of_release
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.support import names
 
 # Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
 _SAME_THING = {
@@ -343,9 +347,7 @@ def _hint(name: str) -> str:
     """For a topic's key that is given to the broker, or a misspelt key of its own."""
     key = TOPIC_KEYS.get(name)
     if key is None:
-        from minibroker.support.names import suggestion  # noqa: PLC0415 - only mistakes need it
-
-        return suggestion(name, BROKER_KEYS)
+        return names.suggestion(name, BROKER_KEYS)
     return f"; it is a topic's key, the broker's is {key.synonyms[0][0]}" if key.synonyms else ""
 
 

@@ -7,6 +7,10 @@ from minibroker.config.broker import BrokerConfig, timestamp_limits
 from minibroker.config.key_tables import TOPIC_KEYS
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigValue
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.support import names
 
 _UNKNOWN: Final = "Unknown topic config name: {}"
 
@@ -84,9 +88,7 @@ def hint_of_unknown_key(error: Exception, overrides: Mapping[str, object]) -> st
     for key in TOPIC_KEYS.values():
         if name in (synonym for synonym, _ in key.synonyms):
             return f"; it is a broker's key, the topic's is {key.name}"
-    from minibroker.support.names import suggestion  # noqa: PLC0415 - only mistakes need it
-
-    return suggestion(name, TOPIC_KEYS)
+    return names.suggestion(name, TOPIC_KEYS)
 
 
 def _check_together(values: Mapping[str, ConfigValue]) -> None:

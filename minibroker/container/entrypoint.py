@@ -40,6 +40,17 @@ from minibroker.cli import variables
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ServedListener
 from minibroker.container import files, lists, vendors
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import pathlib
+    import shlex
+
+    from minibroker.container import controller, follower, health, links, redpanda, running
+    from minibroker.security.sasl import jaas
+    from minibroker.server import link
+    from minibroker.support import addresses
+    from minibroker.support import properties as support_properties
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 BITNAMI_CONFIGS = (
@@ -143,14 +154,12 @@ def security_configs(environment: Mapping[str, str], configs: Mapping[str, str])
     java_options = environment.get("KAFKA_OPTS", "")
     users = _users(environment)
     if users or java_options:
-        from minibroker.security.sasl.jaas import login_config_of, server_logins, user_logins  # noqa: PLC0415 - most lack both
-
         if users:
-            found |= user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
-        login_config = login_config_of(java_options)
+            found |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
+        login_config = jaas.login_config_of(java_options)
         if login_config is not None and not (users and not os.path.exists(login_config)):
             with files.opened("KAFKA_OPTS", login_config) as file:
-                found |= server_logins(file.read())
+                found |= jaas.server_logins(file.read())
     return {key: value for key, value in found.items() if key not in configs}
 
 
@@ -194,10 +203,8 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     properties: dict[str, str] = {}
     path = config_file(environment)
     if path is not None:
-        from minibroker.support.properties import parse_properties  # noqa: PLC0415 - most containers have no such file
-
         with open(path, encoding="utf-8") as file:
-            properties = parse_properties(file.read())
+            properties = support_properties.parse_properties(file.read())
     properties |= broker_configs(environment)
     for key in ("listeners", "advertised.listeners"):
         if key in properties:
@@ -344,20 +351,15 @@ def container_command(
 
 
 def _answers(lead: str) -> bool:
-    from minibroker.server.link import answers  # noqa: PLC0415 - most containers are alone
-    from minibroker.support.addresses import parse_address  # noqa: PLC0415 - as above
-
-    return answers(parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
+    return link.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
 
 
 def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
     """The command that passes connections on to another container, and keeps the silent ports open."""
-    from minibroker.container.follower import written  # noqa: PLC0415 - most containers are alone
-
     served = _checked_listeners(configs)
-    entries = [written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
+    entries = [follower.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
     silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
-    entries += map(written, silent)
+    entries += map(follower.written, silent)
     return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
 
 
@@ -383,11 +385,9 @@ def hidden(secrets: Mapping[str, str]) -> list[str]:
 
 def inherited(secrets: Mapping[str, str]) -> list[str]:
     """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
-    from minibroker.support.properties import format_properties  # noqa: PLC0415 - most containers have no secrets
-
     fd = os.memfd_create("minibroker-secrets", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:
-        file.write(format_properties(secrets))
+        file.write(support_properties.format_properties(secrets))
     return ["--config", f"/proc/self/fd/{fd}"]
 
 
@@ -396,11 +396,7 @@ def check_health(environment: Mapping[str, str]) -> None:
 
     Raises OSError if no answer comes in time.
     """
-    from minibroker.container import health  # noqa: PLC0415 - the start of a broker connects to nothing
-
     if sys.prefix == _IMAGE_PREFIX:
-        from minibroker.container import running  # noqa: PLC0415 - only health checks look for processes
-
         health.check_all(running.addresses())
         return
     understood = vendors.translate(environment, _ignore)
@@ -450,32 +446,20 @@ def main(arguments: Sequence[str]) -> NoReturn:
             check_health(os.environ)
             sys.exit(0)
         if arguments and arguments[0] == "--print-command":
-            import shlex  # noqa: PLC0415 - for people who look, not for a start
-
             sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hidden)) + "\n")
             sys.exit(0)
         if arguments and arguments[0] == _HOLD_PORTS:
-            from minibroker.container.controller import hold  # noqa: PLC0415 - most containers have a broker
-
-            sys.exit(hold(arguments[1], arguments[2:]))
+            sys.exit(controller.hold(arguments[1], arguments[2:]))
         if arguments and arguments[0] == _FOLLOW:
-            from minibroker.container.follower import follow  # noqa: PLC0415 - most containers are alone
-
-            sys.exit(follow(arguments[1], arguments[2], arguments[3:]))
+            sys.exit(follower.follow(arguments[1], arguments[2], arguments[3:]))
         if arguments and arguments[0] == _WRITE_PROPERTIES:
             files.write_properties(arguments[1], written_properties(os.environ))
             sys.exit(0)
         if arguments and arguments[0] == _LINK_TOOLS:
-            from pathlib import Path  # noqa: PLC0415 - only the image's build makes links
-
-            from minibroker.container import links  # noqa: PLC0415 - as above
-
             links.link_tools(arguments[1:])
-            links.link_releases(Path("/opt"))
+            links.link_releases(pathlib.Path("/opt"))
             sys.exit(0)
         if arguments and arguments[0] == _REDPANDA:
-            from minibroker.container import redpanda  # noqa: PLC0415 - most containers are Kafka's
-
             os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
             arguments = ()
         os.environ.setdefault(_LOG_LINES, "kafka")

@@ -4,6 +4,13 @@ import os
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import subprocess
+
+    from minibroker.support import properties as support_properties
+
 INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
 """The directory of bitnami/kafka for scripts that run before the broker starts."""
 _VOLUMES: Final = {
@@ -31,19 +38,15 @@ def mounted_data_dir() -> str | None:
 
 def write_properties(path: str, properties: Mapping[str, str]) -> None:
     """Write a properties file, which only its owner and group may read since it can hold passwords. OSError."""
-    from minibroker.support.properties import format_properties  # noqa: PLC0415 - the start of a broker writes none
-
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o660)
     with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(format_properties(properties))
+        file.write(support_properties.format_properties(properties))
 
 
 def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:
     """Run the scripts of a directory in order of their names. OSError names the one that fails."""
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else ()
     for path in [os.path.join(directory, name) for name in names if name.endswith(".sh")]:
-        import subprocess  # noqa: PLC0415 - most containers have no such scripts
-
         status = subprocess.run(["bash", path], check=False).returncode  # noqa: S603, S607 - the user's own script, by the container's shell
         if status:
             raise OSError(f"{path} ended with status {status}")

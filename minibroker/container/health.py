@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from minibroker.cluster import listeners
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import ssl
 
 _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18
@@ -49,8 +53,6 @@ def reachable(listen: str) -> tuple[str, int]:
 
 def _check_tls(connection: socket.socket) -> None:
     """Shake hands. A client without a certificate may get no further; the alert that it gets is an answer, too."""
-    import ssl  # noqa: PLC0415 - most containers speak plaintext
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

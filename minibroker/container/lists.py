@@ -6,6 +6,10 @@ from typing import Final
 
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ListenerError
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import shlex
 
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"
@@ -79,8 +83,6 @@ def topics_to_create(environment: Mapping[str, str]) -> list[str]:
 
 def _topic_parts(entry: str) -> tuple[list[str], list[str]]:
     """Return the four parts of a topic, empty where they are missing, and the KEY=VALUE of its --config options."""
-    import shlex  # noqa: PLC0415 - most containers create no topics
-
     values: list[str] = []
     configs: list[str] = []
     for part in entry.strip("\"'").split(":"):

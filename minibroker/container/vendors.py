@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from minibroker.container.files import opened
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import subprocess
 
 Warn = Callable[[str], None]
 """Takes a remark about the environment, one line without the program's name."""
@@ -160,8 +164,6 @@ def _run_commands(found: dict[str, str], warn: Warn) -> None:
 
 def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
     """Return the command's output; of one that fails the container's host name, or nothing where a host is no use."""
-    import subprocess  # noqa: PLC0415 - most containers have no such command
-
     problem = "has no output"
     try:
         completed = subprocess.run(  # noqa: S603 - the user's own command, as that image runs it

@@ -7,7 +7,12 @@ calls of `AsyncBroker`'s methods (`remote`). Only this module is imported withou
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
+
+with lazy:
+    from minibroker.control import plane
+    from minibroker.control.vendors import ports
 
 if TYPE_CHECKING:
     from minibroker.control.plane import ControlPlane
@@ -17,16 +22,14 @@ if TYPE_CHECKING:
 def open_plane(address: tuple[str, int], token: str | None) -> "ControlPlane":
     """Take the address, so that `start` can serve there. ValueError without the extra; OSError if it is in use."""
     try:
-        from minibroker.control.plane import ControlPlane  # noqa: PLC0415 - half a second that most brokers can do without
+        return plane.ControlPlane(address, token)
     except ModuleNotFoundError as error:
         raise ValueError(f"control: {missing(error.name, 'control')}") from None
-    return ControlPlane(address, token)
 
 
 def admin_ports(given: Sequence[str]) -> "AdminPorts":
     """The ports of `serve --admin-api`, each KIND=HOST:PORT. ValueError for another form, and without the extra."""
     try:
-        from minibroker.control.vendors.ports import AdminPorts  # noqa: PLC0415 - most brokers have none
+        return ports.AdminPorts(given)
     except ModuleNotFoundError as error:
         raise ValueError(f"--admin-api: {missing(error.name, 'control')}") from None
-    return AdminPorts(given)

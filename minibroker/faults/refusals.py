@@ -18,8 +18,12 @@ from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import ZERO_UUID
 from minibroker_protocol.schema import first_version
+
+with lazy:
+    from minibroker_protocol.messages import fetch
 
 if TYPE_CHECKING:
     from minibroker.faults.fault import Fault
@@ -121,22 +125,20 @@ def _refuse_fetched(
 
 def _topic_id(name: str, call: Call) -> bytes | None:
     """The id of a topic, if that is what this fetch goes by."""
-    from minibroker_protocol.messages.fetch import FetchTopic  # noqa: PLC0415 - loaded by the fetch itself
-
-    goes_by_ids = call.api_version >= first_version(FetchTopic, "topic_id")
+    goes_by_ids = call.api_version >= first_version(fetch.FetchTopic, "topic_id")
     topic = call.core.topics.get(name) if goes_by_ids else None
     return None if topic is None else topic.id
 
 
 def _fetch_of(request: Any, asked: dict[tuple[str, bytes | None], list[int]]) -> Any:
     """The request for these partitions alone."""
-    from minibroker_protocol.messages.fetch import FetchPartition, FetchTopic  # noqa: PLC0415 - the same
-
     topics = [
-        FetchTopic(
+        fetch.FetchTopic(
             topic=name,
             topic_id=topic_id or ZERO_UUID,
-            partitions=[FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=0) for index in indexes],
+            partitions=[
+                fetch.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=0) for index in indexes
+            ],
         )
         for (name, topic_id), indexes in asked.items()
     ]

@@ -22,6 +22,7 @@ from minibroker.requests.requirements import NOTHING
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -30,6 +31,9 @@ from minibroker_protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from minibroker_protocol.schema import first_version
+
+with lazy:
+    from minibroker.cluster import releases
 
 _ALL: Final = [ApiVersion(api_key=route.key, min_version=route.first, max_version=route.last) for route in ROUTES]
 _OF_CLIENT_METRICS: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
@@ -104,9 +108,7 @@ def _table(call: Call) -> list[ApiVersion]:
     served, configs = call.services.served, call.core.configs
     table = _ALL
     if served is not None:
-        from minibroker.cluster.releases import advertised  # noqa: PLC0415 - most brokers serve the dispatch table
-
-        versions = advertised(served, call.services.release).items()
+        versions = releases.advertised(served, call.services.release).items()
         table = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, (first, last) in versions]
     if configs.all_of(ConfigResourceType.CLIENT_METRICS):
         return table

@@ -20,8 +20,12 @@ from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.support.error_mapping import as_producers_know_it
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+with lazy:
+    from minibroker.coordinators.transactions import coordinator
 
 _FENCED_SINCE: Final = 4
 
@@ -61,8 +65,6 @@ def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse
 
 
 def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
-    from minibroker.coordinators.transactions.coordinator import ProducerIdAndEpoch  # noqa: PLC0415 - idempotence needs none
-
     if request.transactional_id:
         if request.enable2_pc and not call.core.config.boolean("transaction.two.phase.commit.enable"):
             return _refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -70,7 +72,7 @@ def _init_transactional_id(request: InitProducerIdRequest, call: Call) -> InitPr
             return _refusal(ErrorCode.UNSUPPORTED_VERSION)
     expected = None
     if request.producer_id != NO_PRODUCER_ID:
-        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+        expected = coordinator.ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     code, producer_id, producer_epoch = call.services.transactions.init_producer_id(
         request.transactional_id or "",
         request.transaction_timeout_ms,

@@ -27,8 +27,12 @@ from minibroker.routing.routes import ROUTES
 from minibroker.support.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.support.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import WireType
 from minibroker_protocol.schema import fields_of
+
+with lazy:
+    from minibroker.inspection import request_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,9 +152,7 @@ class Entry:
 
     def __str__(self) -> str:
         """The line of the report of a failed test (`inspection.request_lines`)."""
-        from minibroker.inspection.request_lines import line_of  # noqa: PLC0415 - it needs this class
-
-        return line_of(self)
+        return request_lines.line_of(self)
 
     def __repr__(self) -> str:
         return f"<{self}>"

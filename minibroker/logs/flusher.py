@@ -12,7 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.durability import Background
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.flush import LogFlush
+
+with lazy:
+    from concurrent import futures
 
 if TYPE_CHECKING:
     from minibroker_storage.log import Log
@@ -85,10 +89,8 @@ def flush_now(logs: list[Log]) -> bool:
     """Force `logs` to disk and wait for it, several at a time; says whether all are. Errors are logged."""
     flushes = [flush for log in logs if (flush := log.begin_flush()) is not None]
     if len(flushes) > 1:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - needed at the end only
-
         # fsyncs of different files overlap in the kernel.
-        with ThreadPoolExecutor(_THREADS) as threads:
+        with futures.ThreadPoolExecutor(_THREADS) as threads:
             errors = list(threads.map(_run, flushes))
     else:
         errors = [_run(flush) for flush in flushes]

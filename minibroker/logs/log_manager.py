@@ -22,9 +22,15 @@ from minibroker.config.keys import LONG_MAX
 from minibroker.logs.checkpoint_chores import Checkpoints
 from minibroker.support.slices import drain
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, create_unused_directory, unlink_files
 from minibroker_storage.log import shape_of
+
+with lazy:
+    from minibroker.logs import flusher as logs_flusher
+    from minibroker.logs import log_cleaner
+    from minibroker_storage import log as log_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -126,8 +132,6 @@ class LogManager:
 
         StorageError or OSError when that fails.
         """
-        from minibroker_storage.log import Log  # noqa: PLC0415 - no log is opened at the start
-
         self._note_used(partition)
         topic = partition.topic
         key = partition.key
@@ -137,7 +141,7 @@ class LogManager:
             # descriptors.
             if not recovery_point and not self._checkpoints.start_offsets.offsets.get(key, 0):
                 self.shorten_flush_interval(topic.log_config.flush_ms)
-                return Log.begin(
+                return log_module.Log.begin(
                     partition.directory,
                     config=topic.log_config,
                     files=self._files,
@@ -145,7 +149,7 @@ class LogManager:
                     make_directory=partition.make_directory,
                 )
             partition.make_directory()  # it has gone; where it ended is known
-        log = Log.open(
+        log = log_module.Log.open(
             partition.directory,
             config=topic.log_config,
             files=self._files,
@@ -200,9 +204,7 @@ class LogManager:
     def flusher(self) -> Flusher:
         """Forces logs to disk for callers that wait for it."""
         if self._flusher is None:
-            from minibroker.logs.flusher import Flusher  # noqa: PLC0415 - most brokers leave that to the kernel
-
-            self._flusher = Flusher(self._call_soon, self._background)
+            self._flusher = logs_flusher.Flusher(self._call_soon, self._background)
         return self._flusher
 
     def apply_retention(self) -> int:
@@ -233,9 +235,7 @@ class LogManager:
 
     def flush(self) -> bool:
         """Force all logs to disk and wait for it; says whether all are there. Errors are logged."""
-        from minibroker.logs.flusher import flush_now  # noqa: PLC0415 - as above
-
-        return flush_now([log for _, log in self._opened()])
+        return logs_flusher.flush_now([log for _, log in self._opened()])
 
     def write_checkpoints(self, *, sync: bool = True) -> None:
         """Write all checkpoint files, with `sync` down to the disk. OSError."""
@@ -475,9 +475,7 @@ class LogManager:
 
     def _the_cleaner(self) -> LogCleaner:
         if self._cleaner is None:
-            from minibroker.logs.log_cleaner import LogCleaner  # noqa: PLC0415 - most brokers compact nothing
-
-            self._cleaner = LogCleaner(
+            self._cleaner = log_cleaner.LogCleaner(
                 self._config,
                 self._clock,
                 self._chores,

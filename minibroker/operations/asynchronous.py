@@ -21,6 +21,10 @@ from minibroker.operations.asynchronous_handles import (
 )
 from minibroker.services import Services
 from minibroker.support.callers import warn_caller
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.faults import fault as faults_fault
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -331,9 +335,7 @@ class AsyncOperations:
 
         docs/faults.md lists the fields. FaultError names an invalid one.
         """
-        from minibroker.faults.fault import Fault  # noqa: PLC0415 - see above
-
-        return AsyncFaultContext(self.faults, Fault.from_json(fields))
+        return AsyncFaultContext(self.faults, faults_fault.Fault.from_json(fields))
 
     # Reset and snapshots
 

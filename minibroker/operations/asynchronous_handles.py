@@ -12,6 +12,12 @@ from minibroker import operations as work
 from minibroker.errors import is_the_callers
 from minibroker.faults.observed import installed_faults
 from minibroker.support.callers import MinibrokerWarning, callers_line, warn_caller
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.faults import fault as faults_fault
+    from minibroker.faults import observer
+    from minibroker.operations.views import slicing
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
@@ -77,13 +83,11 @@ class AsyncConsumerGroup:
 
         MinibrokerWarning for a group that does not exist, which is behind nowhere.
         """
-        from minibroker.operations.views.slicing import in_slices  # noqa: PLC0415 - see above
-
         services = self._broker.services
         await work.groups.group_loaded(services, self.group_id)
         if work.groups.find_group(services, self.group_id) is None:
             warn_caller(work.groups.missing_group(services, self.group_id))
-        return await in_slices(services, work.groups.group_lag(services, self.group_id))
+        return await slicing.in_slices(services, work.groups.group_lag(services, self.group_id))
 
     async def share_partitions(self) -> "dict[TopicPartition, SharePartitionDescription]":
         """The partitions of a share group with the records in flight: offsets, states, delivery counts, members.
@@ -196,9 +200,7 @@ class AsyncFaults:
     async def add(self, /, fault: "Fault | None" = None, **fields: Any) -> "Fault":
         """Install a fault, given as such or by its fields. It stays until `remove`, or until it has hit `times`."""
         if fault is None:
-            from minibroker.faults.fault import Fault  # noqa: PLC0415 - most faults are made by `AsyncBroker.fault`
-
-            fault = Fault.from_json(fields)
+            fault = faults_fault.Fault.from_json(fields)
         for reason in work.faults.never_matches(self._broker.services, fault):
             warn_caller(f"{fault} cannot match: {reason}")
         return self._registry().add(fault)
@@ -212,9 +214,7 @@ class AsyncFaults:
         self._registry().clear()
 
     def _registry(self) -> "FaultRegistry":
-        from minibroker.faults.observer import faults_of  # noqa: PLC0415 - most brokers have none
-
-        return faults_of(self._broker.services)
+        return observer.faults_of(self._broker.services)
 
     async def list(self) -> "tuple[Fault, ...]":
         """The installed faults."""

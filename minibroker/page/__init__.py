@@ -7,7 +7,11 @@ It has a thread and an event loop of its own, as the control plane. The broker h
 
 from typing import TYPE_CHECKING
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
+
+with lazy:
+    from minibroker.page import plane, trace_plane
 
 if TYPE_CHECKING:
     from minibroker.page.plane import PagePlane
@@ -17,19 +21,17 @@ if TYPE_CHECKING:
 def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
     """Take the address, so that `start` can serve there. ValueError without the extra; OSError if it is in use."""
     try:
-        from minibroker.page.plane import PagePlane  # noqa: PLC0415 - half a second that most brokers can do without
+        return plane.PagePlane(address, token)
     except ModuleNotFoundError as error:
         raise _missing("page", error) from None
-    return PagePlane(address, token)
 
 
 def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane":
     """The page of `minibroker trace`. ValueError without the extra; OSError if the address is in use."""
     try:
-        from minibroker.page.trace_plane import TracePlane  # noqa: PLC0415 - as above
+        return trace_plane.TracePlane(address, token)
     except ModuleNotFoundError as error:
         raise _missing("--page", error) from None
-    return TracePlane(address, token)
 
 
 def _missing(option: str, error: ModuleNotFoundError) -> ValueError:

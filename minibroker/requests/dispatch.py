@@ -35,7 +35,11 @@ from minibroker_protocol.codec import (
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FrameReader, read_request_header
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import skip_tagged_fields
+
+with lazy:
+    from minibroker.requests import guard, refusals, targets
 
 _logger = logging.getLogger(__name__)
 
@@ -278,9 +282,7 @@ def _after_loading(request: Any, call: Call, steps: Steps[Outcome]) -> Steps[Out
     """Wait for the groups that a request names, then take the steps; handlers refuse groups that cannot be loaded."""
     services, served = call.services, call.endpoint
     if served.is_about_groups and services.is_loading_groups:
-        from minibroker.requests.targets import groups_of  # noqa: PLC0415 - only after a start, or a leader's move
-
-        for group in groups_of(served.names, request):
+        for group in targets.groups_of(served.names, request):
             yield from services.groups.store.awaited(group, call.session.node)
             yield
     return (yield from steps)
@@ -371,16 +373,12 @@ def _failed(request: Any, call: Call, error: Exception) -> Any:
 
 
 def _refused(request: Any, call: Call, code: ErrorCode) -> Any:
-    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - most brokers never need it
-
-    return error_answer(call.endpoint, request, call.api_version, code)
+    return refusals.error_answer(call.endpoint, request, call.api_version, code)
 
 
 @cache
 def _guard() -> Callable[[Any, Call], Any]:
     """Return the guard's `serve`, imported with the first request of a broker that has an authorizer."""
-    from minibroker.requests import guard  # noqa: PLC0415 - most brokers have no authorizer
-
     return guard.serve
 
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from minibroker.requests.call import Call
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
 from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.schema import fields_of, schema_of
+
+with lazy:
+    from minibroker.requests import declarations
 
 if TYPE_CHECKING:
     from minibroker.requests.declarations import Names, PlainShape, Refusal
@@ -85,16 +89,14 @@ def endpoint_named(api: str) -> Endpoint:
 
 
 def _loaded(route: Route) -> Endpoint:
-    from minibroker.requests.declarations import NO_NAMES, PLAIN_REFUSAL  # noqa: PLC0415 - only requests need them
-
     messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
     handler = importlib.import_module(f"minibroker.handlers.{route.module}")
     request = getattr(messages, f"{route.message}Request")
     schema = schema_of(request)
     versions = range(schema.versions.first, schema.versions.last + 1)
     flexible = frozenset(version for version in versions if version in schema.flexible)
-    names: Names = getattr(handler, "NAMES", NO_NAMES)
-    refusal: Refusal = getattr(handler, "REFUSAL", PLAIN_REFUSAL)
+    names: Names = getattr(handler, "NAMES", declarations.NO_NAMES)
+    refusal: Refusal = getattr(handler, "REFUSAL", declarations.PLAIN_REFUSAL)
     return Endpoint(
         route,
         route.message,

@@ -6,6 +6,10 @@ from typing import Any, TypeVar
 from minibroker.requests.call import Call
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.requests import endpoints, refusals
 
 _T = TypeVar("_T")
 
@@ -28,11 +32,8 @@ def hold(response: _T, request: Any, call: Call, refused: Callable[[], Any] | No
 
 def refusal(request: Any, call: Call) -> Any:
     """KAFKA_STORAGE_ERROR for all that a request names, as Kafka's `AbstractRequest.getErrorResponse` has it."""
-    from minibroker.requests.endpoints import endpoint_named  # noqa: PLC0415 - only a failing disk asks for it
-    from minibroker.requests.refusals import error_answer  # noqa: PLC0415 - the same
-
-    endpoint = endpoint_named(type(request).__name__.removesuffix("Request"))
-    return error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+    endpoint = endpoints.endpoint_named(type(request).__name__.removesuffix("Request"))
+    return refusals.error_answer(endpoint, request, call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 class DelayedMetadataResponse(DelayedResponse):

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING
 from minibroker.requests.dispatch import accept, accept_observed, accept_plain
 from minibroker.routing.outcomes import Channel, Take
 from minibroker.services import Services
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.requests import meter
 
 if TYPE_CHECKING:
     from minibroker.requests.authentication import Authentication
@@ -20,7 +24,5 @@ def compose(services: Services, authentication: "Authentication | None", channel
     else:  # rights and quotas are about whole messages
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
-        from minibroker.requests.meter import Meter  # noqa: PLC0415 - most brokers have none
-
-        take = Meter(services.quotas).before(take)
+        take = meter.Meter(services.quotas).before(take)
     return take if authentication is None else authentication.before(take)

@@ -18,6 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.requests import endpoints
+    from minibroker.routing import routes
 
 if TYPE_CHECKING:
     from minibroker.requests.call import Call
@@ -159,10 +164,7 @@ def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> Er
 
 def table() -> str:
     """The requirements of all APIs as Markdown."""
-    from minibroker.requests.endpoints import endpoint  # noqa: PLC0415 - dispatch loads the handlers, which import this
-    from minibroker.routing.routes import ROUTES  # noqa: PLC0415 - dispatch loads the handlers, which import this
-
-    rows = "".join(f"| {route.message} | {endpoint(route.key).needs.text} |\n" for route in ROUTES)
+    rows = "".join(f"| {route.message} | {endpoints.endpoint(route.key).needs.text} |\n" for route in routes.ROUTES)
     return "| API | needs |\n| --- | --- |\n" + rows
 
 

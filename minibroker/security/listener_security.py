@@ -20,6 +20,11 @@ from minibroker.security.sasl.plain import PlainServer, plain_passwords
 from minibroker.security.sasl.scram import ScramAccount, ScramServer, credential_of
 from minibroker.security.settings import ListenerSettings
 from minibroker.security.tls.names import PrincipalMapper, subject_of
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.sasl import oauthbearer, signed_tokens, unsecured_tokens
+    from minibroker.security.tls import contexts
 
 if TYPE_CHECKING:
     from minibroker.core import Core
@@ -70,10 +75,8 @@ class ListenerSecurity:
         self.tls: Callable[[], ssl.SSLContext] | None = None
         self._mapper = PrincipalMapper(self._settings.text("ssl.principal.mapping.rules") or "DEFAULT")
         if protocol in TLS_PROTOCOLS:
-            from minibroker.security.tls.contexts import server_context  # noqa: PLC0415 - others speak no TLS
-
             may_ask = protocol == "SSL" or self._settings.is_own("ssl.client.auth")
-            self._context_of = partial(server_context, may_ask=may_ask)
+            self._context_of = partial(contexts.server_context, may_ask=may_ask)
             self._context, self._stores = self._context_of(self._settings), self._settings.stores()
             self.tls = lambda: self._context
             core.hooks.check_broker.subscribe(self._check_stores)
@@ -177,26 +180,20 @@ class ListenerSecurity:
         return lambda: ScramServer(mechanism, find)
 
     def _oauthbearer(self) -> StartExchange:
-        from minibroker.security.sasl.oauthbearer import OAuthBearerServer  # noqa: PLC0415 - others use other mechanisms
-
         try:
             validate = self._token_validator()
         except MissingExtraError:
             raise
         except ValueError as error:
             raise SecurityConfigError(f"{self._settings.prefix}{OAUTHBEARER.lower()}: {error}") from None
-        return lambda: OAuthBearerServer(validate)
+        return lambda: oauthbearer.OAuthBearerServer(validate)
 
     def _token_validator(self) -> "Validate":
         settings, now_ms = self._settings, self._core.clock.now_ms
         url = settings.text("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
         if url is None:
-            from minibroker.security.sasl.unsecured_tokens import unsecured_validator  # noqa: PLC0415 - as above
-
-            return unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
-        from minibroker.security.sasl.signed_tokens import TokenRules, signed_validator  # noqa: PLC0415 - as above
-
-        rules = TokenRules(
+            return unsecured_tokens.unsecured_validator(self._login(OAUTHBEARER, needed=False).options, now_ms)
+        rules = signed_tokens.TokenRules(
             url,
             settings.items("sasl.oauthbearer.expected.audience", OAUTHBEARER),
             settings.text("sasl.oauthbearer.expected.issuer", OAUTHBEARER),
@@ -204,7 +201,7 @@ class ListenerSecurity:
             settings.text("sasl.oauthbearer.sub.claim.name", OAUTHBEARER) or "sub",
             settings.integer("sasl.oauthbearer.clock.skew.seconds", OAUTHBEARER),
         )
-        return signed_validator(rules, now_ms)
+        return signed_tokens.signed_validator(rules, now_ms)
 
 
 def _need_cryptography() -> None:

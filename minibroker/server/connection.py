@@ -28,7 +28,13 @@ from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthe
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
+
+with lazy:
+    from minibroker.faults import black_hole
+    from minibroker.requests import authentication, meter
+    from minibroker.security.tls import names
 
 if TYPE_CHECKING:
     # Most brokers have no logins and no tape.
@@ -214,20 +220,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _secure(self, security: "ListenerSecurity") -> None:
         """Say who the client is, or have it say so first."""
-        from minibroker.security.tls.names import NoMappingError  # noqa: PLC0415 - most brokers have no logins
-
         session = self._session
         session.protocol = security.protocol
         try:
             session.principal = security.principal_of(self._transport.get_extra_info("ssl_object"))
-        except NoMappingError as error:
+        except names.NoMappingError as error:
             _logger.info("A client from %s is refused: %s", session.client_host, error)
             self._transport.abort()
             return
         if security.mechanisms:
-            from minibroker.requests.authentication import Authentication  # noqa: PLC0415 - as above
-
-            session.authentication = self._authentication = Authentication(
+            session.authentication = self._authentication = authentication.Authentication(
                 security, session, self, self._on_authenticated
             )
             # Before login a client gets no memory ahead of what it sends: strangers must not fill it with lengths.
@@ -293,10 +295,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def swallow(self) -> None:
         """Read on, and do nothing with what comes."""
-        from minibroker.faults.black_hole import BlackHole  # noqa: PLC0415 - only a fault asks for it
-
         self._stopped = False
-        self._transport.set_protocol(BlackHole(self))
+        self._transport.set_protocol(black_hole.BlackHole(self))
         self._transport.resume_reading()
 
     def _serve(self) -> None:
@@ -473,9 +473,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _mute(self) -> None:
         """Serve nothing more for a while: the client is over a quota."""
-        from minibroker.requests.meter import Muted  # noqa: PLC0415 - most clients have none
-
-        muted = Muted(self._services.core.clock, self._session.muted_ms, self.release)
+        muted = meter.Muted(self._services.core.clock, self._session.muted_ms, self.release)
         self._session.muted_ms = 0
         self._state, self._parked = State.MUTED, Waiting(muted, NO_ANSWER)
 

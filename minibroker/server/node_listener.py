@@ -16,6 +16,10 @@ from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection, ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.support.advice import Advised
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.server import tls_server
 
 _logger = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
@@ -134,9 +138,7 @@ class NodeListener:
         others = bound, kind.name, make, self.quotas, self._clock, _BACKLOG
         if kind.tls is None:
             return _Opened(kind, Acceptor(*others))
-        from minibroker.server.tls_server import TlsAcceptor  # noqa: PLC0415 - most brokers speak no TLS
-
-        return _Opened(kind, TlsAcceptor(kind.tls, self._advised, *others))
+        return _Opened(kind, tls_server.TlsAcceptor(kind.tls, self._advised, *others))
 
     async def _bind(self, host: str, port: int) -> list[socket.socket]:
         """Sockets at all addresses of a host. OSError."""

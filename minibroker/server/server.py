@@ -21,7 +21,12 @@ from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuot
 from minibroker.server.node_listener import Kind, NodeListener, check_free
 from minibroker.services import open_services
 from minibroker_protocol.frame import BufferPool
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
+
+with lazy:
+    from minibroker.logs import log_cleaner
+    from minibroker.security import listener_security
 
 if TYPE_CHECKING:
     # Most brokers compact nothing, and have no logins.
@@ -131,9 +136,9 @@ class Server:
     def _secure(self, listener: ServedListener) -> "ListenerSecurity | None":
         if listener.protocol == PLAINTEXT:
             return None
-        from minibroker.security.listener_security import ListenerSecurity  # noqa: PLC0415 - others have no logins
-
-        return ListenerSecurity(self.services.core, lambda: self.services.security, listener.name, listener.protocol)
+        return listener_security.ListenerSecurity(
+            self.services.core, lambda: self.services.security, listener.name, listener.protocol
+        )
 
     def _connection(
         self, node: Node, connections: ConnectionSet, listener: str, permit: ConnectionPermit
@@ -201,9 +206,7 @@ class Server:
         self, plan: "CleaningPlan", done: "Callable[[CleaningResult | BaseException], None]"
     ) -> Callable[[], object]:
         """Clean in a process of its own; see `RunCleaning`."""
-        from minibroker.logs.log_cleaner import start_cleaning  # noqa: PLC0415 - most brokers compact nothing
-
-        task = start_cleaning(plan, done)
+        task = log_cleaner.start_cleaning(plan, done)
         self._work.add(task)
         task.add_done_callback(self._work.discard)
         return task.cancel

@@ -2,6 +2,11 @@
 
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import ipaddress
+
 LAST_PORT: Final = 65_535
 _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """The host at which a program on this machine finds a server that listens on all interfaces."""
@@ -53,8 +58,6 @@ def written(address: tuple[str, int]) -> str:
 
 def is_loopback(host: str) -> bool:
     """Can only programs on this machine connect there?"""
-    import ipaddress  # noqa: PLC0415 - only control planes need it
-
     if host == "localhost":
         return True
     try:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
+from minibroker.support.names import misspelling
 
 LOGGER: Final = "minibroker.support.advice"
 _logger: Final = logging.getLogger(LOGGER)
@@ -223,8 +224,6 @@ def tell_creation(name: str, topics: Sequence[str]) -> str | None:
     """Log that a topic was created because a client has asked for it; returns the one that was probably meant."""
     meant = None
     if 0 < len(topics) <= _MOST_COMPARED:
-        from minibroker.support.names import misspelling  # noqa: PLC0415 - most topics are the first, or given
-
         meant = misspelling(name, topics)
     if meant is None:
         logging.getLogger("minibroker").info("created topic %r, which a client has asked for", name)

@@ -6,6 +6,11 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import difflib
+
 _MOST: Final = 3  # names that one suggestion has by their ends
 
 
@@ -44,9 +49,7 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
 def _alike(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """The known names that are most like it, the most similar one first."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
-    return get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
+    return difflib.get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
 
 
 def _are_kin(one: str, other: str) -> bool:

@@ -12,6 +12,12 @@ import os
 import threading
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import shutil
+    import tempfile
+
 _ATTEMPTS: Final = 3
 _PREFIX: Final = "minibroker-"
 _MARK: Final = ".minibroker-temporary"
@@ -26,8 +32,6 @@ _looked_in: Final[set[str]] = set()
 
 def make(kind: str = "") -> str:
     """Make a directory where the system keeps such. OSError."""
-    import tempfile  # noqa: PLC0415 - it takes longer to load than a log does to open
-
     folder = tempfile.gettempdir()
     if folder not in _looked_in:
         _looked_in.add(folder)
@@ -49,8 +53,6 @@ def remove(path: str) -> None:
     """Remove a directory that `make` has made in this process, with all that is in it."""
     if _owners.get(path) != os.getpid():
         return
-    import shutil  # noqa: PLC0415 - needed at the end only
-
     shutil.rmtree(path, ignore_errors=True)
     if not os.path.exists(path):
         del _owners[path]
@@ -82,8 +84,6 @@ def _remove_if_abandoned(path: str) -> None:
     try:
         fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.read(mark, os.stat(mark).st_size) == os.fsencode(path):  # not the copy of a mark, in a user's directory
-            import shutil  # noqa: PLC0415 - rarely needed
-
             shutil.rmtree(path, ignore_errors=True)
     finally:
         os.close(mark)

@@ -10,11 +10,15 @@ from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from minibroker_protocol.primitives import skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 from minibroker_tools.client.settings import Settings
 from minibroker_tools.failures import ApiError, TimedOutError, UnreachableError, check
+
+with lazy:
+    from minibroker_tools.client import security
 
 _HEADER: Final = struct.Struct(">hhi")
 _PREFIX: Final = struct.Struct(">ii")
@@ -52,15 +56,11 @@ class Connection:
     def _open(self) -> None:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._settings.uses_tls:
-            from minibroker_tools.client.security import encrypt  # noqa: PLC0415 - only TLS needs it
-
-            self._socket = encrypt(self._socket, self.address[0], self._settings)
+            self._socket = security.encrypt(self._socket, self.address[0], self._settings)
         self.api_versions = self._ask_api_versions()
         self.versions = {api.api_key: api for api in self.api_versions.api_keys}
         if self._settings.uses_sasl:
-            from minibroker_tools.client.security import log_in  # noqa: PLC0415 - only SASL needs it
-
-            log_in(self, self._settings)
+            security.log_in(self, self._settings)
 
     def close(self) -> None:
         """Close the socket."""

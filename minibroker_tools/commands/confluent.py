@@ -6,11 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out
+
+with lazy:
+    from urllib import error as urllib_error
+    from urllib import request
+
+    from minibroker_tools.commands import template
 
 _PAUSE_S: Final = 0.2
 _HTTP_OK: Final = range(200, 300)
@@ -65,9 +72,7 @@ def run(known: Options, arguments: Sequence[str]) -> int:
 def _of_two(command: str, first: str, second: str) -> int:
     """Run a command that takes two arguments."""
     if command == "template":
-        from minibroker_tools.commands.template import fill  # noqa: PLC0415 - the other commands need none of it
-
-        fill(first, second)
+        template.fill(first, second)
         return 0
     timeout = _seconds(second)
     if command == "http-ready":
@@ -148,17 +153,14 @@ def _port_open(command: str, servers: str, timeout: float) -> int:
 
 
 def _http_ready(url: str, timeout: float) -> int:
-    from urllib.error import URLError  # noqa: PLC0415 - few calls need HTTP
-    from urllib.request import urlopen  # noqa: PLC0415 - few calls need HTTP
-
     deadline = time.monotonic() + timeout
     while True:
         try:
-            with urlopen(url, timeout=max(deadline - time.monotonic(), 0.1)) as answer:  # noqa: S310 - http and https only
+            with request.urlopen(url, timeout=max(deadline - time.monotonic(), 0.1)) as answer:  # noqa: S310 - http and https only
                 if answer.status in _HTTP_OK:
                     return 0
                 reason = f"status {answer.status}"
-        except (URLError, OSError, ValueError) as error:
+        except (urllib_error.URLError, OSError, ValueError) as error:
             reason = str(error)
         if time.monotonic() + _PAUSE_S > deadline:
             err(f"{url} was not ready within {timeout:g} s: {reason}")

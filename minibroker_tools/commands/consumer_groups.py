@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.groups import (
     Listing,
@@ -23,6 +24,9 @@ from minibroker_tools.commands.topic_partitions import split_topics
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out, row
+
+with lazy:
+    from minibroker.support.regular_expressions import expression
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _SCENARIOS: Final = (
@@ -166,14 +170,9 @@ def _check_reset(values: Values) -> None:
 
 
 def _validate(pattern: str) -> None:
-    from minibroker.support.regular_expressions.expression import (  # noqa: PLC0415 - one action needs it
-        RegularExpression,
-        RegularExpressionError,
-    )
-
     try:
-        RegularExpression(pattern)
-    except RegularExpressionError as error:
+        expression.RegularExpression(pattern)
+    except expression.RegularExpressionError as error:
         out(f"The regular expression `{pattern}` is invalid: {error.description}.")
     else:
         out(f"The regular expression `{pattern}` is valid.")

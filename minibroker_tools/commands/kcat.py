@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import list_offsets
 from minibroker_tools.client.settings import Settings
@@ -14,6 +15,9 @@ from minibroker_tools.commands.kcat_properties import bootstrap_of, kafka_proper
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, UsageError
 from minibroker_tools.options import Options
 from minibroker_tools.output import out, write
+
+with lazy:
+    from minibroker_tools.commands import kcat_consumer, kcat_json, kcat_producer
 
 _FLAGS: Final = {
     "L": "list brokers, topics and partitions",
@@ -162,13 +166,9 @@ def _mode(given: Given) -> str:
 
 def _work(mode: str) -> Callable[[Cluster, Given], int]:
     if mode == "P":
-        from minibroker_tools.commands.kcat_producer import produce  # noqa: PLC0415 - one mode needs it
-
-        return produce
+        return kcat_producer.produce
     if mode in {"C", "G"}:
-        from minibroker_tools.commands.kcat_consumer import consume  # noqa: PLC0415 - two modes need it
-
-        return consume
+        return kcat_consumer.consume
     return _list if mode == "L" else _query
 
 
@@ -197,9 +197,7 @@ def _list(cluster: Cluster, given: Given) -> int:
     node, name = ("-1", "bootstrap") if own is None else (str(own.node_id), str(own.node_id))
     origin = f"{source}/{name}"
     if given.has("J"):
-        from minibroker_tools.commands.kcat_json import metadata_json  # noqa: PLC0415 - few calls need it
-
-        write(metadata_json(metadata, int(node), origin, topic))  # kcat ends no line here
+        write(kcat_json.metadata_json(metadata, int(node), origin, topic))  # kcat ends no line here
         return 0
     out(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
     out(f" {len(metadata.brokers)} brokers:")

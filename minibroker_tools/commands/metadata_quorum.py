@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages import describe_quorum as api
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
@@ -11,6 +12,9 @@ from minibroker_tools.commands.common import add_connection, cluster_of
 from minibroker_tools.failures import ApiError, ToolError, check
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
+
+with lazy:
+    from minibroker_tools.commands import quorum_voters
 
 _TOPIC: Final = "__cluster_metadata"
 _NO_DIRECTORY: Final = bytes(16)
@@ -42,8 +46,6 @@ def run(known: Options, arguments: Sequence[str]) -> int:
     _check(values)
     with cluster_of(values) as cluster:
         if values.words[0] != "describe":
-            from minibroker_tools.commands import quorum_voters  # noqa: PLC0415 - rarely asked for
-
             change = quorum_voters.add if values.words[0] == "add-controller" else quorum_voters.remove
             change(cluster, values)
             return 0

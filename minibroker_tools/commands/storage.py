@@ -8,11 +8,16 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.settings import load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out
+
+with lazy:
+    from minibroker.cluster import data_dir, section_store
+    from minibroker.security.sasl import scram, scram_credentials
 
 _METADATA_VERSION: Final = "3.9-IV0"
 _META_PROPERTIES: Final = "meta.properties"
@@ -99,23 +104,18 @@ def _format(values: Values, properties: Mapping[str, str]) -> None:
 def _format_directory(
     path: str, node_id: int, cluster_id: str, users: Sequence[tuple[str, str, dict[str, str]]]
 ) -> None:
-    from minibroker.cluster.data_dir import DataDir  # noqa: PLC0415 - formatting alone needs it
-    from minibroker.cluster.section_store import ClusterMetadata  # noqa: PLC0415 - formatting alone needs it
-    from minibroker.security.sasl.scram import credential_of, credential_of_salted  # noqa: PLC0415 - see above
-    from minibroker.security.sasl.scram_credentials import ScramCredentials  # noqa: PLC0415 - see above
-
     try:
-        directory = DataDir(path, node_id, cluster_id)
+        directory = data_dir.DataDir(path, node_id, cluster_id)
         try:
-            stored = ScramCredentials(ClusterMetadata(path))
+            stored = scram_credentials.ScramCredentials(section_store.ClusterMetadata(path))
             for mechanism, name, fields in users:
                 iterations = int(fields.get("iterations", _LEAST_ITERATIONS))
                 salt = base64.b64decode(fields["salt"]) if "salt" in fields else None
                 if "saltedpassword" in fields:
                     salted = base64.b64decode(fields["saltedpassword"])
-                    credential = credential_of_salted(mechanism, salted, salt or b"", iterations)
+                    credential = scram.credential_of_salted(mechanism, salted, salt or b"", iterations)
                 else:
-                    credential = credential_of(mechanism, fields["password"], iterations=iterations, salt=salt)
+                    credential = scram.credential_of(mechanism, fields["password"], iterations=iterations, salt=salt)
                 stored.alter({(mechanism, name): credential})
         finally:
             directory.release()

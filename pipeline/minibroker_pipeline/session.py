@@ -11,6 +11,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from minibroker_pipeline.connector import jars
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_pipeline.source import data_source
 
 _ALWAYS: Final = {
     "spark.sql.session.timeZone": "UTC",  # else days and printed timestamps depend on the machine
@@ -96,9 +100,7 @@ def _register_source(session: SparkSession) -> None:
 
     What Spark finds by itself it runs under the driver's Python on all machines, and without what `--py-files` brought.
     """
-    from minibroker_pipeline.source.data_source import MinibrokerDataSource  # noqa: PLC0415 - most sessions need none of it here
-
-    session.dataSource.register(MinibrokerDataSource)
+    session.dataSource.register(data_source.MinibrokerDataSource)
 
 
 def _configured(builder: SparkSession.Builder, settings: dict[str, str]) -> SparkSession:

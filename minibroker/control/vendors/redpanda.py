@@ -8,6 +8,10 @@ from urllib.parse import unquote
 
 from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found, refusal
 from minibroker.support.documents import parse_json
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.sasl import scram
 
 if TYPE_CHECKING:
     from minibroker.cluster.node import Node
@@ -91,8 +95,6 @@ def _users(services: "Services", question: Question, name: str) -> Answer:
 
 def _store(services: "Services", question: Question, name: str | None) -> Answer:
     """Add a user, or give one that exists another password."""
-    from minibroker.security.sasl.scram import credential_of  # noqa: PLC0415 - few programs make users
-
     try:
         given: Any = parse_json(question.body, "the body")
     except ValueError as error:
@@ -112,7 +114,7 @@ def _store(services: "Services", question: Question, name: str | None) -> Answer
     stored = services.security.scram
     if name is None and user in stored.users():
         return refusal(HTTPStatus.BAD_REQUEST, f"the user {user!r} exists")
-    return _alter(services, {(mechanism, user): credential_of(mechanism, secret)})
+    return _alter(services, {(mechanism, user): scram.credential_of(mechanism, secret)})
 
 
 def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:

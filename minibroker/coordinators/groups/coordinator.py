@@ -20,6 +20,12 @@ from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.coordinators.groups.share import coordinator as share_coordinator
+    from minibroker.coordinators.groups.share import offsets
+    from minibroker.coordinators.groups.streams import coordinator as streams_coordinator
 
 if TYPE_CHECKING:
     from minibroker.coordinators.groups.share.coordinator import ShareGroups
@@ -67,23 +73,17 @@ class GroupCoordinator:
     @cached_property
     def shares(self) -> "ShareGroups":
         """The coordinator of share groups; made when there is one, or a request asks for it."""
-        from minibroker.coordinators.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - most brokers have none
-
-        return ShareGroups(self._core, self.store, self._share_states, self._forgotten)
+        return share_coordinator.ShareGroups(self._core, self.store, self._share_states, self._forgotten)
 
     @cached_property
     def streams(self) -> "StreamsGroups":
         """The coordinator of streams groups; made when there is one, or a request asks for it."""
-        from minibroker.coordinators.groups.streams.coordinator import StreamsGroups  # noqa: PLC0415 - most brokers have none
-
-        return StreamsGroups(self._core, self.store, self._forgotten)
+        return streams_coordinator.StreamsGroups(self._core, self.store, self._forgotten)
 
     @cached_property
     def share_offsets(self) -> "ShareOffsets":
         """The start offsets of share groups, as administrators read, set and delete them."""
-        from minibroker.coordinators.groups.share.offsets import ShareOffsets  # noqa: PLC0415 - most brokers have none
-
-        return ShareOffsets(self.shares)
+        return offsets.ShareOffsets(self.shares)
 
     def status(self, group_id: str, node: Node | None = None) -> ErrorCode:
         """Return whether a request for this group may be served: INVALID_GROUP_ID, or `GroupStore.readiness`."""

@@ -12,6 +12,7 @@ from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, Reso
 from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.fetch import (
     AbortedTransaction,
@@ -27,6 +28,9 @@ from minibroker_protocol.records.header import NO_OFFSET
 from minibroker_protocol.schema import first_version
 from minibroker_storage.files import LogSlice
 from minibroker_storage.log import Log
+
+with lazy:
+    from minibroker.logs import down_conversion
 
 FIRST_WITH_V2: Final = 4
 """The first version whose clients read message format v2, and so all formats."""
@@ -266,15 +270,13 @@ class Reader:
 
     def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
         """The data of one partition for a client that reads no v2."""
-        from minibroker.logs.down_conversion import converted  # noqa: PLC0415 - most brokers never need it
-
         requested = self._context.partitions[key]
         topic = self._topic(key[0])
         partition = topic.partition(requested.partition) if topic is not None else None
         if topic is None or partition is None:
             return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            conversion = converted(
+            conversion = down_conversion.converted(
                 partition.log,
                 found,
                 requested.fetch_offset,

@@ -24,6 +24,7 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -43,6 +44,10 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.produced_batch import check_produced_fields
 from minibroker_protocol.schema import Records
 from minibroker_storage.log import Log
+
+with lazy:
+    from minibroker.coordinators.transactions import verification
+    from minibroker_protocol.records import log_validator
 
 _FIRST_WITH_ZSTD: Final = 7
 _FIRST_WITH_ABORTABLE: Final = 11
@@ -200,8 +205,6 @@ def _append_validated(
     request: ProduceRequest,
 ) -> Steps[None]:
     """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
-    from minibroker_protocol.records.log_validator import prepare_in_steps  # noqa: PLC0415 - most brokers never need it
-
     core = call.core
     topic = partition.topic
     # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by mistake.
@@ -214,7 +217,7 @@ def _append_validated(
         _check_circumstances(produced, log, topic, call, response, request.transactional_id)
     else:
         _check_sizes(records, topic)
-    prepared = yield from prepare_in_steps(
+    prepared = yield from log_validator.prepare_in_steps(
         records,
         policy,
         next_offset=lambda: log.next_offset,
@@ -283,8 +286,6 @@ def _check_transaction(
     transactional_id: str | None,
 ) -> None:
     """Refuse a transactional batch whose transaction does not write here."""
-    from minibroker.coordinators.transactions.verification import as_writers_know_it  # noqa: PLC0415 - rarely needed
-
     if transactional_id is None:
         raise RefusedError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
@@ -294,7 +295,7 @@ def _check_transaction(
     if not (adds or transactions.verifies):
         return
     found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
-    error = as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    error = verification.as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
     # KIP-890: clients since Produce v12 know CONCURRENT_TRANSACTIONS as an error to retry; older ones would stop.
     if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
         raise RefusedError(

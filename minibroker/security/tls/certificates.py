@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from minibroker.security.missing_extra import missing_extra
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.security.tls import signing
 
 PASSWORD: Final = "minibroker"  # noqa: S105 - of key stores whose keys lie beside them in the clear
 """Of the PKCS12 files, unless another one is given: Java wants some password."""
@@ -56,7 +60,7 @@ def write_certificates(
     FileExistsError if there are some already: clients may trust these. ValueError for a host that none can have.
     """
     try:
-        from minibroker.security.tls import signing  # noqa: PLC0415 - an extra, and slow to load
+        sign = signing.sign
     except ImportError:
         raise missing_extra("Making certificates", "cryptography") from None
     if len(password) < 6:  # noqa: PLR2004 - what Java's keytool wants
@@ -66,9 +70,9 @@ def write_certificates(
     if os.path.exists(paths.ca):
         raise FileExistsError(17, "there are certificates already, which clients may trust", paths.ca)
     os.makedirs(directory, exist_ok=True)
-    authority = signing.sign("minibroker CA")
-    server = signing.sign("localhost", authority, names)
-    of_client = signing.sign(client, authority)
+    authority = sign("minibroker CA")
+    server = sign("localhost", authority, names)
+    of_client = sign(client, authority)
     _write(paths.ca, signing.pem(authority), _PUBLIC)
     for signed, certificate_path, key_path, key_store_path in (
         (server, paths.server_certificate, paths.server_key, paths.server_keystore),

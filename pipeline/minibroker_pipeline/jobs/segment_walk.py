@@ -17,8 +17,12 @@ from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_he
 from minibroker_pipeline.decode.inflate import inflate
 from minibroker_pipeline.filesystems.filesystem import OpenFile
 from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records import LOG_OVERHEAD, MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT
+
+with lazy:
+    from minibroker_pipeline.decode import numba_engine, numpy_engine
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _GROUP_BYTES: Final = 8 * 1024 * 1024
@@ -54,11 +58,7 @@ class Walked(NamedTuple):
 def record_engine() -> RecordEngine:
     """The fastest that works here."""
     if prepare() == "numba":
-        from minibroker_pipeline.decode import numba_engine  # noqa: PLC0415 - it takes half a second
-
         return numba_engine.ENGINE
-    from minibroker_pipeline.decode import numpy_engine  # noqa: PLC0415 - for where numba is missing
-
     return numpy_engine.ENGINE
 
 

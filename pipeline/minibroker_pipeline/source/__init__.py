@@ -2,6 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_pipeline.source import data_source
+
 if TYPE_CHECKING:
     from minibroker_pipeline.source.data_source import MinibrokerDataSource
 
@@ -11,7 +16,5 @@ __all__ = ["MinibrokerDataSource"]
 def __getattr__(name: str) -> Any:
     """Load PySpark only for the data source itself: jobs that read its logs in local processes need none."""
     if name in __all__:
-        from minibroker_pipeline.source import data_source  # noqa: PLC0415 - see above
-
         return getattr(data_source, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,11 @@ from pyspark.sql.types import StructType
 from minibroker_pipeline.source.batch_reader import LogReader, PushdownLogReader
 from minibroker_pipeline.source.options import parse_options
 from minibroker_pipeline.source.reading import output_schema
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker_pipeline.sink import writer as sink_writer
+    from minibroker_pipeline.source import stream_reader
 
 FORMAT: Final = "minibroker"
 
@@ -36,12 +41,8 @@ class MinibrokerDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         """For `spark.readStream`. `OptionError`."""
-        from minibroker_pipeline.source.stream_reader import LogStreamReader  # noqa: PLC0415 - batch queries need none of it
-
-        return LogStreamReader(parse_options(self.options), schema)
+        return stream_reader.LogStreamReader(parse_options(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:  # noqa: FBT001 - Spark's signature
         """For `df.write`. `OptionError`, `DirectoryStateError`, `DirectoryInUseError`, `OSError`."""
-        from minibroker_pipeline.sink.writer import LogWriter  # noqa: PLC0415 - readers need none of it
-
-        return LogWriter(self.options, schema, overwrite=overwrite)
+        return sink_writer.LogWriter(self.options, schema, overwrite=overwrite)

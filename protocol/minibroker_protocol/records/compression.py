@@ -5,9 +5,13 @@ from importlib import import_module
 from typing import Any, Final
 
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
 from minibroker_protocol.steps import Steps, drain
+
+with lazy:
+    from minibroker_protocol.records.codecs import zstd_codec
 
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
 """Bytes that one batch's records may grow to unless the reader says otherwise."""
@@ -124,11 +128,8 @@ def decompress_within(codec: CompressionCodec, data: bytes | bytearray | memoryv
 
     None, too, for data that takes longer to unpack than any that a writer makes.
     """
-    if codec is CompressionCodec.ZSTD and len(data) > _FEW_PACKED:
-        from minibroker_protocol.records.codecs.zstd_codec import has_many_blocks  # noqa: PLC0415 - loads its library
-
-        if has_many_blocks(data):
-            return None
+    if codec is CompressionCodec.ZSTD and len(data) > _FEW_PACKED and zstd_codec.has_many_blocks(data):
+        return None
     try:
         return decompress(codec, data, max_size=budget)
     except DecompressedSizeError:

@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Final, NoReturn
 
 from minibroker_protocol.errors import CorruptRecordError, InvalidRecordError, UnsupportedMagicError
+from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, check_header, decompress, decompress_within
 from minibroker_protocol.records.header import (
     CODEC_MASK,
@@ -38,6 +39,10 @@ from minibroker_protocol.records.header import (
 from minibroker_protocol.records.record import MIN_RECORD_SIZE, walk_records
 from minibroker_protocol.records.record_runs import WORTHWHILE, check_records
 from minibroker_protocol.records.varint import CONTINUES, decode_varint
+
+with lazy:
+    from minibroker_protocol.records import record_times
+    from minibroker_protocol.records import restamp as records_restamp
 
 AHEAD_MS: Final = 60 * 60 * 1000
 """A time further ahead of the broker's is doubted. Kafka 4 refuses it (`message.timestamp.after.max.ms`)."""
@@ -166,15 +171,14 @@ def _check_compressed(
 
 def _with_true_time(batch: memoryview, header: BatchHeader) -> BatchHeader:
     """The header with the largest timestamp of the records, which `batch` then holds, too."""
-    from minibroker_protocol.records.record_times import largest_timestamp  # noqa: PLC0415 - rarely needed
-    from minibroker_protocol.records.restamp import restamp  # noqa: PLC0415 - rarely needed
-
     data: memoryview | bytes | None = batch[RECORD_BATCH_OVERHEAD:]
     if header.codec is not CompressionCodec.NONE:
         data = decompress_within(header.codec, batch[RECORD_BATCH_OVERHEAD:], TIMED_SIZE)
     if data is None:
         return header
-    return restamp(batch, header, TimestampType.CREATE_TIME, largest_timestamp(data, header))
+    return records_restamp.restamp(
+        batch, header, TimestampType.CREATE_TIME, record_times.largest_timestamp(data, header)
+    )
 
 
 def _refuse_frame(batch: memoryview) -> NoReturn:

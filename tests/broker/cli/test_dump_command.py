@@ -186,7 +186,8 @@ def test_every_option_is_in_the_page_about_it() -> None:
 def test_the_command_line_alone_loads_nothing_of_it() -> None:
     script = (
         "import minibroker.cli.main, sys; minibroker.cli.main.make_parser(['serve']);"
-        "print([name for name in sys.modules if name.startswith('minibroker_storage.')])"
+        "from minibroker_protocol.lazy_imports import is_loaded;"
+        "print([name for name in sys.modules if name.startswith('minibroker_storage.') and is_loaded(name)])"
     )
     ended = subprocess.run(
         [sys.executable, "-c", script], env=environment(), capture_output=True, timeout=PATIENCE_S, check=True
