@@ -1,12 +1,8 @@
 """`minibroker certificates`: an authority, and certificates for a broker and for a client, for tests."""
 
 import argparse
-from typing import Any
 
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    from minibroker.security.tls import certificates
+from minibroker.security.tls import certificates
 
 _EPILOG = """\
 The broker takes them with
@@ -16,21 +12,16 @@ and clients with security.protocol=SSL and DIR/ca.pem, or DIR/truststore.p12 in 
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to those of `minibroker`."""
-    parser = commands.add_parser(
-        "certificates",
-        help="write certificates for TLS in tests",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument("directory", metavar="DIR", help="directory to write them to; created if missing")
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="a name or address of the broker, beside localhost"
     )
     parser.add_argument("--client", default="client", metavar="NAME", help="the client's common name (default client)")
     parser.add_argument("--password", metavar="TEXT", help="password of the PKCS12 files (default minibroker)")
-    parser.set_defaults(run=_run, parser=parser)
+    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:

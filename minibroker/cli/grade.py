@@ -1,12 +1,19 @@
-"""`minibroker grade`: the command line of the checks of any broker."""
+"""`minibroker grade`: checks of any broker, with a progress bar and a report."""
 
 import argparse
-from typing import Any
+import contextlib
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Sequence
 
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    from minibroker.cli import run_grade
+from minibroker.grade.catalogue import STAGES, chosen
+from minibroker.grade.check import Check
+from minibroker.grade.process import BrokerProcess, free_port
+from minibroker.grade.report import Report, failure_text, summary
+from minibroker.grade.runner import Result, Target, is_alive
+from minibroker.grade.runner import run as run_checks
+from minibroker.support.addresses import parse_advertised
 
 _DESCRIPTION = """\
 Check any broker, stage by stage, for everything that Kafka's clients need. Each failure shows the request, the
@@ -14,11 +21,9 @@ response, the expected response and the reason. The exit status is 0 if no check
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command to an argparse parser; its options carry `run`."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "grade", help="check any broker, stage by stage", description=_DESCRIPTION
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the options of the command."""
+    parser.description = _DESCRIPTION
     option = parser.add_argument
     option("address", nargs="?", metavar="HOST:PORT", help="address of the broker; a free port with --start")
     option("--data-dir", metavar="DIR", help="the broker's log directory, for checks of its files; replaces {dir}")
@@ -28,9 +33,69 @@ def add_parser(subparsers: Any) -> None:
     option("--list", action="store_true", help="list stages and checks, and run none")
     option("--json", metavar="FILE", help="write each result to FILE as JSON; - is stdout, at the end")
     option("--junit", metavar="FILE", help="write each result to FILE as JUnit XML")
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Grade the broker; returns 0 when no check fails. ValueError for bad options, OSError for an unreachable one."""
-    return run_grade.grade(options)
+    checks = chosen(options.upto, options.only)
+    if options.list:
+        for check in checks:
+            print(f"{check.name}: {check.teaches}")  # noqa: T201 - the list that was asked for
+        return 0
+    if options.address is None and options.start is None:
+        options.parser.error("HOST:PORT or --start is needed")
+    to_stdout = options.json == "-"
+    with _target(options) as target:
+        where = f"{target.address[0]}:{target.address[1]}"
+        if not is_alive(target.address):
+            raise ValueError(f"no broker accepts connections at {where}")
+        report = Report(where, len(checks), None if to_stdout else options.json, options.junit)
+
+        def done(result: Result) -> None:
+            advance(result)
+            if result.has_failed:  # stdout and stderr are other ones below a progress bar
+                print(failure_text(result), end="\n\n", file=sys.stderr if to_stdout else sys.stdout, flush=True)
+            report.add(result)
+
+        try:
+            with _progress(checks) as advance:
+                run_checks(target, checks, done)
+            status = int(any(result.has_failed for result in report.results))
+        except KeyboardInterrupt:
+            status = 128 + signal.SIGINT
+        finally:
+            report.end()
+            print(summary(STAGES, report.results, len(checks)), file=sys.stderr if to_stdout else sys.stdout)
+            if to_stdout:
+                sys.stdout.write(report.json())
+    return status
+
+
+@contextlib.contextmanager
+def _target(options: argparse.Namespace) -> Generator[Target]:
+    """The broker, started if need be; it is stopped at the end."""
+    address = parse_advertised(options.address, "HOST:PORT") if options.address else ("127.0.0.1", free_port())
+    if options.start is None:
+        yield Target(address, options.data_dir)
+        return
+    with contextlib.ExitStack() as ends:
+        directory = options.data_dir or ends.enter_context(tempfile.TemporaryDirectory(prefix="minibroker-grade-"))
+        process = BrokerProcess(options.start, address, directory)
+        ends.enter_context(process.running())
+        yield Target(address, directory, process)
+
+
+@contextlib.contextmanager
+def _progress(checks: Sequence[Check]) -> Generator[Callable[[Result], None]]:
+    """A progress bar at a terminal where rich is installed; else nothing."""
+    try:
+        from rich.console import Console  # noqa: PLC0415 - it is not always installed
+        from rich.progress import Progress  # noqa: PLC0415 - the same
+    except ImportError:
+        yield lambda _: None
+        return
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=len(checks))
+        yield lambda result: bar.update(task, advance=1, description=result.check.name)

@@ -13,12 +13,8 @@ import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from minibroker.cli.certificates import add_parser as add_certificates_parser
-from minibroker.cli.dump import add_parser as add_dump_parser
-from minibroker.cli.grade import add_parser as add_grade_parser
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
-from minibroker.cli.trace import add_parser as add_trace_parser
 from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
 from minibroker.support.names import suggestion
@@ -26,9 +22,12 @@ from minibroker.version import __version__
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
+    import webbrowser
+    from urllib import parse
+
     from minibroker import broker as broker_module
     from minibroker import control
-    from minibroker.cli import browser, kafka_lines
+    from minibroker.cli import certificates, dump, grade, kafka_lines, trace
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
     from minibroker.faults import files, observer
@@ -113,10 +112,16 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         lab.add_argument("--answers", action="store_true", help="show the answers below the lessons, for teachers")
         lab.add_argument("--terminal", action="store_true", help="show the lab in this terminal, not in a browser")
     lab.set_defaults(run=_run_serve, parser=lab)
-    add_dump_parser(commands)
-    add_trace_parser(commands)
-    add_grade_parser(commands)
-    add_certificates_parser(commands)
+    for module, name, text in (
+        (dump, "dump", "print the content of log files"),
+        (trace, "trace", "show the requests and responses between clients and brokers"),
+        (grade, "grade", "check any broker, stage by stage"),
+        (certificates, "certificates", "write certificates for TLS in tests"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.set_defaults(parser=command)
+        if name in arguments:
+            module.add_options(command)
     return parser
 
 
@@ -284,7 +289,16 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
 def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Console") -> None:
     """Open the page if standard error is a terminal."""
     if options.browser and not options.terminal and console.has_reader:
-        browser.open_browser(broker.page_url + lesson_path(options), _token(options))
+        open_browser(broker.page_url + lesson_path(options), _token(options))
+
+
+def open_browser(url: str, token: str | None) -> None:
+    """Open the page in a browser, if there is one. The address has the token, which the page puts into a cookie."""
+    if token is not None:
+        address = parse.urlsplit(url)
+        url = f"{url if address.path else f'{url}/'}{'&' if address.query else '?'}{parse.urlencode({'token': token})}"
+    # Some browsers block the process that has started them.
+    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
 
 
 def lesson_path(options: argparse.Namespace) -> str:

@@ -1,12 +1,32 @@
-"""`minibroker trace`: the command line of the proxy that shows what passes between clients and brokers."""
+"""`minibroker trace`: a proxy that shows the requests and responses between clients and brokers."""
 
 import argparse
-from typing import Any, Final
+import asyncio
+import contextlib
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final, TextIO
 
+from minibroker.clock import SystemClock
+from minibroker.page import open_trace_page
+from minibroker.requests.endpoints import endpoint
+from minibroker.routing.routes import ROUTES
+from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, written
+from minibroker.support.properties import PropertiesError, parse_properties
+from minibroker.trace import lines
+from minibroker.trace.line_writer import LineWriter, Output
+from minibroker.trace.proxy import Proxy
+from minibroker.trace.reading import Reading
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.cli import run_trace
+    from minibroker.security.tls import client_contexts
+
+if TYPE_CHECKING:
+    from minibroker.page.trace_plane import TracePlane
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
@@ -16,11 +36,9 @@ addresses of brokers in responses, so that clients stay on the proxy.
 """
 
 
-def add_parser(subparsers: Any) -> None:
-    """Add the sub-command to an argparse parser; its options carry `run`."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "trace", help="show the requests and responses between clients and brokers", description=_DESCRIPTION
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the description and the options of the command."""
+    parser.description = _DESCRIPTION
     option = parser.add_argument
     option("--to", required=True, metavar="HOST:PORT", help="address of a broker of the cluster")
     option(
@@ -40,9 +58,118 @@ def add_parser(subparsers: Any) -> None:
     )
     option("--to-tls", action="store_true", help="connect to brokers with TLS")
     option("--to-config", metavar="FILE", help="a file with Kafka's client properties, for TLS to the brokers")
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run)
+
+
+_PROTOCOLS: Final = {"PLAINTEXT": False, "SASL_PLAINTEXT": False, "SSL": True, "SASL_SSL": True}
+"""The values of `security.protocol`, and whether each one is TLS."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the proxy until SIGINT or SIGTERM. ValueError for bad options, OSError for a file that cannot be written."""
-    return run_trace.trace(options)
+    to = parse_advertised(options.to, "--to")
+    listen = parse_address(options.listen, "--listen")
+    context = _context(options)
+    page = _page(options)
+    with _opened(options) as file:
+        return asyncio.run(_run(options, to, listen, context, file, page))
+
+
+def _page(options: argparse.Namespace) -> "TracePlane | None":
+    """The page, whose address is taken; None for none."""
+    if not options.page:
+        return None
+    token = options.page_token or os.environ.get("MINIBROKER_CONTROL_TOKEN") or None
+    sources = "--page-token or MINIBROKER_CONTROL_TOKEN"
+    return open_trace_page(guarded_address("--page", options.page, token, sources), token)
+
+
+def _context(options: argparse.Namespace) -> ssl.SSLContext | None:
+    properties = _properties(options.to_config) if options.to_config else {}
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in _PROTOCOLS:
+        raise ValueError(
+            f"--to-config {options.to_config}: security.protocol: {protocol} is not one of {', '.join(_PROTOCOLS)}"
+        )
+    if not options.to_tls and not _PROTOCOLS[protocol]:
+        return None
+    return client_contexts.client_context(properties)
+
+
+def _properties(path: str) -> dict[str, str]:
+    try:
+        with open(path, encoding="iso-8859-1") as file:
+            return parse_properties(file.read())
+    except PropertiesError as error:
+        raise ValueError(f"--to-config {path}: {error}") from None
+
+
+@contextlib.contextmanager
+def _opened(options: argparse.Namespace) -> Generator[TextIO | None]:
+    """The file for lines; None for --quiet."""
+    if options.quiet:
+        yield None
+    elif options.json is None or options.json == "-":
+        yield sys.stdout
+    else:
+        with open(options.json, "w", encoding="utf-8") as file:
+            yield file
+
+
+async def _run(
+    options: argparse.Namespace,
+    to: tuple[str, int],
+    listen: tuple[str, int],
+    context: ssl.SSLContext | None,
+    file: TextIO | None,
+    page: "TracePlane | None",
+) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    name = "stdout" if file is sys.stdout else options.json
+    output: Output | None = None
+    if file is not None:
+        output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
+    line, left_out = _forms(json=options.json is not None)
+    clock = SystemClock(loop)
+    writer = LineWriter(clock, output, line, left_out, _complain)
+    proxy = Proxy(to, listen, context, writer if page is None else page.watch(clock, writer))
+    try:
+        await proxy.start()
+        where = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"
+        if page is not None:
+            page.serve({"bootstrap_servers": written(proxy.address), "to": written(to)})
+            where += f" page={page.url}"
+        # Others wait for that line; where stdout is for JSON it goes to stderr.
+        print(f"minibroker trace ready: {where}", flush=True, file=sys.stderr if options.json == "-" else sys.stdout)
+        if output is not None:
+            await _warm_up(output, is_list=options.json is None)
+        await stop.wait()
+    finally:
+        proxy.close()
+        writer.close()
+        if page is not None:
+            await page.stop()
+    return 0
+
+
+def _forms(*, json: bool) -> tuple[Callable[[Reading], str], Callable[[int], str]]:
+    """The functions that make the line of a reading, and the line about those that were left out."""
+    if json:
+        return lines.json_of, lambda count: f'{{"leftOut": {count}}}\n'
+    return lines.line_of, lambda count: f"... {count} requests are left out: they came faster than they were read\n"
+
+
+async def _warm_up(output: Output, *, is_list: bool) -> None:
+    """Load what reads messages, module by module: the first request of an API should not wait for imports."""
+    if is_list:
+        output.write(lines.HEADING)
+    for route in ROUTES:
+        endpoint(route.key)
+        await asyncio.sleep(0)
+
+
+def _complain(text: str) -> None:
+    print(f"minibroker: {text}", file=sys.stderr, flush=True)  # noqa: T201 - the user's message

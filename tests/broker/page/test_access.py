@@ -10,8 +10,7 @@ from queue import Queue
 import pytest
 
 from minibroker import Broker
-from minibroker.cli.browser import open_browser
-from minibroker.cli.main import lesson_path, main, make_parser
+from minibroker.cli.main import lesson_path, main, make_parser, open_browser
 from minibroker_storage.installation_hints import missing
 from tests.broker.control.http import Control
 from tests.clients.broker_process import BrokerProcess, environment
