@@ -24,6 +24,7 @@ from minibroker.config.keys import (
     Importance,
     KafkaVersion,
     NotEmpty,
+    OffsetResetStrategy,
     OneOf,
     OneOfAnyCase,
     Range,
@@ -33,7 +34,6 @@ from minibroker.config.keys import (
     Voters,
     parse_value,
 )
-from minibroker.config.offset_reset import OffsetResetStrategy
 
 _VALIDATORS = {
     "ClusterId": ClusterId(),

@@ -19,6 +19,28 @@ NO_RECORD_LIMIT = INT_MAX - 8
 
 # The \s of Java's regular expressions is narrower than Python's idea of white space.
 _AROUND_COMMAS = " \t\n\v\f\r"
+_INTERNAL_VERSIONS = (
+    "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
+    "0.11.0-IV1 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV0 2.0-IV1 2.1-IV0 2.1-IV1 2.1-IV2 2.2-IV0 2.2-IV1 2.3-IV0 "
+    "2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0 "
+    "3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 "
+    "3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1"
+)
+_ENDPOINT: Final = r"(?a)(?:[a-zA-Z][a-zA-Z\d+.-]*://)?(?P<host>\[[^]]*\]|[^:/]*):(?P<port>\d+)\Z"
+_PORTS: Final = 1 << 16
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+BY_DURATION: Final = "by_duration"
+_PREFIX: Final = f"{BY_DURATION}:"
+# Java's Duration.parse
+_DURATION: Final = (
+    r"(?ai)([-+]?)P(?=.)(?:([-+]?\d+)D)?"
+    r"(?:T(?=.)(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?)(\d+)(?:[.,](\d{0,9}))?S)?)?"
+)
+_SECOND_MS: Final = 1_000
+_MINUTE_MS: Final = 60 * _SECOND_MS
+_HOUR_MS: Final = 60 * _MINUTE_MS
+_DAY_MS: Final = 24 * _HOUR_MS
 
 
 class ConfigType(IntEnum):
@@ -230,15 +252,6 @@ class ClusterId(Validator):
         return "no blanks"
 
 
-_INTERNAL_VERSIONS = (
-    "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV0 0.10.0-IV1 0.10.1-IV0 0.10.1-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV0 "
-    "0.11.0-IV1 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV0 2.0-IV1 2.1-IV0 2.1-IV1 2.1-IV2 2.2-IV0 2.2-IV1 2.3-IV0 "
-    "2.3-IV1 2.4-IV0 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV0 2.7-IV1 2.7-IV2 2.8-IV0 2.8-IV1 3.0-IV0 3.0-IV1 3.1-IV0 "
-    "3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 "
-    "3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1"
-)
-
-
 class KafkaVersion(Validator):
     """A version of Kafka as `inter.broker.protocol.version` knows them (`MetadataVersionValidator`).
 
@@ -261,10 +274,6 @@ class KafkaVersion(Validator):
 
     def __str__(self) -> str:
         return "a version of Kafka, 0.8.0 to 4.0-IV1"
-
-
-_ENDPOINT: Final = r"(?a)(?:[a-zA-Z][a-zA-Z\d+.-]*://)?(?P<host>\[[^]]*\]|[^:/]*):(?P<port>\d+)\Z"
-_PORTS: Final = 1 << 16
 
 
 class NotEmpty(Validator):
@@ -416,3 +425,55 @@ def _double_text(value: float) -> str:
     power = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len(digits))
     sign = "-" if value < 0 else ""
     return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"
+
+
+class OffsetReset(NamedTuple):
+    """Where a share group begins in a partition.
+
+    Attributes:
+        kind: EARLIEST, LATEST or BY_DURATION.
+        before_ms: with BY_DURATION, how long before now.
+    """
+
+    kind: str
+    before_ms: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> "OffsetReset":
+        """The strategy of a text such as "latest" or "by_duration:PT1H"; ValueError."""
+        lowered = text.lower()
+        if lowered in {EARLIEST, LATEST}:
+            return cls(lowered)
+        found = re.fullmatch(_DURATION, text[len(_PREFIX) :]) if lowered.startswith(_PREFIX) else None
+        if found is None:
+            raise ValueError(text)
+        sign, days, hours, minutes, sign_of_seconds, seconds, fraction = found.groups(default="0")
+        ms = int(seconds) * _SECOND_MS + int(fraction.ljust(9, "0")) / 1_000_000
+        ms = -ms if sign_of_seconds == "-" else ms
+        ms += int(days) * _DAY_MS + int(hours) * _HOUR_MS + int(minutes) * _MINUTE_MS
+        ms = -ms if sign == "-" else ms
+        if ms < 0:
+            raise ValueError(text)
+        return cls(BY_DURATION, int(ms))
+
+
+class OffsetResetStrategy(Validator):
+    """Where a share group begins (`ShareGroupAutoOffsetResetStrategy.Validator`)."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        """Refuse what is neither a word nor a duration."""
+        assert isinstance(value, str)
+        try:
+            OffsetReset.of(value)
+        except ValueError:
+            raise _refused(name, value) from None
+
+    def __str__(self) -> str:
+        return "earliest, latest, by_duration:PnDTnHnMn.nS"
+
+
+def _refused(name: str, value: str) -> ConfigError:
+    form = "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'"
+    return refused(name, value, f"Invalid value `{value}` for configuration {name}. The value must be either {form}.")

@@ -46,7 +46,7 @@ with lazy:
     import pathlib
     import shlex
 
-    from minibroker.container import controller, follower, health, links, redpanda, running
+    from minibroker.container import controller, follower, health, links, redpanda
     from minibroker.security.sasl import jaas
     from minibroker.server import link
     from minibroker.support import addresses
@@ -397,7 +397,7 @@ def check_health(environment: Mapping[str, str]) -> None:
     Raises OSError if no answer comes in time.
     """
     if sys.prefix == _IMAGE_PREFIX:
-        health.check_all(running.addresses())
+        health.check_all(health.addresses())
         return
     understood = vendors.translate(environment, _ignore)
     configs = effective_configs(understood)

@@ -1,8 +1,8 @@
-"""Stages and their checks."""
+"""Stages and their checks, and the ways in which a check fails."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from minibroker.grade.subject import Subject
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 LIMIT_S: Final = 60.0
 
 Function = Callable[["Subject"], None]
-"""A check: it asks the broker, and raises what `failures` has."""
+"""A check: it asks the broker, and raises CheckFailedError or SkippedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,40 @@ class Stage:
             return function
 
         return add
+
+
+class CheckFailedError(Exception):
+    """An answer is not as Kafka's.
+
+    Args:
+        expected: a phrase: "35 in error_code".
+        came: a phrase.
+        response: the decoded response that is wrong, if there is one.
+        path: the field in it: "topics[0].error_code".
+        value: the expected value of that field; None where there is not one alone.
+        file, at: the wrong file instead of a response, and the first byte that differs; `path` is a remark on it.
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        came: str,
+        response: Any = None,
+        path: str = "",
+        value: Any = None,
+        *,
+        file: str = "",
+        at: int = 0,
+    ) -> None:
+        super().__init__(f"expected {expected}, came {came}")
+        self.expected = expected
+        self.came = came
+        self.response = response
+        self.path = path
+        self.value = value
+        self.file = file
+        self.at = at
+
+
+class SkippedError(Exception):
+    """The check does not apply; the message says why."""

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, cast
 
-from minibroker.grade.check import Check
-from minibroker.grade.failures import CheckFailedError
+from minibroker.grade.check import Check, CheckFailedError
 from minibroker.grade.subject import first_difference
 from minibroker.grade.wire import BrokenAnswerError, Exchange
 from minibroker_protocol.api_keys import ApiKey

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from minibroker.grade.check import Check
+from minibroker.grade.check import Check, CheckFailedError, SkippedError
 from minibroker.grade.explaining import explain
-from minibroker.grade.failures import CheckFailedError, SkippedError
 from minibroker.grade.process import BrokerProcess
 from minibroker.grade.subject import Subject
 from minibroker.grade.wire import Address, BrokenAnswerError, answers

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from minibroker.grade.failures import CheckFailedError, SkippedError
+from minibroker.grade.check import CheckFailedError, SkippedError
 from minibroker.grade.wire import Address, Exchange, Wire, api_key_of, frame_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode

@@ -10,8 +10,7 @@ from textual.widgets import Input, Static
 
 from minibroker.terminal.client import PageError
 from minibroker.terminal.requests import part_view
-from minibroker.terminal.texts import number, size, time_of_day
-from minibroker.terminal.view import View, chosen, fill, table
+from minibroker.terminal.view import View, chosen, fill, number, size, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -10,8 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static, TabbedContent, TabPane
 
 from minibroker.terminal.bytes_view import BytesView
-from minibroker.terminal.texts import duration, size, time_of_day
-from minibroker.terminal.view import View, chosen, fill, table
+from minibroker.terminal.view import View, chosen, duration, fill, size, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

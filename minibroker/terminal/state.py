@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 from textual.widgets import DataTable, Static
 
-from minibroker.terminal.texts import number, place, time_of_day
-from minibroker.terminal.view import View, fill, table
+from minibroker.terminal.view import View, fill, number, place, table, time_of_day
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult

@@ -15,12 +15,14 @@ from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.failures import ApiError, error_code
 
 if TYPE_CHECKING:
-    from minibroker_tools.client.producing_transactions import Transactions
+    from minibroker_tools.client.transactions import Transactions
 
 _LARGEST_BATCH: Final = 500_000
 _RECORD_OVERHEAD: Final = 24
 _ACKS: Final = {"all": -1, "-1": -1, "0": 0, "1": 1}
 _BACKOFF_S: Final = 0.1
+Placed = Callable[[int, int, int], None]
+"""Called for each batch with its partition, its first offset (-1 without acknowledgement) and its time in ms."""
 
 
 class Outgoing(NamedTuple):
@@ -39,8 +41,6 @@ class Outgoing(NamedTuple):
 
 Refused = Callable[[Sequence[Outgoing], ApiError], None]
 """Called with records that the broker has refused."""
-Placed = Callable[[int, int, int], None]
-"""Called for each batch with its partition, its first offset (-1 without acknowledgement) and its time in ms."""
 
 
 class Producer:

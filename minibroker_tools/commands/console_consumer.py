@@ -9,9 +9,9 @@ from types import FrameType
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.commands.common import topic_filter
 from minibroker_tools.commands.formatters import Formatter, formatter_of
 from minibroker_tools.failures import TimedOutError, ToolError, UsageError

@@ -7,8 +7,7 @@ from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import delete_records as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition, leaders_of
-from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.commands.json_files import entries_of, members_of, named, read_json, twice
+from minibroker_tools.commands.common import add_connection, cluster_of, entries_of, members_of, named, read_json, twice
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError
 from minibroker_tools.options import Options
 from minibroker_tools.output import out

@@ -1,19 +1,24 @@
 """Formatters of kafka-console-consumer: Kafka's DefaultMessageFormatter and its kin."""
 
-from collections.abc import Mapping
+import struct
+import uuid
+from collections.abc import Callable, Mapping
+from string import ascii_letters, digits, punctuation
 from typing import BinaryIO, Final, Protocol
 
 from minibroker_protocol.java_text import is_true, trim
 from minibroker_protocol.records.header import TimestampType
 from minibroker_tools.client.reader import Received
 from minibroker_tools.client.settings import load_properties
-from minibroker_tools.client.values import Deserialize, deserializer
-from minibroker_tools.failures import UsageError
+from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Values, key_values
 from minibroker_tools.output import err, log
 
 _PACKAGE: Final = "org.apache.kafka.tools.consumer."
 _TIMES: Final = {TimestampType.CREATE_TIME: "CreateTime", TimestampType.LOG_APPEND_TIME: "LogAppendTime"}
+Deserialize = Callable[[bytes], str]
+_PRINTED: Final = (ascii_letters + digits + punctuation + " ").replace("\\", "").encode()
+_SERIALIZATION: Final = "org.apache.kafka.common.serialization."
 
 
 class Formatter(Protocol):
@@ -118,3 +123,34 @@ class LoggingFormatter(DefaultFormatter):
         key = "key:null" if record.key is None else f"key:{record.key.decode('utf-8', 'replace')}"
         value = "null" if record.value is None else record.value.decode("utf-8", "replace")
         log("INFO", f"{stamp}{key}, value:{value}", "org.apache.kafka.tools.consumer.LoggingMessageFormatter")
+
+
+def _number(form: str, size: int) -> Deserialize:
+    def read(data: bytes) -> str:
+        if len(data) != size:
+            raise ToolError(f"Size of data received by the deserializer is not {size}")
+        return str(struct.unpack(form, data)[0])
+
+    return read
+
+
+_DESERIALIZERS: Final[dict[str, Deserialize]] = {
+    "StringDeserializer": lambda data: data.decode("utf-8", "replace"),
+    "BytesDeserializer": lambda data: "".join(chr(byte) if byte in _PRINTED else f"\\x{byte:02X}" for byte in data),
+    "LongDeserializer": _number(">q", 8),
+    "IntegerDeserializer": _number(">i", 4),
+    "ShortDeserializer": _number(">h", 2),
+    "DoubleDeserializer": _number(">d", 8),
+    "FloatDeserializer": _number(">f", 4),
+    "UUIDDeserializer": lambda data: str(uuid.UUID(data.decode("ascii"))),
+    "BooleanDeserializer": lambda data: "true" if data == b"\x01" else "false",
+}
+
+
+def deserializer(name: str) -> Deserialize:
+    """The deserializer of a class. ToolError for one that is not known."""
+    found = _DESERIALIZERS.get(name.removeprefix(_SERIALIZATION))
+    if found is None:
+        known = ", ".join(_SERIALIZATION + each for each in _DESERIALIZERS)
+        raise ToolError(f"The deserializer {name} is not one of {known}")
+    return found

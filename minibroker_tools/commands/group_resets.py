@@ -8,10 +8,15 @@ from datetime import datetime
 from typing import Final
 
 from minibroker_tools.client.cluster import Cluster
-from minibroker_tools.client.committed import commit_offsets, committed_offsets
 from minibroker_tools.client.groups import DEAD, describe_group
-from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
-from minibroker_tools.commands.topic_partitions import partitions_of
+from minibroker_tools.client.offsets import (
+    EARLIEST,
+    LATEST,
+    TopicPartition,
+    commit_offsets,
+    committed_offsets,
+    list_offsets,
+)
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Values
 from minibroker_tools.output import log, out, row
@@ -229,3 +234,29 @@ def _plan(values: Values) -> dict[str, Offsets] | None:
             form = "TOPIC,PARTITION,OFFSET" if len(groups) == 1 else "GROUP,TOPIC,PARTITION,OFFSET"
             raise ToolError(f"{path}: line {number}: {','.join(line)!r} is not {form}") from None
     return plan
+
+
+def split_topics(arguments: Sequence[str]) -> tuple[list[TopicPartition], list[str]]:
+    """The partitions that the arguments name, and the topics that stand without partitions. UsageError."""
+    partitions: list[TopicPartition] = []
+    topics: list[str] = []
+    for argument in arguments:
+        topic, colon, numbers = argument.partition(":")
+        if not colon:
+            topics.append(topic)
+            continue
+        if not numbers or ":" in numbers:
+            raise UsageError(f"Invalid topic arg '{argument}', expected topic name and partitions")
+        for number in numbers.split(","):
+            if not number.isdecimal():
+                raise UsageError(f"Invalid partition '{number}' specified in topic arg '{argument}''")
+            partitions.append((topic, int(number)))
+    return partitions, topics
+
+
+def partitions_of(cluster: Cluster, arguments: Sequence[str]) -> list[TopicPartition]:
+    """All partitions that the arguments name. ApiError for a topic that does not exist, UsageError."""
+    partitions, topics = split_topics(arguments)
+    found = cluster.topics(topics) if topics else []
+    partitions += [(topic.name or "", each.partition_index) for topic in found for each in topic.partitions]
+    return list(dict.fromkeys(sorted(partitions)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages.metadata import MetadataResponse
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import list_offsets
 from minibroker_tools.client.settings import Settings
@@ -17,7 +18,7 @@ from minibroker_tools.options import Options
 from minibroker_tools.output import out, write
 
 with lazy:
-    from minibroker_tools.commands import kcat_consumer, kcat_json, kcat_producer
+    from minibroker_tools.commands import kcat_consumer, kcat_producer
 
 _FLAGS: Final = {
     "L": "list brokers, topics and partitions",
@@ -197,7 +198,7 @@ def _list(cluster: Cluster, given: Given) -> int:
     node, name = ("-1", "bootstrap") if own is None else (str(own.node_id), str(own.node_id))
     origin = f"{source}/{name}"
     if given.has("J"):
-        write(kcat_json.metadata_json(metadata, int(node), origin, topic))  # kcat ends no line here
+        write(_metadata_json(metadata, int(node), origin, topic))  # kcat ends no line here
         return 0
     out(f"Metadata for {topic or 'all topics'} (from broker {node}: {origin}):")
     out(f" {len(metadata.brokers)} brokers:")
@@ -216,6 +217,33 @@ def _list(cluster: Cluster, given: Given) -> int:
                 f"isrs: {isrs}"
             )
     return 0
+
+
+def _metadata_json(metadata: MetadataResponse, node: int, origin: str, topic: str | None) -> str:
+    """Brokers, topics and partitions on one line."""
+    return kcat_consumer.json_line(
+        {
+            "originating_broker": {"id": node, "name": origin},
+            "query": {"topic": topic or "*"},
+            "controllerid": metadata.controller_id,
+            "brokers": [{"id": each.node_id, "name": f"{each.host}:{each.port}"} for each in metadata.brokers],
+            "topics": [
+                {
+                    "topic": each.name,
+                    "partitions": [
+                        {
+                            "partition": partition.partition_index,
+                            "leader": partition.leader_id,
+                            "replicas": [{"id": node_id} for node_id in partition.replica_nodes],
+                            "isrs": [{"id": node_id} for node_id in partition.isr_nodes],
+                        }
+                        for partition in sorted(each.partitions, key=lambda found: found.partition_index)
+                    ],
+                }
+                for each in metadata.topics
+            ],
+        }
+    )
 
 
 def _query(cluster: Cluster, given: Given) -> int:

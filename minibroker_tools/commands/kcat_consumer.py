@@ -1,18 +1,19 @@
 """kcat -C and -G: records on standard output."""
 
+import json
 import re
 import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+from minibroker_protocol.records.header import TimestampType
 from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, leaders_of, list_offsets
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.commands.kcat import Given, error_of, unescaped
-from minibroker_tools.commands.kcat_json import record_json
 from minibroker_tools.commands.verifiable_events import ending_with_sigterm
 from minibroker_tools.failures import ApiError, ToolError
 
@@ -223,3 +224,33 @@ def _shown(letter: str, received: Received, null: bytes) -> bytes:
         return b",".join(pairs)
     plain = {"t": received.topic, "p": received.partition, "o": record.offset, "T": record.timestamp, "%": "%"}
     return str(plain[letter]).encode()
+
+
+def record_json(received: Received, broker: int) -> str:
+    """A record with its place on one line; bytes that are not UTF-8 are replaced."""
+    record = received.record
+    kinds = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
+    kind = kinds.get(record.timestamp_type)
+    stamped: dict[str, Any] = {} if kind is None else {"tstype": kind, "ts": record.timestamp}
+    headers = [part for key, value in record.headers for part in (key, _text_of(value))]
+    return json_line(
+        {
+            "topic": received.topic,
+            "partition": received.partition,
+            "offset": record.offset,
+            **stamped,
+            "broker": broker,
+            **({"headers": headers} if headers else {}),
+            "key": _text_of(record.key),
+            "payload": _text_of(record.value),
+        }
+    )
+
+
+def _text_of(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def json_line(content: Any) -> str:
+    """Return JSON as kcat writes it."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)

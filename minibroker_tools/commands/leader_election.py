@@ -8,7 +8,7 @@ from minibroker_protocol.messages import elect_leaders as api
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
 from minibroker_tools.client.settings import Settings, load_properties
-from minibroker_tools.commands.json_files import entries_of, named, read_json, twice
+from minibroker_tools.commands.common import entries_of, named, read_json, twice
 from minibroker_tools.failures import ApiError, ToolError, UnreachableError, check
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out

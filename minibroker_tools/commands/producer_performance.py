@@ -11,8 +11,8 @@ from minibroker_protocol.records.header import CompressionCodec
 from minibroker_protocol.uuids import uuid_text
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.producer import Outgoing, Producer
-from minibroker_tools.client.producing_transactions import Transactions
 from minibroker_tools.client.settings import Settings, load_properties
+from minibroker_tools.client.transactions import Transactions
 from minibroker_tools.failures import ApiError, ToolError, UsageError
 from minibroker_tools.options import Options, Values, key_values
 from minibroker_tools.output import err, flush, out

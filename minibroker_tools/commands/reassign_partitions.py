@@ -16,18 +16,19 @@ from minibroker_tools.client.reassignments import (
     move_directories,
     replica_directories,
 )
-from minibroker_tools.commands.common import add_connection, cluster_of, java_error
-from minibroker_tools.commands.json_files import named, read_json
+from minibroker_tools.commands.common import add_connection, cluster_of, java_error, named, read_json
 from minibroker_tools.commands.reassignment_plans import (
     Plan,
     as_json,
     broker_ids,
     check_executable,
+    clear_throttles,
     plan_of,
+    propose,
+    throttle_brokers,
+    throttle_directories,
     topics_of,
 )
-from minibroker_tools.commands.replica_assignment import propose
-from minibroker_tools.commands.replica_throttles import clear_throttles, throttle_brokers, throttle_directories
 from minibroker_tools.failures import ApiError, ToolError, UsageError, error_code
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import joined, out, plural_s, write

@@ -1,21 +1,30 @@
-"""The JSON of kafka-reassign-partitions: topics to move, and plans with the replicas of partitions."""
+"""The plans of kafka-reassign-partitions: their JSON, the replicas that `--generate` proposes, and the throttles."""
 
 import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from minibroker_protocol.java_text import long_of
+from minibroker_tools.client.cluster import Cluster
+from minibroker_tools.client.configs import BROKER, TOPIC, alter_configs
 from minibroker_tools.client.offsets import TopicPartition
-from minibroker_tools.client.reassignments import Replica
-from minibroker_tools.commands.json_files import named
+from minibroker_tools.client.reassignments import Reassignment, Replica
+from minibroker_tools.commands.common import named
 from minibroker_tools.failures import ToolError
-from minibroker_tools.output import joined
+from minibroker_tools.output import joined, out, plural_s
 
 T = TypeVar("T")
 Name = TypeVar("Name", int, str)
 
 _ANY: Final = "any"
 _VERSION: Final = 1
+_RANDOM: Final = secrets.SystemRandom()
+_RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_DIRECTORY_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+_LEADERS: Final = "leader.replication.throttled.replicas"
+_FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 
 class Plan(NamedTuple):
@@ -148,3 +157,104 @@ def _duplicates(values: Iterable[Name]) -> list[Name]:
 def _shown(values: Iterable[object]) -> str:
     """A list as Java prints it."""
     return f"[{', '.join(map(str, values))}]"
+
+
+def propose(racks: Mapping[int, str | None], partitions: int, factor: int) -> list[list[int]]:
+    """The replicas of so many partitions on the brokers of `racks`, the preferred leader first. ToolError.
+
+    Leaders go round from a random broker on, and the other replicas follow at a distance that grows by one with each
+    round. Where brokers have racks, no rack gets a second replica before each has one.
+    """
+    if factor > len(racks):
+        raise ToolError(f"Replication factor: {factor} larger than available brokers: {len(racks)}.")
+    nodes = _alternating(racks)
+    rack_count = len(set(racks.values())) if any(racks.values()) else 0
+    start, shift = _RANDOM.randrange(len(nodes)), _RANDOM.randrange(len(nodes))
+    proposed: list[list[int]] = []
+    for partition in range(partitions):
+        if partition > 0 and partition % len(nodes) == 0:
+            shift += 1
+        first = (partition + start) % len(nodes)
+        proposed.append(_replicas(nodes, racks, first, shift * max(rack_count, 1), factor, rack_count))
+    return proposed
+
+
+def _replicas(
+    nodes: list[int], racks: Mapping[int, str | None], first: int, shift: int, factor: int, rack_count: int
+) -> list[int]:
+    chosen = [nodes[first]]
+    used = {racks[chosen[0]]}
+    for step in count():
+        if len(chosen) == factor:
+            break
+        node = nodes[(first + 1 + (shift + step) % (len(nodes) - 1)) % len(nodes)]
+        if node not in chosen and (racks[node] not in used or len(used) >= rack_count):
+            chosen.append(node)
+            used.add(racks[node])
+    return chosen
+
+
+def _alternating(racks: Mapping[int, str | None]) -> list[int]:
+    """The brokers, one of each rack in turn."""
+    by_rack: dict[str, list[int]] = {}
+    for node in sorted(racks):
+        by_rack.setdefault(racks[node] or "", []).append(node)
+    longest = max(map(len, by_rack.values()))
+    return [group[turn] for turn in range(longest) for _, group in sorted(by_rack.items()) if turn < len(group)]
+
+
+def throttle_brokers(
+    cluster: Cluster,
+    targets: Mapping[TopicPartition, list[int]],
+    moves: Mapping[TopicPartition, Reassignment],
+    current: Mapping[TopicPartition, list[int]],
+    rate: int,
+) -> None:
+    """Throttle the brokers that the moves concern, at `rate` bytes per second. ApiError."""
+    sources: dict[TopicPartition, set[int]] = {}
+    destinations: dict[TopicPartition, set[int]] = {}
+    for partition, move in moves.items():
+        sources[partition] = set(move.replicas) - set(move.adding)
+        destinations[partition] = set(move.adding)
+    for partition, replicas in targets.items():
+        sources.setdefault(partition, set(current[partition]))
+        destinations[partition] = set(replicas) - sources[partition]
+    topics = sorted({topic for topic, _ in sources})
+    alter_configs(
+        cluster,
+        {
+            (TOPIC, topic): [
+                (_LEADERS, _listed(topic, sources)),
+                (_FOLLOWERS, _listed(topic, destinations)),
+            ]
+            for topic in topics
+        },
+    )
+    nodes = sorted({node for group in (*sources.values(), *destinations.values()) for node in group})
+    alter_configs(cluster, {(BROKER, str(node)): [(key, str(rate)) for key in _RATES] for node in nodes})
+    out(f"The inter-broker throttle limit was set to {rate} B/s")
+
+
+def throttle_directories(cluster: Cluster, replicas: Iterable[Replica], rate: int) -> None:
+    """Throttle the brokers of replicas that move between directories, at `rate` bytes per second. ApiError."""
+    nodes = sorted({each.node for each in replicas})
+    alter_configs(cluster, {(BROKER, str(node)): [(_DIRECTORY_RATE, str(rate))] for node in nodes})
+    out(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+
+
+def clear_throttles(cluster: Cluster, partitions: Sequence[tuple[TopicPartition, list[int]]]) -> None:
+    """End the throttles of all brokers and of the topics. ApiError."""
+    nodes = {broker.node_id for broker in cluster.brokers()}
+    nodes |= {node for _, replicas in partitions for node in replicas}
+    out(f"Clearing broker-level throttles on broker{plural_s(nodes)} {joined(sorted(nodes))}")
+    alter_configs(
+        cluster, {(BROKER, str(node)): [(key, None) for key in (*_RATES, _DIRECTORY_RATE)] for node in sorted(nodes)}
+    )
+    topics = sorted({topic for (topic, _), _ in partitions})
+    out(f"Clearing topic-level throttles on topic{plural_s(topics)} {joined(topics)}")
+    alter_configs(cluster, {(TOPIC, topic): [(_LEADERS, None), (_FOLLOWERS, None)] for topic in topics})
+
+
+def _listed(topic: str, replicas: Mapping[TopicPartition, set[int]]) -> str:
+    entries = {f"{index}:{node}" for (name, index), nodes in replicas.items() if name == topic for node in nodes}
+    return ",".join(sorted(entries))

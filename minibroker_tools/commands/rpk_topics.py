@@ -13,10 +13,10 @@ from minibroker_protocol.messages import create_partitions, create_topics, delet
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.configs import TOPIC, alter_configs, describe_configs, is_default
 from minibroker_tools.client.groups import attempt
+from minibroker_tools.client.membership import Consumer
 from minibroker_tools.client.offsets import EARLIEST, LATEST, TopicPartition, list_offsets
 from minibroker_tools.client.producer import Outgoing, Producer
 from minibroker_tools.client.reader import Reader, Received
-from minibroker_tools.client.subscription import Consumer
 from minibroker_tools.commands.rpk_common import add_common, cluster_of, section, table
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.output import flush, out

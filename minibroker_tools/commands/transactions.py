@@ -8,18 +8,17 @@ from typing import Final, NamedTuple
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.offsets import TopicPartition
-from minibroker_tools.client.producing_transactions import Transactions
 from minibroker_tools.client.transactions import (
     Description,
     Marker,
     ProducerState,
+    Transactions,
     abort,
     describe_producers,
     describe_transaction,
     list_transactions,
 )
-from minibroker_tools.commands.common import add_connection, cluster_of
-from minibroker_tools.commands.json_files import named
+from minibroker_tools.commands.common import add_connection, cluster_of, named
 from minibroker_tools.failures import ApiError, ToolError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import out

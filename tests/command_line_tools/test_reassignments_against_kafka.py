@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker_tools.commands.replica_assignment import propose
+from minibroker_tools.commands.reassignment_plans import propose
 from tests.clients.librdkafka_client import Librdkafka
 from tests.command_line_tools.comparing import compare
 from tests.command_line_tools.runs import our_run, ours

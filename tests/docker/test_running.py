@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import health, running, sockets
+from minibroker.container import health, sockets
 
 
 def process(proc: Path, pid: int, *words: str) -> Path:
@@ -59,7 +59,7 @@ def test_a_broker_is_found_with_its_listeners(
     process(tmp_path, 1, "sh", "-c", "exec minibroker serve --listen :1")
     process(tmp_path, 7, *KAFKA, *arguments)
     process(tmp_path, 8, "/opt/minibroker/bin/python", "/opt/minibroker/bin/entrypoint.py", "--check-health")
-    assert running.addresses(tmp_path) == expected
+    assert health.addresses(tmp_path) == expected
 
 
 def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> None:
@@ -67,21 +67,21 @@ def test_files_of_a_broker_are_read_as_far_as_they_may_be(tmp_path: Path) -> Non
     properties.write_text("listeners=SSL://:9093\n")
     missing = "/proc/self/fd/9"  # of another user, as the health check sees it
     process(tmp_path, 7, *KAFKA, "--config", str(properties), "--config", missing)
-    assert running.addresses(tmp_path) == [("0.0.0.0:9093", "SSL")]
+    assert health.addresses(tmp_path) == [("0.0.0.0:9093", "SSL")]
     inherited = process(tmp_path, 8, *KAFKA, "--config", "/proc/self/fd/3")
     (inherited / "fd" / "3").write_text("listeners=SASL_SSL://:9094\n")
-    assert running.addresses(tmp_path)[1:] == [("0.0.0.0:9094", "SASL_SSL")]
+    assert health.addresses(tmp_path)[1:] == [("0.0.0.0:9094", "SASL_SSL")]
 
 
 def test_a_controller_is_found_with_its_ports(tmp_path: Path) -> None:
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", running.HOLD_PORTS, "7", "0.0.0.0:9093")
-    assert running.addresses(tmp_path) == [("0.0.0.0:9093", "")]
+    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", health.HOLD_PORTS, "7", "0.0.0.0:9093")
+    assert health.addresses(tmp_path) == [("0.0.0.0:9093", "")]
 
 
 def test_a_container_that_passes_connections_on_is_found_with_its_ports(tmp_path: Path) -> None:
     listed = ("PLAINTEXT:IN=0.0.0.0:9092", "SASL_SSL:OUT=[::]:9094", ":=0.0.0.0:9093")
-    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", running.FOLLOW, "2", "kafka-1:9093", *listed)
-    assert running.addresses(tmp_path) == [
+    process(tmp_path, 1, "python", "/opt/minibroker/bin/entrypoint.py", health.FOLLOW, "2", "kafka-1:9093", *listed)
+    assert health.addresses(tmp_path) == [
         ("0.0.0.0:9092", "PLAINTEXT"),
         ("[::]:9094", "SASL_SSL"),
         ("0.0.0.0:9093", ""),

@@ -10,8 +10,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance
-from minibroker.config.offset_reset import OffsetReset
+from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, Importance, OffsetReset
 from minibroker.coordinators.coordinator_log import partition_for
 from minibroker.coordinators.java_order import order_of_ids, uuid_hash
 from minibroker_protocol.java_text import fold, parse_double, parse_integer, trim, utf16_order

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from minibroker.cluster.features import SHARE_VERSION
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
-from minibroker.config.offset_reset import BY_DURATION, EARLIEST, OffsetReset
+from minibroker.config.keys import BY_DURATION, EARLIEST, OffsetReset
 from minibroker.coordinators.share_partitions.acquisition import Limits
 from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
 from minibroker.coordinators.share_partitions.dead_letter_queues import NAME, Buried, burial_of

@@ -9,8 +9,7 @@ import tempfile
 import textwrap
 from typing import Final
 
-from minibroker.grade.check import Stage
-from minibroker.grade.failures import CheckFailedError, SkippedError
+from minibroker.grade.check import CheckFailedError, SkippedError, Stage
 from minibroker.grade.groups import wait_for_coordinator
 from minibroker.grade.subject import Subject
 

@@ -3,8 +3,7 @@
 import time
 from typing import Any, Final
 
-from minibroker.grade.check import Stage
-from minibroker.grade.failures import SkippedError
+from minibroker.grade.check import SkippedError, Stage
 from minibroker.grade.records import (
     FETCHED,
     TIME,

@@ -6,8 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from minibroker.grade.check import Stage
-from minibroker.grade.failures import CheckFailedError, SkippedError
+from minibroker.grade.check import CheckFailedError, SkippedError, Stage
 from minibroker.grade.groups import commit, committed, new_group, wait_for_coordinator
 from minibroker.grade.process import BrokerProcess
 from minibroker.grade.records import (

@@ -3,8 +3,7 @@
 import struct
 from typing import Final
 
-from minibroker.grade.check import Stage
-from minibroker.grade.failures import SkippedError
+from minibroker.grade.check import SkippedError, Stage
 from minibroker.grade.subject import Subject
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -4,8 +4,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from minibroker.grade.check import Stage
-from minibroker.grade.failures import SkippedError
+from minibroker.grade.check import SkippedError, Stage
 from minibroker.grade.records import (
     LATEST,
     PRODUCED,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.config.offset_reset import OffsetReset
+from minibroker.config.keys import OffsetReset
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import pytest
 
 from minibroker.cli.main import main
 from minibroker.grade.catalogue import STAGES, chosen
-from minibroker.grade.check import Check, Stage
-from minibroker.grade.failures import CheckFailedError
+from minibroker.grade.check import Check, CheckFailedError, Stage
 from minibroker.grade.process import free_port
 from minibroker.grade.report import failure_text
 from minibroker.grade.runner import Result, Target, run, run_check

@@ -11,8 +11,8 @@ from textual.widgets import DataTable, Static, Tree
 
 from minibroker import Broker
 from minibroker.terminal.app import LabApp
+from minibroker.terminal.bytes_view import HexPane
 from minibroker.terminal.client import PageClient
-from minibroker.terminal.hex_pane import HexPane
 from minibroker.terminal.view import View
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
