@@ -9,6 +9,6 @@ steps:
    `DEADLINE`, `PLAIN` (`requests.declarations`).
 4. `routing/routes.py` gets a `Route` with the served versions.
 
-The tests then require a sentence for each field (`fields/meanings`), rows in `docs/behavior.md` and `docs/security.md`,
-and an attempt without rights (`tests/broker/security/authorization/attempts.py`).
+The tests then require a sentence for each field (`fields/meanings.tsv`), rows in `docs/behavior.md` and
+`docs/security.md`, and an attempt without rights (`tests/broker/security/authorization/attempts.py`).
 """

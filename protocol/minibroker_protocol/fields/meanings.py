@@ -1,0 +1,102 @@
+"""One sentence of meaning for each field, with the KIP that explains it, or the one that brought it.
+
+A line of `meanings.tsv` has the name of a field, the number of a KIP or nothing, and the sentence. `meaning_of` looks
+for the place of a declaration ("fetch.FetchRequest.max_bytes"), then for its class and name, then for the name alone:
+many names mean the same in all messages. Names in parentheses are of bytes that no declaration names.
+
+A line of `kips.tsv` has the module of an API, and the KIPs of its versions: a field came with the first version that
+has it. The table is drawn from the comments in Kafka's message definitions and from the KIPs themselves. The fields of
+version 0 of the oldest APIs have none, since those are older than KIPs; neither have a few that came with a version
+without a KIP (`retention_time_ms` in OffsetCommit 2). Where a sentence names another KIP, that one explains the field
+better: a throttle time, a topic id, a leader epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from minibroker_protocol import primitives as p
+from minibroker_protocol.fields.tree import Node
+from minibroker_protocol.schema import fields_of
+
+_PLACE: Final = 3
+"""The parts of a field's place: module, class, name."""
+_PACKAGE: Final = "minibroker_protocol.messages"
+STORED: Final[Mapping[str, int]] = {
+    "consumer_groups": 848,
+    "share_group_state": 932,
+    "share_groups": 932,
+    "streams_groups": 1071,
+    "transaction_log": 98,
+}
+"""The KIPs of records that coordinators store, by their modules; those of classic groups have none."""
+
+
+class Meaning(NamedTuple):
+    """The meaning of a field: a sentence, and the number of a KIP; None where none is worth naming."""
+
+    text: str
+    kip: int | None
+
+
+def _rows(file: str) -> list[list[str]]:
+    lines = Path(__file__).with_name(file).read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines]
+
+
+MEANINGS: Final = {name: Meaning(text, int(kip) if kip else None) for name, kip, text in _rows("meanings.tsv")}
+KIPS: Final = {
+    module: {int(version): int(kip) for version, kip in (pair.split(":") for pair in kips.split(" "))}
+    for module, kips in _rows("kips.tsv")
+}
+"""The KIPs that brought fields, by the module of an API and the version."""
+
+
+@cache
+def meaning_of(about: str) -> Meaning | None:
+    """Return the meaning of a field by `Node.about`, or by a name in parentheses; None for one without a sentence."""
+    parts = about.split(".")
+    for begin in range(len(parts)):
+        meaning = MEANINGS.get(".".join(parts[begin:]))
+        if meaning is not None:
+            return meaning if meaning.kip is not None or len(parts) != _PLACE else meaning._replace(kip=_kip_of(about))
+    return None
+
+
+def meanings_json(root: Node) -> dict[str, dict[str, Any]]:
+    """Return the meanings of all fields of a tree, by `about`, or by the names in parentheses: `{"text", "kip"}`."""
+    keys = {node.about or node.name for node in root.all_nodes()}
+    return {key: meaning._asdict() for key in sorted(keys) if (meaning := meaning_of(key)) is not None}
+
+
+def _kip_of(place: str) -> int | None:
+    """Return the KIP with which a field came, by its place ("fetch.FetchRequest.max_bytes"), or None."""
+    module = place.partition(".")[0]
+    if module in STORED:
+        return STORED[module]
+    return KIPS[module].get(first_versions(module).get(place, -1)) if module in KIPS else None
+
+
+@cache
+def first_versions(module: str) -> Mapping[str, int]:
+    """Return the first version of each field of an API's messages, by its place; 0 for structures of many APIs."""
+    name = f"{_PACKAGE}.{module}"
+    declared = [item for item in vars(import_module(name)).values() if getattr(item, "__module__", None) == name]
+    classes = [item for item in declared if isinstance(item, type) and is_dataclass(item)]
+    messages = [cls for cls in classes if cls.__name__.endswith(("Request", "Response"))]
+    versions: dict[str, int] = {}
+    for cls in messages or classes:
+        _walk(cls, 0, versions)
+    return versions
+
+
+def _walk(cls: type[Any], least: int, versions: dict[str, int]) -> None:
+    for field in fields_of(cls):
+        place = f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}.{field.name}"
+        first = max(least, field.present.first)
+        versions[place] = min(first, versions.get(place, first))
+        if not isinstance(field.kind, p.WireType):
+            _walk(field.kind, first, versions)
