@@ -6,32 +6,33 @@
         ...
     torn = len(data) - report.consumed                                   # bytes of an entry that is cut short
 
-Three engines give the same rows. "auto" takes the first that works:
+Two engines give the same rows. "auto" takes the first that works:
 
 - `numba` is a compiled kernel, and the fast one.
 - `numpy` steps through all batches of a chunk side by side. It serves where numba is missing, or has no folder to keep
   its machine code in.
-- `plain` is `minibroker_protocol`, record by record. The tests hold the others against it.
 
 `scan_headers(data)` reads what stands before the records only: a numpy array of `HEADER_DTYPE`.
 `encode(batch, codec=...)` is the way back, to entries of any format.
 """
 
-from minibroker_pipeline.decode.checksums import wrong_crcs
-from minibroker_pipeline.decode.decoder import coalesce, decode, prepare
+from minibroker_pipeline.decode.decoder import coalesce, decode, load_engine, prepare, settle
 from minibroker_pipeline.decode.encoder import EncodedBatches, EncodeError, Producer, encode
-from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers
+from minibroker_pipeline.decode.headers import HEADER_DTYPE, scan_headers, wrong_crcs
 from minibroker_pipeline.decode.request import (
+    BATCH_COLUMNS,
     CHUNK_BYTES,
     END_OF_OFFSETS,
+    HEADERS_COLUMN,
+    RECORD_COLUMNS,
     AbortedRange,
     Damage,
     DamagedLogError,
     DecodeReport,
     DecodeRequest,
     Engine,
+    schema_of,
 )
-from minibroker_pipeline.decode.schema import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS, schema_of
 
 __all__ = [
     "BATCH_COLUMNS",
@@ -52,8 +53,10 @@ __all__ = [
     "coalesce",
     "decode",
     "encode",
+    "load_engine",
     "prepare",
     "scan_headers",
     "schema_of",
+    "settle",
     "wrong_crcs",
 ]

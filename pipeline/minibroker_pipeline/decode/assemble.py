@@ -1,43 +1,111 @@
-"""Log entries from rows that are arrays already: encoded by an engine, then compressed, with checksums."""
+"""Log entries from rows that are arrays: joined by Arrow, field by field for all rows, compressed, with checksums.
 
-from collections.abc import Callable
-from importlib import import_module
+Rows come in groups that share no batch.
+"""
+
+from binascii import crc32
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.encoder_arrays import (
-    ATTRIBUTES,
-    END_ROW,
-    GROUP,
-    LATEST,
-    POSITION,
-    SIZE,
-    PlainBatches,
-    Rows,
-)
-from minibroker_pipeline.decode.headers import scan_headers
-from minibroker_pipeline.decode.request import Engine
+from minibroker_pipeline.decode.headers import MESSAGE_LAYOUTS, V2_LAYOUT, scan_headers
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     LOG_OVERHEAD,
     MAGIC_V2,
     MAX_DECOMPRESSED_SIZE,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     CompressionCodec,
     compress,
     compute_crc,
 )
-from minibroker_protocol.records.header import CODEC_MASK, CRC_AT, LENGTH_AT, TIMESTAMP_TYPE_FLAG
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CRC_AT,
+    MAGIC_AT,
+    TIMESTAMP_TYPE_FLAG,
+)
 from minibroker_protocol.records.legacy import encode_message
+from minibroker_protocol.records.varint import INT32_MAX
 
-_LENGTH: Final = Struct(">i")
+GROUP_END: Final = 0
+"""The row behind the group's last one. Groups follow each other, and none is empty."""
+ATTRIBUTES: Final = 1
+"""Of its batches, as they stand in a v2 header: codec, timestamp type, transactional. Rows have the times they have."""
+LEADER_EPOCH: Final = 2
+PRODUCER_ID: Final = 3
+PRODUCER_EPOCH: Final = 4
+BASE_SEQUENCE: Final = 5
+"""Of the group's first row; those behind it count on. `NO_SEQUENCE` without a producer."""
+BATCH_BYTES: Final = 6
+"""The most bytes of a batch's records before compression: those that readers decompress. One record may be larger."""
+GROUP_WIDTH: Final = 7
+
 _CRC: Final = Struct(">I")
+_MESSAGE_CRC_AT: Final = LOG_OVERHEAD
+_KEY_SIZE: Final = ("key_size", ">i4")
+_MESSAGE_HEADS: Final = tuple(np.dtype([*layout.descr, _KEY_SIZE]) for layout in MESSAGE_LAYOUTS)
+_VARINT_LIMITS: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
+"""The raw values from which on a variable-length integer takes one byte more."""
+_SEVEN_BITS: Final = np.uint64(7)
+_BINARY: Final = pa.large_binary()
+
+_Ints = NDArray[np.int64]
+_Bytes = NDArray[np.uint8]
 Buffer = bytes | bytearray | memoryview
-_Write = Callable[[Rows, NDArray[np.int64], int], PlainBatches]
+
+
+class Binary(NamedTuple):
+    """A column of bytes: where each value is in `data`. A size is -1 for null."""
+
+    data: NDArray[np.uint8]
+    at: NDArray[np.int32]
+    size: NDArray[np.int32]
+
+    def array(self) -> pa.LargeBinaryArray:
+        """Return the values as an Arrow array, in which nulls are empty."""
+        starts = self.at.astype(np.int64)
+        ends = starts + np.maximum(self.size, 0)
+        if (ends[:-1] == starts[1:]).all():
+            return _array(np.concatenate((starts, ends[-1:] if len(ends) else [0])), self.data)
+        # Every second value of this array is a gap between two values.
+        both = _array(np.stack((starts, ends), axis=1).reshape(-1), self.data)
+        return both.take(pa.array(np.arange(0, 2 * len(starts), 2)))
+
+
+class Rows(NamedTuple):
+    """Everything that is to be written. `headers_first` and `headers_count` say which headers a row has."""
+
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    keys: Binary
+    values: Binary
+    headers_first: NDArray[np.int32]
+    headers_count: NDArray[np.int32]
+    header_keys: Binary
+    header_values: Binary
+
+
+def groups_table(ends: NDArray[np.int64] | list[int], batch_bytes: int = INT32_MAX) -> NDArray[np.int64]:
+    """A table of groups that end before these rows, of batches without compression and producer."""
+    table = np.empty((len(ends), GROUP_WIDTH), np.int64)
+    table[:, GROUP_END] = ends
+    table[:, ATTRIBUTES] = 0
+    table[:, LEADER_EPOCH] = NO_PARTITION_LEADER_EPOCH
+    table[:, PRODUCER_ID] = NO_PRODUCER_ID
+    table[:, PRODUCER_EPOCH] = NO_PRODUCER_EPOCH
+    table[:, BASE_SEQUENCE] = NO_SEQUENCE
+    table[:, BATCH_BYTES] = min(batch_bytes, MAX_DECOMPRESSED_SIZE)
+    return table
 
 
 class EncodedBatches(NamedTuple):
@@ -53,23 +121,18 @@ def encode_rows(
     *,
     magic: int = MAGIC_V2,
     level: int | None = None,
-    engine: Engine = "auto",
 ) -> EncodedBatches:
-    """The rows as entries of format `magic`, in groups (see `encoder_arrays`) that share none.
+    """The rows as entries of format `magic`, in groups that share none.
 
     A batch is full before its records exceed the group's bytes, and has one at least; under a codec so is a wrapper of
-    v0 and v1, without one each row is an entry. `level` is the codec's. The engine is "numba" or "plain"; "auto" takes
-    the first that works. `EncodeError` for what the format lacks: headers, zstd, negative times in v0 and v1.
+    v0 and v1, without one each row is an entry. `level` is the codec's. `EncodeError` for what the format lacks:
+    headers, zstd, negative times in v0 and v1.
     """
     if magic != MAGIC_V2:
         _check_legacy(rows, groups, magic)
-    plain = _write(rows, groups, magic, engine)
-    codecs = groups[plain.batches[:, GROUP], ATTRIBUTES] & CODEC_MASK
-    if magic != MAGIC_V2:
-        data = _wrapped(plain, rows, groups, magic, level) if codecs.any() else plain.data
-        view = memoryview(data)
+        view = memoryview(_messages(rows, groups, magic, level))
         return EncodedBatches(view.toreadonly(), scan_headers(view))
-    data = _compressed(plain, codecs.tolist(), level) if codecs.any() else plain.data
+    data = _batches(rows, groups, level)
     view = memoryview(data)
     headers = scan_headers(view)
     for index, (position, size) in enumerate(zip(headers["position"].tolist(), headers["size"].tolist(), strict=True)):
@@ -95,54 +158,205 @@ def check_compressible(records: Buffer) -> None:
         raise EncodeError(f"record: {len(records)} bytes, and under a codec {MAX_DECOMPRESSED_SIZE} can be read again")
 
 
-def _compressed(plain: PlainBatches, codecs: list[int], level: int | None) -> bytearray:
-    """The same v2 batches with their records compressed, checksums still missing."""
-    view = memoryview(plain.data)
-    out = bytearray()
-    places = plain.batches[:, POSITION : SIZE + 1].tolist()
-    for (position, size), codec in zip(places, codecs, strict=True):
-        start = len(out)
-        records = view[position + RECORD_BATCH_OVERHEAD : position + size]
+def _compressed(codec: int, records: Buffer, magic: int, level: int | None) -> Buffer:
+    check_compressible(records)
+    return compress(CompressionCodec(codec), records, magic=magic, level=level)
+
+
+class _Plan(NamedTuple):
+    """The batches of rows, or the messages that share a wrapper.
+
+    `bodies` has the size of each v2 record after its length, and `ends` where each row ends among the bytes of all.
+    """
+
+    firsts: _Ints
+    counts: _Ints
+    groups: _Ints
+    bodies: _Ints
+    ends: _Ints
+
+
+def _plan(rows: Rows, groups: _Ints, sizes: _Ints, magic: int) -> _Plan:
+    """Divide rows of these sizes, in v2 without their lengths and deltas, into batches that are full."""
+    sums = np.cumsum(sizes)
+    bodies, totals = sizes.copy(), sizes.copy()
+    batches: list[tuple[int, int, int]] = []
+    first = 0
+    for number, (end_of_group, limit) in enumerate(groups[:, (GROUP_END, BATCH_BYTES)].tolist()):
+        while first < end_of_group:
+            before = sums[first] - sizes[first]
+            end = min(end_of_group, int(np.searchsorted(sums, before + limit, side="right")) + 1)
+            chosen = slice(first, end)
+            deltas = rows.offsets[chosen] - rows.offsets[first]
+            if magic == MAGIC_V2:
+                bodies[chosen] += _size_of(deltas) + _size_of(rows.timestamps[chosen] - rows.timestamps[first])
+                totals[chosen] = bodies[chosen] + _size_of(bodies[chosen])
+            ends = np.cumsum(totals[chosen])
+            fits = (ends <= limit) & (deltas <= INT32_MAX)
+            count = len(fits) if fits.all() else max(int(np.argmin(fits)), 1)
+            bodies[first + count : end] = sizes[first + count : end]
+            size = int(ends[count - 1]) + (RECORD_BATCH_OVERHEAD if magic == MAGIC_V2 else 0)
+            if size > INT32_MAX:
+                raise EncodeError(f"record: a batch of {size} bytes")
+            batches.append((first, count, number))
+            first += count
+    firsts, counts, numbers = np.array(batches, np.int64).reshape(-1, 3).T
+    return _Plan(firsts, counts, numbers, bodies, np.cumsum(totals))
+
+
+def _batches(rows: Rows, groups: _Ints, level: int | None) -> bytearray:
+    """Return v2 batches whose checksums are 0."""
+    headers = _joined(*_sized(rows.header_keys), *_sized(rows.header_values))
+    before = np.cumsum(rows.headers_count, dtype=np.int64) - rows.headers_count
+    numbers = np.repeat(rows.headers_first - before, rows.headers_count)
+    headers = headers.take(pa.array(numbers + np.arange(len(numbers))))
+    bounds = _bounds(headers)[np.append(before, len(numbers))]
+    sizes = 1 + np.diff(bounds) + _size_of(rows.headers_count)
+    for column in (rows.keys, rows.values):
+        sizes += _size_of(column.size) + np.maximum(column.size, 0)
+    plan = _plan(rows, groups, sizes, MAGIC_V2)
+    times, offsets = (
+        values - np.repeat(values[plan.firsts], plan.counts) for values in (rows.timestamps, rows.offsets)
+    )
+    keys, values = _sized(rows.keys, plan.bodies, np.zeros_like(times), times, offsets), _sized(rows.values)
+    all_headers = _array(bounds, headers.buffers()[2])
+    records = memoryview(_joined(*keys, *values, _varints(rows.headers_count), all_headers).buffers()[2] or b"")
+    heads = _batch_heads(rows, groups, plan)
+    ends = plan.ends[plan.firsts + plan.counts - 1].tolist()
+    contents: list[Buffer] = [records[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    for index, codec in enumerate((heads["attributes"] & CODEC_MASK).tolist()):
         if codec:
-            check_compressible(records)
-        out += view[position : position + RECORD_BATCH_OVERHEAD]
-        out += compress(CompressionCodec(codec), records, level=level)
-        _LENGTH.pack_into(out, start + LENGTH_AT, len(out) - start - LOG_OVERHEAD)
-    return out
+            contents[index] = _compressed(codec, contents[index], MAGIC_V2, level)
+    heads["length"] = [RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(content) for content in contents]
+    data = bytearray()
+    for head, content in zip(heads, contents, strict=True):
+        data += head.tobytes()
+        data += content
+    return data
 
 
-def _wrapped(plain: PlainBatches, rows: Rows, groups: NDArray[np.int64], magic: int, level: int | None) -> bytearray:
-    """The messages in wrappers, those whose group has a codec."""
-    view = memoryview(plain.data)
+def _batch_heads(rows: Rows, groups: _Ints, plan: _Plan) -> NDArray[Any]:
+    """Return the headers of v2 batches without lengths and checksums."""
+    firsts, lasts = plan.firsts, plan.firsts + plan.counts - 1
+    sequences = groups[plan.groups, BASE_SEQUENCE]
+    before = firsts - np.append(0, groups[:-1, GROUP_END])[plan.groups]
+    return _heads(
+        V2_LAYOUT,
+        len(firsts),
+        base_offset=rows.offsets[firsts],
+        leader_epoch=groups[plan.groups, LEADER_EPOCH],
+        magic=MAGIC_V2,
+        attributes=groups[plan.groups, ATTRIBUTES],
+        last_offset_delta=rows.offsets[lasts] - rows.offsets[firsts],
+        base_timestamp=rows.timestamps[firsts],
+        max_timestamp=_latest(rows, plan),
+        producer_id=groups[plan.groups, PRODUCER_ID],
+        producer_epoch=groups[plan.groups, PRODUCER_EPOCH],
+        base_sequence=np.where(sequences < 0, sequences, (sequences + before) & INT32_MAX),
+        record_count=plan.counts,
+    )
+
+
+def _messages(rows: Rows, groups: _Ints, magic: int, level: int | None) -> bytearray:
+    """Return messages of v0 or v1, those whose group has a codec in wrappers."""
+    layout = _MESSAGE_HEADS[magic]
+    sizes = np.full(len(rows.offsets), layout.itemsize + 4, np.int64)
+    for column in (rows.keys, rows.values):
+        sizes += np.maximum(column.size, 0)
+    plan = _plan(rows, groups, sizes, magic)
+    attributes = groups[plan.groups, ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG if magic else CODEC_MASK)
+    bases = np.where((attributes & CODEC_MASK != 0) & (magic == 1), rows.offsets[plan.firsts], 0)
+    heads = _heads(
+        layout,
+        len(sizes),
+        base_offset=rows.offsets - np.repeat(bases, plan.counts),
+        length=sizes - LOG_OVERHEAD,
+        magic=magic,
+        attributes=np.repeat(attributes & TIMESTAMP_TYPE_FLAG, plan.counts),
+        key_size=rows.keys.size,
+        **({"timestamp": rows.timestamps} if magic else {}),
+    )
+    fields = _fixed(heads), rows.keys.array(), _fixed(rows.values.size.astype(">i4")), rows.values.array()
+    messages = bytearray(_joined(*fields).buffers()[2] or b"")
+    view = memoryview(messages)
+    ends = plan.ends.tolist()
+    for start, end in zip([0, *ends], ends, strict=False):
+        _CRC.pack_into(messages, start + _MESSAGE_CRC_AT, crc32(view[start + MAGIC_AT : end]))
+    if not (attributes & CODEC_MASK).any():
+        return messages
     out = bytearray()
-    for batch in plain.batches.tolist():
-        messages = view[batch[POSITION] : batch[POSITION] + batch[SIZE]]
-        attributes = int(groups[batch[GROUP], ATTRIBUTES])
-        if not attributes & CODEC_MASK:
-            out += messages
-            continue
-        check_compressible(messages)
-        out += encode_message(
-            int(rows.offsets[batch[END_ROW] - 1]),
-            None,
-            compress(CompressionCodec(attributes & CODEC_MASK), messages, magic=magic, level=level),
-            magic=magic,
-            timestamp=batch[LATEST],
-            attributes=attributes & (CODEC_MASK | TIMESTAMP_TYPE_FLAG) if magic else attributes & CODEC_MASK,
-        )
+    start = 0
+    table = zip(plan.firsts + plan.counts - 1, attributes.tolist(), _latest(rows, plan).tolist(), strict=True)
+    for last, chosen, latest in table:
+        part = view[start : ends[last]]
+        start = ends[last]
+        if codec := chosen & CODEC_MASK:
+            content = _compressed(codec, part, magic, level)
+            offset = int(rows.offsets[last])
+            out += encode_message(offset, None, content, magic=magic, timestamp=latest, attributes=chosen)
+        else:
+            out += part
     return out
 
 
-def _write(rows: Rows, groups: NDArray[np.int64], magic: int, engine: Engine) -> PlainBatches:
-    if engine in {"auto", "numba"}:
-        try:
-            return _encoder("numba_encoder")(rows, groups, magic)
-        except ImportError:
-            if engine == "numba":
-                raise
-    return _encoder("plain_encoder")(rows, groups, magic)
+def _latest(rows: Rows, plan: _Plan) -> _Ints:
+    return np.maximum.reduceat(rows.timestamps, plan.firsts) if len(plan.firsts) else plan.firsts
 
 
-def _encoder(module: str) -> _Write:
-    write: _Write = import_module(f"minibroker_pipeline.decode.{module}").write
-    return write
+def _heads(layout: np.dtype[Any], count: int, **fields: Any) -> NDArray[Any]:
+    heads = np.zeros(count, layout)
+    for name, values in fields.items():
+        heads[name] = values
+    return heads
+
+
+def _array(bounds: _Ints, data: Any) -> pa.LargeBinaryArray:
+    """Return the values between these positions of `data`."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(b"" if data is None else data)]
+    return pa.LargeBinaryArray.from_buffers(_BINARY, len(bounds) - 1, buffers)
+
+
+def _bounds(array: pa.LargeBinaryArray) -> _Ints:
+    return np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
+
+
+def _fixed(values: NDArray[Any]) -> pa.LargeBinaryArray:
+    return _array(np.arange(len(values) + 1) * values.itemsize, values.view(np.uint8))
+
+
+def _joined(*fields: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    return pc.call_function("binary_join_element_wise", [*fields, pa.scalar(b"", _BINARY)])
+
+
+def _sized(column: Binary, *integers: _Ints) -> tuple[pa.LargeBinaryArray, pa.LargeBinaryArray]:
+    """Return what stands before values, these integers and their sizes, and the values."""
+    return _varints(*integers, column.size), column.array()
+
+
+def _raw(values: NDArray[Any]) -> NDArray[np.uint64]:
+    values = values.astype(np.int64, copy=False)
+    return ((values << 1) ^ (values >> 63)).view(np.uint64)
+
+
+def _size_of(values: NDArray[Any]) -> _Ints:
+    return np.searchsorted(_VARINT_LIMITS, _raw(values), side="right") + 1
+
+
+def _varints(*columns: NDArray[Any]) -> pa.LargeBinaryArray:
+    """Return the variable-length integers of each row, one after the other."""
+    parts: list[NDArray[np.uint8]] = []
+    used: list[NDArray[np.bool_]] = []
+    for column in columns:
+        rest = _raw(column)
+        is_used = np.ones(len(rest), np.bool_)
+        while is_used.any():
+            left = rest >> _SEVEN_BITS
+            has_more = left != 0
+            parts.append((rest.astype(np.uint8) & 0x7F) | (has_more.view(np.uint8) << 7))
+            used.append(is_used)
+            rest, is_used = left, has_more
+    if not parts:
+        return _array(np.zeros(1, np.int64), None)
+    is_used = np.stack(used, axis=1)
+    bounds = np.append(0, np.cumsum(is_used.sum(axis=1)))
+    return _array(bounds, np.stack(parts, axis=1)[is_used])

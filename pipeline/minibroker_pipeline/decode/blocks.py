@@ -4,12 +4,20 @@ The body of a v2 batch is one, decompressed; so is a whole message of v0 or v1, 
 table of them is an int64 array with a line for each and the columns below. An engine fills the last three.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode.headers import chosen
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.records import (
+    MAGIC_V2,
+    CompressionCodec,
+    LegacyRecordBatch,
+    decompress,
+)
 from minibroker_protocol.records.header import RECORD_BATCH_OVERHEAD, TIMESTAMP_TYPE_FLAG
 
 START: Final = 0
@@ -67,3 +75,73 @@ def most_rows(table: NDArray[np.int64]) -> int:
     fitting = (table[:, END] - table[:, START]) // np.array(_SMALLEST_ENTRIES)[table[:, KIND]]
     claimed = np.where(table[:, COUNT] < 0, fitting, table[:, COUNT])
     return int(np.minimum(fitting, claimed).sum())
+
+
+class RecordTable(NamedTuple):
+    """The records of some blocks, one entry of each array per record. Positions and sizes are bytes of `data`.
+
+    A size is -1 for null. `header_count` is 0 where a record has no headers, and `headers_at` says nothing there.
+    """
+
+    data: NDArray[np.uint8]
+    rows: int
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    key_at: NDArray[np.int32]
+    key_size: NDArray[np.int32]
+    value_at: NDArray[np.int32]
+    value_size: NDArray[np.int32]
+    headers_at: NDArray[np.int32]
+    header_count: NDArray[np.int32]
+
+
+class RecordEngine(Protocol):
+    """The interface that finds and gathers records: `numba_engine` and `numpy_engine` implement it."""
+
+    #: How many times `chunk_bytes` it wants at once.
+    chunks_at_once: int
+
+    def chase(
+        self, data: NDArray[np.uint8], position: int, until: int, count: int, positions: NDArray[np.int64]
+    ) -> tuple[int, int]:
+        """As `headers.chase_entries`."""
+        ...
+
+    def wrong_crcs(self, view: memoryview, headers: NDArray[Any]) -> list[int]:
+        """As `headers.wrong_crcs`."""
+        ...
+
+    def walk(self, data: NDArray[np.uint8], blocks: NDArray[np.int64], first: int, limit: int) -> RecordTable:
+        """The records of the blocks (see `blocks`) whose offsets are in [first, limit).
+
+        Fills the blocks' ROWS and, where bytes are not records, IS_BAD; such a block has no rows.
+        """
+        ...
+
+    def binary(
+        self, data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32], rows: int
+    ) -> pa.BinaryArray:
+        """The values at these positions, as an array of their own."""
+        ...
+
+    def headers(self, table: RecordTable) -> tuple[pa.Buffer, pa.Buffer, pa.BinaryArray, pa.BinaryArray]:
+        """Of the column of headers: validity, list offsets, all keys and all values."""
+        ...
+
+
+_CODECS = tuple(CompressionCodec)
+
+
+def inflate(entry: memoryview, header: Any, max_size: int) -> bytes:
+    """The contents of one compressed entry (a line of `HEADER_DTYPE`): records, or a wrapper's message set.
+
+    `DecodeError` for what is malformed, too large, or of a codec that does not exist.
+    """
+    if header["magic"] != MAGIC_V2:
+        return LegacyRecordBatch(entry, max_decompressed_size=max_size).records_data()
+    codec_id = int(header["codec"])
+    if codec_id >= len(_CODECS):
+        raise DecodeError(f"attributes: unknown compression codec {codec_id}")
+    if header["record_count"] == 0:
+        return b""  # the payload of a batch without records is not read
+    return decompress(_CODECS[codec_id], entry[RECORD_BATCH_OVERHEAD:], max_size=max_size)

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS
-from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
+from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, ROWS, RecordEngine, RecordTable
 from minibroker_pipeline.decode.headers import chosen
-from minibroker_pipeline.decode.schema import HEADERS_TYPE, schema_of
+from minibroker_pipeline.decode.request import HEADERS_TYPE, schema_of
 
 CODEC_NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _MILLISECOND: Final = 1000

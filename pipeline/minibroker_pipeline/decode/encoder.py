@@ -7,18 +7,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.assemble import EncodedBatches, encode_rows
-from minibroker_pipeline.decode.columns import CODEC_NAMES
-from minibroker_pipeline.decode.encoder_arrays import (
+from minibroker_pipeline.decode.assemble import (
     ATTRIBUTES,
     BASE_SEQUENCE,
     LEADER_EPOCH,
     PRODUCER_ID,
     Binary,
+    EncodedBatches,
     Rows,
+    encode_rows,
     groups_table,
 )
-from minibroker_pipeline.decode.request import Engine
+from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import MAGIC_V2, NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP
 from minibroker_protocol.records.header import TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
@@ -51,7 +51,6 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     magic: int = MAGIC_V2,
     log_append_time: int | None = None,
     producer: Producer | None = None,
-    engine: Engine = "auto",
 ) -> EncodedBatches:
     """The rows of `batch` (its columns key, value, timestamp and headers; any may be missing) as entries of a log.
 
@@ -59,7 +58,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
     v1 each row is an entry; under a codec they are in wrappers as full as batches. Offsets follow each other from
     `base_offset` on, or with `keep_offsets` are those of the column offset, which must rise. Null timestamps become
     `default_timestamp`, in milliseconds; a column of integers is milliseconds too; with `log_append_time` all have that
-    one, and its type. Text is taken as UTF-8. The engine is "numba" or "plain"; "auto" takes the first that works.
+    one, and its type. Text is taken as UTF-8.
     `EncodeError` for what the format lacks, such as headers, a producer or zstd in v0 and v1.
     """
     if codec not in CODEC_NAMES:
@@ -80,7 +79,7 @@ def encode(  # noqa: PLR0913 - each a choice of its own, by name
             raise EncodeError(f"producer: format v{magic} does not know any")
         groups[:, PRODUCER_ID : BASE_SEQUENCE + 1] = producer[:3]
         groups[:, ATTRIBUTES] |= TRANSACTIONAL_FLAG if producer.is_transactional else 0
-    return encode_rows(rows, groups, magic=magic, level=level, engine=engine)
+    return encode_rows(rows, groups, magic=magic, level=level)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Any:

@@ -1,14 +1,18 @@
 """Headers of log entries as one array, which planning, statistics and checks read, and where `decode` begins."""
 
-from collections.abc import Callable
+from binascii import crc32
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minibroker_pipeline.decode.request import DecodeRequest
 from minibroker_protocol.records.header import (
     CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_COVERS_FROM,
     LENGTH_AT,
     LOG_OVERHEAD,
     MAGIC_AT,
@@ -23,7 +27,9 @@ from minibroker_protocol.records.header import (
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     UNKNOWN_RECORD_COUNT,
+    crc32c,
 )
 from minibroker_protocol.records.varint import INT32_MAX
 
@@ -51,7 +57,7 @@ HEADER_DTYPE: Final = np.dtype(
 Chase = Callable[[NDArray[np.uint8], int, int, int, NDArray[np.int64]], tuple[int, int]]
 """`chase(data, position, until, count, positions)`: see `chase_entries`."""
 
-_V2: Final = np.dtype(
+V2_LAYOUT: Final = np.dtype(
     [
         ("base_offset", ">i8"),
         ("length", ">i4"),
@@ -68,7 +74,7 @@ _V2: Final = np.dtype(
         ("record_count", ">i4"),
     ]
 )
-_V1: Final = np.dtype(
+_V1_LAYOUT: Final = np.dtype(
     [
         ("base_offset", ">i8"),
         ("length", ">i4"),
@@ -78,7 +84,7 @@ _V1: Final = np.dtype(
         ("timestamp", ">i8"),
     ]
 )
-_V0: Final = np.dtype(_V1.descr[:-1])
+MESSAGE_LAYOUTS: Final = (np.dtype(_V1_LAYOUT.descr[:-1]), _V1_LAYOUT)
 _SAME: Final = (
     "base_offset",
     "leader_epoch",
@@ -189,7 +195,7 @@ def _fields(data: NDArray[np.uint8], positions: NDArray[np.int64], layout: np.dt
 
 
 def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    fields = _fields(data, positions, _V2)
+    fields = _fields(data, positions, V2_LAYOUT)
     for name in _SAME:
         headers[name] = fields[name]
     headers["position"] = positions
@@ -200,14 +206,14 @@ def _read_v2(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDA
 
 
 def _read_v1(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    fields = _fields(data, positions, _V1)
+    fields = _fields(data, positions, _V1_LAYOUT)
     _read_legacy(fields, positions, headers, CODEC_MASK | TIMESTAMP_TYPE_FLAG)
     headers["magic"] = MAGIC_V1
     headers["base_timestamp"] = headers["max_timestamp"] = fields["timestamp"]
 
 
 def _read_v0(data: NDArray[np.uint8], positions: NDArray[np.int64], headers: NDArray[Any]) -> None:
-    _read_legacy(_fields(data, positions, _V0), positions, headers, CODEC_MASK)
+    _read_legacy(_fields(data, positions, MESSAGE_LAYOUTS[0]), positions, headers, CODEC_MASK)
     headers["magic"] = 0
     headers["base_timestamp"] = headers["max_timestamp"] = NO_TIMESTAMP
 
@@ -224,3 +230,67 @@ def _read_legacy(fields: NDArray[Any], positions: NDArray[np.int64], headers: ND
     headers["producer_epoch"] = NO_PRODUCER_EPOCH
     headers["base_sequence"] = NO_SEQUENCE
     headers["record_count"] = np.where(headers["codec"] != 0, UNKNOWN_RECORD_COUNT, 1)
+
+
+_NAMES: Final = ("position", "size", "crc", "magic")
+
+
+def wrong_crcs(view: memoryview, headers: NDArray[Any]) -> list[int]:
+    """The lines of `headers` (see `HEADER_DTYPE`) whose entry in `view` has another checksum than its bytes."""
+    wrong: list[int] = []
+    columns = (headers[name].tolist() for name in _NAMES)
+    for line, (position, size, crc, magic) in enumerate(zip(*columns, strict=True)):
+        entry = view[position : position + size]
+        computed = crc32c(entry[CRC_COVERS_FROM:]) if magic == MAGIC_V2 else crc32(entry[MAGIC_AT:])
+        if computed != crc:
+            wrong.append(line)
+    return wrong
+
+
+class Selection:
+    """A request's choice among entries, by their headers alone."""
+
+    def __init__(self, request: DecodeRequest) -> None:
+        self._first = request.first_offset
+        self._end = request.end_offset
+        self._include_control = request.include_control
+        aborted = request.aborted if request.isolation == "read_committed" else ()
+        self._aborted = _by_producer(aborted)
+
+    def lines(self, headers: NDArray[Any]) -> NDArray[np.int64]:
+        """The lines of these headers that are wanted, ascending."""
+        attributes = headers["attributes"]
+        selected = headers["last_offset"] >= self._first
+        is_wrapper = headers["record_count"] < 0  # where it begins, its header does not say
+        selected &= is_wrapper | (headers["base_offset"] < self._end)
+        is_control = attributes & CONTROL_FLAG != 0
+        if not self._include_control:
+            selected &= ~is_control
+        if self._aborted:
+            selected &= is_control | ~self._are_aborted(headers, attributes & TRANSACTIONAL_FLAG != 0)
+        return np.flatnonzero(selected)
+
+    def _are_aborted(self, headers: NDArray[Any], is_transactional: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which entries are data of an aborted transaction: those between its first record and its marker."""
+        aborted = np.zeros(len(headers), np.bool_)
+        producers = headers["producer_id"]
+        offsets = headers["base_offset"]
+        for producer in np.unique(producers[is_transactional]).tolist():
+            ranges = self._aborted.get(producer)
+            if ranges is not None:
+                lines = np.flatnonzero(is_transactional & (producers == producer))
+                before = np.searchsorted(ranges[0], offsets[lines], side="right") - 1
+                aborted[lines] = (before >= 0) & (offsets[lines] <= ranges[1][before])
+        return aborted
+
+
+def _by_producer(aborted: Iterable[tuple[int, int, int]]) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """First and last offsets of each producer's aborted transactions, ascending; a producer's do not overlap."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for producer, first, last in aborted:
+        found.setdefault(producer, []).append((first, last))
+    sorted_ranges = {producer: np.array(sorted(ranges), np.int64) for producer, ranges in found.items()}
+    return {
+        producer: (np.ascontiguousarray(ranges[:, 0]), np.ascontiguousarray(ranges[:, 1]))
+        for producer, ranges in sorted_ranges.items()
+    }

@@ -8,17 +8,35 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import kernel
-from minibroker_pipeline.decode.blocks import most_rows
-from minibroker_pipeline.decode.checksums import crc_tables, wrong_crcs
-from minibroker_pipeline.decode.field_positions import RecordTable
-from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase
+from minibroker_pipeline.decode.blocks import RecordTable, most_rows
+from minibroker_pipeline.decode.headers import as_bytes, chosen, use_chase, wrong_crcs
 
 _LEAST_ROWS: Final = 4096
 _FIELDS: Final = 6
 _SMALL_ENTRY: Final = 1024
 """Bytes up to which the kernel's own checksum is the faster one."""
-_CRC_TABLES: Final = crc_tables()
 _NOTHING: Final = np.empty(0, np.uint8)
+
+
+_CRC32: Final = 0xEDB88320
+_CRC32C: Final = 0x82F63B78
+
+
+def crc_tables() -> NDArray[np.int64]:
+    """The tables with which the kernel takes eight bytes at a time: eight of 256 for CRC-32, then eight for CRC-32C."""
+    tables = np.zeros((16, 256), np.int64)
+    for first, polynomial in ((0, _CRC32), (8, _CRC32C)):
+        row = np.arange(256)
+        for _ in range(8):
+            row = (row >> 1) ^ np.where(row & 1, polynomial, 0)
+        tables[first] = row
+        for index in range(first + 1, first + 8):
+            before = tables[index - 1]
+            tables[index] = (before >> 8) ^ row[before & 0xFF]
+    return tables
+
+
+_CRC_TABLES: Final = crc_tables()
 
 
 class _Scratch(threading.local):
@@ -44,7 +62,7 @@ def owned(size: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
 
 
 class NumbaEngine:
-    """See `field_positions.RecordEngine`. A table is valid until the thread's next `walk`."""
+    """See `blocks.RecordEngine`. A table is valid until the thread's next `walk`."""
 
     chunks_at_once = 1
     chase = staticmethod(kernel.chase)

@@ -1,20 +1,95 @@
-"""A request to the decoder, and its report besides the rows."""
+"""A request to the decoder with the columns of its rows, and its report besides the rows.
 
+Names, types and nullability of `RECORD_COLUMNS` are those of Spark's connector (`KafkaRecordToRowConverter`): every
+column may be null.
+"""
+
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from minibroker_pipeline.decode.schema import RECORD_COLUMNS, schema_of
+import pyarrow as pa
+
 from minibroker_protocol.records import MAX_DECOMPRESSED_SIZE
 
-Engine = Literal["auto", "numba", "numpy", "plain"]
+HEADERS_TYPE: Final = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+
+_TYPES: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": HEADERS_TYPE,
+    "magic": pa.int8(),
+    "codec": pa.string(),
+    "producerId": pa.int64(),
+    "producerEpoch": pa.int16(),
+    "sequence": pa.int32(),
+    "isTransactional": pa.bool_(),
+    "isControl": pa.bool_(),
+    "leaderEpoch": pa.int32(),
+    "batchBaseOffset": pa.int64(),
+    "batchSize": pa.int32(),
+}
+
+RECORD_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+"""The columns of Spark's Kafka connector without options."""
+HEADERS_COLUMN: Final = "headers"
+"""The column that `includeHeaders` adds. As in the connector, it is null, not empty, for a record without headers."""
+BATCH_COLUMNS: Final = (
+    "magic",
+    "codec",
+    "producerId",
+    "producerEpoch",
+    "sequence",
+    "isTransactional",
+    "isControl",
+    "leaderEpoch",
+    "batchBaseOffset",
+    "batchSize",
+)
+"""The columns that `batchFields` adds: those of the batch around a record.
+
+`magic` is the message format, `codec` a name, `sequence` the record's own or -1, and `batchSize` the bytes of the whole
+batch as stored. Messages of formats v0 and v1 are batches of one, or wrappers.
+"""
+
+
+def schema_of(columns: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of these columns, in their order. `ValueError` for names that are none, or for none."""
+    names = tuple(columns)
+    unknown = [name for name in names if name not in _TYPES]
+    if unknown:
+        raise ValueError(f"columns: there is no {unknown[0]!r} (known: {', '.join(_TYPES)})")
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"columns: {', '.join(names) or 'none'}, but each may be named once, and one must be")
+    return pa.schema([pa.field(name, _TYPES[name]) for name in names])
+
+
+Engine = Literal["auto", "numba", "numpy"]
 Isolation = Literal["read_uncommitted", "read_committed"]
 Mode = Literal["failfast", "permissive"]
 
-ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy", "plain")
+ENGINES: Final[tuple[Engine, ...]] = ("auto", "numba", "numpy")
 END_OF_OFFSETS: Final = 2**63 - 1
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Bytes of records that become one Arrow batch. With a quarter of it decoding is a tenth slower, more gains nothing."""
 _DAMAGE_KEPT: Final = 1000
+
+
+def engine_named(name: str) -> Engine:
+    """Return the engine with this name, for the former engine "plain" with a warning. Raise ValueError for others."""
+    if name == "plain":
+        warnings.warn("engine: plain has been removed, numpy is used; set engine to numpy or auto", stacklevel=3)
+        return "numpy"
+    for engine in ENGINES:
+        if name == engine:
+            return engine
+    raise ValueError(f"engine: {name!r} is not one of {', '.join(ENGINES)}")
 
 
 class AbortedRange(NamedTuple):
@@ -31,7 +106,7 @@ class DecodeRequest:
 
     topic: str = ""
     partition: int = 0
-    #: Names of `schema.RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`, in the order that the rows shall have.
+    #: Names of `RECORD_COLUMNS`, `HEADERS_COLUMN` and `BATCH_COLUMNS`, in the order that the rows shall have.
     columns: tuple[str, ...] = RECORD_COLUMNS
     #: Records with offsets outside [first, end) are left out.
     first_offset: int = 0
@@ -53,8 +128,7 @@ class DecodeRequest:
 
     def __post_init__(self) -> None:
         schema_of(self.columns)
-        if self.engine not in ENGINES:
-            raise ValueError(f"engine: {self.engine!r} is not one of {', '.join(ENGINES)}")
+        object.__setattr__(self, "engine", engine_named(self.engine))
         if self.mode not in ("failfast", "permissive"):
             raise ValueError(f"mode: {self.mode!r} is neither failfast nor permissive")
         if self.isolation not in ("read_uncommitted", "read_committed"):

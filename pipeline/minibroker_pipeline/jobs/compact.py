@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest
-from minibroker_pipeline.decode.field_positions import RecordEngine
-from minibroker_pipeline.decode.selection import Selection
+from minibroker_pipeline.decode import Damage, DamagedLogError, DecodeRequest, load_engine
+from minibroker_pipeline.decode.blocks import RecordEngine
+from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem, OpenFile
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
@@ -19,7 +19,6 @@ from minibroker_pipeline.jobs.segment_walk import (
     Entries,
     NoEntries,
     read_entries,
-    record_engine,
     walk_records,
 )
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
@@ -303,7 +302,7 @@ def compact_logs(tasks: Sequence[CompactTask]) -> list[Compacted]:
         LogChangedError: a file of the source was replaced.
         OSError: a file cannot be read or written.
     """
-    engine = record_engine()
+    engine = load_engine()
     return [_compact_log(task, engine) for task in tasks]
 
 

@@ -9,20 +9,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode import Damage, DecodeRequest, prepare
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, blocks_of
+from minibroker_pipeline.decode import Damage, DecodeRequest
+from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, START, RecordEngine, RecordTable, blocks_of, inflate
 from minibroker_pipeline.decode.damage import fault_of, next_entry, offset_at, stop_fault
-from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
 from minibroker_pipeline.decode.headers import as_bytes, find_positions, read_headers
-from minibroker_pipeline.decode.inflate import inflate
 from minibroker_pipeline.filesystems.filesystem import OpenFile
 from minibroker_protocol.errors import DecodeError
-from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.records import LOG_OVERHEAD, MAX_DECOMPRESSED_SIZE
 from minibroker_protocol.records.header import LENGTH_AT
-
-with lazy:
-    from minibroker_pipeline.decode import numba_engine, numpy_engine
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 _GROUP_BYTES: Final = 8 * 1024 * 1024
@@ -53,13 +47,6 @@ class Walked(NamedTuple):
 
     table: RecordTable
     blocks: NDArray[np.int64]
-
-
-def record_engine() -> RecordEngine:
-    """The fastest that works here."""
-    if prepare() == "numba":
-        return numba_engine.ENGINE
-    return numpy_engine.ENGINE
 
 
 def read_entries(file: OpenFile, size: int, engine: RecordEngine, position: int = 0) -> Iterator[Entries | NoEntries]:

@@ -7,8 +7,18 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, PLAIN_V0, PLAIN_V1, ROWS, START, V2
-from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode.blocks import (
+    END,
+    ENTRY,
+    IS_BAD,
+    KIND,
+    PLAIN_V0,
+    PLAIN_V1,
+    ROWS,
+    START,
+    V2,
+    RecordEngine,
+)
 from minibroker_pipeline.jobs.segment_walk import Entries, Walked
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from minibroker_pipeline.decode import load_engine
 from minibroker_pipeline.decode.columns import CODEC_NAMES
 from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.jobs.pieces import Piece, cut
-from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, read_entries, record_engine, walk_records
+from minibroker_pipeline.jobs.segment_walk import CUT_SHORT, ZEROS, NoEntries, read_entries, walk_records
 from minibroker_pipeline.jobs.sizes import Counts, Group, count_entries, measure_records, sample
 from minibroker_pipeline.jobs.task_runner import QUICKLY, Progress, run_tasks
 from minibroker_pipeline.log_directories.partition_logs import find_partitions, open_partition, select
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from minibroker_pipeline.decode import Damage
-    from minibroker_pipeline.decode.field_positions import RecordEngine
+    from minibroker_pipeline.decode.blocks import RecordEngine
     from minibroker_pipeline.jobs.segment_walk import Entries
 
 _SAMPLES: Final = 4
@@ -216,7 +217,7 @@ def _segments_at(path: str, topics: Sequence[str]) -> Iterable[Segment]:
 
 def _count(segments: Sequence[Segment]) -> _Found:
     """The task."""
-    engine = record_engine()
+    engine = load_engine()
     found = _Found({}, [])
     for segment in segments:
         for group, counts in _count_segment(segment, engine, found.unreadable).items():

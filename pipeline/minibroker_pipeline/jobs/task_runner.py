@@ -8,7 +8,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, TextIO, TypeVar
 
-from minibroker_pipeline.decode.warm_up import settle
+from minibroker_pipeline.decode.decoder import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

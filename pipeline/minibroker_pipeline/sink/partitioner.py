@@ -3,22 +3,18 @@
 Kafka's `Utils.murmur2` and `BuiltInPartitioner`: producers of all languages that follow it agree with this.
 """
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.encoder_arrays import Binary
+from minibroker_pipeline.decode.assemble import Binary
 
-Hash = Callable[[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32]], NDArray[np.int64]]
-"""`hashes(data, at, size)`: murmur2 of each value, 0 to 2**32 - 1; of a null anything."""
-
-SEED: Final = 0x9747B28C
-MULTIPLIER: Final = 0x5BD1E995
-_MASK: Final = np.int64(0xFFFFFFFF)
-_POSITIVE: Final = np.int64(0x7FFFFFFF)
+_SEED: Final = np.uint32(0x9747B28C)
+_MULTIPLIER: Final = np.uint32(0x5BD1E995)
+_SHIFT: Final = np.uint32(24)
+_REST_MASKS: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
+_POSITIVE: Final = np.uint32(0x7FFFFFFF)
 _BLOCK: Final = 4
 
 
@@ -41,7 +37,7 @@ class Partitioner:
         """The partition of each row; `sizes` are the bytes of the rows, which count for those without a key."""
         if self._partitions == 1:
             return np.zeros(len(keys.size), np.int64)
-        found = (_hashes()(keys.data, keys.at, keys.size) & _POSITIVE) % self._partitions
+        found = (hashes(keys.data, keys.at, keys.size) & _POSITIVE).astype(np.int64) % self._partitions
         without = np.flatnonzero(keys.size < 0)
         if len(without):
             ends = self._bytes_without_key + np.cumsum(sizes[without])
@@ -50,44 +46,24 @@ class Partitioner:
         return found
 
 
-def hashes_by_numpy(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.int64]:
-    """All values side by side, four bytes at a time: as many steps as the longest has."""
-    sizes = np.maximum(size, 0).astype(np.int64)
-    places = at.astype(np.int64)
-    hashes = (SEED ^ sizes) & _MASK
-    lines = np.flatnonzero(sizes >= _BLOCK)
-    step = 0
-    while len(lines):
-        starts = places[lines] + step
-        mixed = np.zeros(len(lines), np.int64)
-        for byte in range(_BLOCK):
-            mixed |= data[starts + byte].astype(np.int64) << (8 * byte)
-        mixed = (mixed * MULTIPLIER) & _MASK
-        mixed ^= mixed >> 24
-        mixed = (mixed * MULTIPLIER) & _MASK
-        hashes[lines] = ((hashes[lines] * MULTIPLIER) & _MASK) ^ mixed
-        step += _BLOCK
-        lines = lines[sizes[lines] >= step + _BLOCK]
+def hashes(data: NDArray[np.uint8], at: NDArray[np.int32], size: NDArray[np.int32]) -> NDArray[np.uint32]:
+    """Return murmur2 of each value, and anything for a null: of all side by side, four bytes at a time."""
+    padded = np.append(data, np.zeros(_BLOCK, np.uint8))
+    blocks: NDArray[np.uint32] = np.ndarray(len(data) + 1, "<u4", padded, strides=(1,))
+    order = np.argsort(-size, kind="stable")
+    places, sizes = at[order], np.maximum(size[order], 0)
+    counts = sizes // _BLOCK
+    values = _SEED ^ sizes.astype(np.uint32)
+    for block in range(int(counts[0]) if len(counts) else 0):
+        count = int(np.searchsorted(-counts, -block, side="left"))
+        mixed = blocks[places[:count] + block * _BLOCK] * _MULTIPLIER
+        mixed ^= mixed >> _SHIFT
+        values[:count] = (values[:count] * _MULTIPLIER) ^ (mixed * _MULTIPLIER)
     rest = sizes % _BLOCK
-    for byte in range(_BLOCK - 2, -1, -1):
-        some = np.flatnonzero(rest > byte)
-        hashes[some] ^= data[places[some] + (sizes[some] - rest[some]) + byte].astype(np.int64) << (8 * byte)
     some = np.flatnonzero(rest)
-    hashes[some] = (hashes[some] * MULTIPLIER) & _MASK
-    hashes ^= hashes >> 13
-    hashes = (hashes * MULTIPLIER) & _MASK
-    return hashes ^ (hashes >> 15)
-
-
-_found: Final[list[Hash]] = []
-
-
-def _hashes() -> Hash:
-    """The compiled one, or where numba does not work, the other one."""
-    if not _found:
-        try:
-            module: Any = import_module("minibroker_pipeline.decode.hash_kernel")
-            _found.append(module.hashes)
-        except ImportError:
-            _found.append(hashes_by_numpy)
-    return _found[0]
+    last = blocks[places[some] + counts[some] * _BLOCK] & _REST_MASKS[rest[some]]
+    values[some] = (values[some] ^ last) * _MULTIPLIER
+    values = (values ^ (values >> np.uint32(13))) * _MULTIPLIER
+    found = np.empty_like(values)
+    found[order] = values ^ (values >> np.uint32(15))
+    return found

@@ -120,7 +120,7 @@ def offset_at_time(log: QueryLog, timestamp: int) -> int | None:
 
 def _first_at_time(entry: memoryview, one: LogRange, timestamp: int) -> int | None:
     request = DecodeRequest(
-        columns=("offset", "timestamp"), first_offset=one.first_offset, end_offset=one.end_offset, engine="plain"
+        columns=("offset", "timestamp"), first_offset=one.first_offset, end_offset=one.end_offset, engine="numpy"
     )
     for batch in decode(entry, request):
         times = batch.column(1).cast("int64").to_pylist()
@@ -145,7 +145,7 @@ def first_row(log: QueryLog, first: int, end: int, options: SourceOptions) -> in
             include_control=options.include_control,
             verify_crc=options.verify_crc,
             mode=options.mode,
-            engine="plain",
+            engine="numpy",
             chunk_bytes=1,
             file=one.path,
         )

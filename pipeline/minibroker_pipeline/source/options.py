@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from minibroker_pipeline.decode import BATCH_COLUMNS, HEADERS_COLUMN, RECORD_COLUMNS
-from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode
+from minibroker_pipeline.decode.request import ENGINES, Engine, Isolation, Mode, engine_named
 from minibroker_pipeline.log_directories.log_end_offsets import HighWatermark
 from minibroker_pipeline.query_options import OptionError, check_names, flag, one_of, positive, read_simple
 from minibroker_pipeline.source.planning import SPLIT_BYTES
@@ -166,6 +166,10 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _engine(text: str) -> Engine:
+    return engine_named(one_of(*ENGINES, "plain")(text))
+
+
 def _milliseconds(text: str) -> int:
     if not text.strip().isdecimal():
         raise ValueError("expected milliseconds since 1970")
@@ -190,7 +194,7 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "verifyCrc": ("verify_crc", flag),
     "maxOffsetsPerTrigger": ("max_offsets_per_trigger", positive),
     "splitBytes": ("split_bytes", positive),
-    "engine": ("engine", one_of(*ENGINES)),
+    "engine": ("engine", _engine),
     "includeHeaders": ("include_headers", flag),
     "includeControl": ("include_control", flag),
     "batchFields": ("batch_fields", flag),

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from minibroker_pipeline.decode.warm_up import settle
+from minibroker_pipeline.decode.decoder import settle
 from minibroker_pipeline.query_options import OptionError
 from minibroker_pipeline.source.options import SourceOptions
 from minibroker_pipeline.source.planning import LogRange

@@ -19,8 +19,7 @@ from minibroker_protocol.records import (
 from minibroker_protocol.records.header import CRC_AT, read_header
 
 ALL_COLUMNS = (*RECORD_COLUMNS, "headers", *BATCH_COLUMNS)
-FAST_ENGINES: tuple[Engine, ...] = ("numba", "numpy")
-ENGINES: tuple[Engine, ...] = ("plain", *FAST_ENGINES)
+ENGINES: tuple[Engine, ...] = ("numba", "numpy")
 
 _bytes = st.none() | st.binary(max_size=40) | st.builds(bytes, st.integers(60, 300))
 _header_key = st.text(max_size=5) | st.sampled_from(["", "ü", "a-key", "鍵", "\udcff", "\udce4b"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minibroker_pipeline.decode import EncodeError, Engine, Producer, encode
+from minibroker_pipeline.decode import EncodeError, Producer, encode
 from minibroker_protocol.records import (
     CompressionCodec,
     NewRecord,
@@ -18,10 +18,7 @@ from minibroker_protocol.records import (
 )
 from tests.pipeline.decode.logs import records
 
-ENGINES: tuple[Engine, ...] = ("plain", "numba")
 CODECS = [codec for codec in CompressionCodec if codec is not CompressionCodec.ZSTD]
-
-each_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def rows_of(chosen: list[NewRecord], offsets: list[int]) -> pa.RecordBatch:
@@ -62,32 +59,28 @@ def test_a_message_set_is_byte_for_byte_what_the_record_formats_write(
         timestamp_type=TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
         log_append_time=log_append_time,
     )
-    for engine in ENGINES:
-        found = encode(
-            rows_of(chosen, offsets),
-            magic=magic,
-            codec=codec.name.lower(),
-            keep_offsets=True,
-            batch_bytes=1 << 20,
-            log_append_time=log_append_time,
-            engine=engine,
-        )
-        assert found.data == expected
-        assert found.headers["crc"].tolist() == [batch.header.crc for batch in iter_batches(found.data)]
+    found = encode(
+        rows_of(chosen, offsets),
+        magic=magic,
+        codec=codec.name.lower(),
+        keep_offsets=True,
+        batch_bytes=1 << 20,
+        log_append_time=log_append_time,
+    )
+    assert found.data == expected
+    assert found.headers["crc"].tolist() == [batch.header.crc for batch in iter_batches(found.data)]
 
 
-@each_engine
 @pytest.mark.parametrize("magic", [0, 1])
-def test_wrappers_are_full_before_they_exceed_their_size(engine: Engine, magic: int) -> None:
+def test_wrappers_are_full_before_they_exceed_their_size(magic: int) -> None:
     rows = rows_of([NewRecord(None, bytes(66), 5)] * 25, list(range(25)))
-    wrapped = encode(rows, magic=magic, codec="gzip", batch_bytes=1000, engine=engine)
+    wrapped = encode(rows, magic=magic, codec="gzip", batch_bytes=1000)
     assert [len(list(batch)) for batch in iter_batches(wrapped.data)] == [10, 10, 5]
     assert wrapped.headers["last_offset"].tolist() == [9, 19, 24]
-    assert len(encode(rows, magic=magic, batch_bytes=1000, engine=engine).headers) == 25
+    assert len(encode(rows, magic=magic, batch_bytes=1000).headers) == 25
 
 
-@each_engine
-def test_a_producers_batches_count_on_from_its_sequence(engine: Engine) -> None:
+def test_a_producers_batches_count_on_from_its_sequence() -> None:
     chosen = [NewRecord(b"k", bytes(80), 5)] * 3
     options: dict[str, Any] = {"producer_id": 9, "producer_epoch": 2, "is_transactional": True}
     expected = bytearray()
@@ -97,21 +90,18 @@ def test_a_producers_batches_count_on_from_its_sequence(engine: Engine) -> None:
         rows_of(chosen * 3, list(range(9))),
         batch_bytes=300,
         producer=Producer(9, 2, 2**31 - 4, is_transactional=True),
-        engine=engine,
     )
     assert found.data == expected
 
 
-@each_engine
-def test_a_batch_of_the_brokers_time_has_it_throughout(engine: Engine) -> None:
+def test_a_batch_of_the_brokers_time_has_it_throughout() -> None:
     chosen = [NewRecord(b"k", b"v", 5), NewRecord(b"k", b"w", 7)]
     expected = build_batch(
         [record._replace(timestamp=99) for record in chosen], timestamp_type=TimestampType.LOG_APPEND_TIME
     )
-    assert encode(rows_of(chosen, [0, 1]), log_append_time=99, engine=engine).data == expected
+    assert encode(rows_of(chosen, [0, 1]), log_append_time=99).data == expected
 
 
-@each_engine
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -121,14 +111,13 @@ def test_a_batch_of_the_brokers_time_has_it_throughout(engine: Engine) -> None:
         ({"magic": 1, "default_timestamp": -2}, "timestamp: -2"),
     ],
 )
-def test_what_an_older_format_lacks_is_refused(engine: Engine, options: dict[str, Any], message: str) -> None:
+def test_what_an_older_format_lacks_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(EncodeError, match=message):
-        encode(pa.RecordBatch.from_pydict({"value": [b""]}), engine=engine, **options)
+        encode(pa.RecordBatch.from_pydict({"value": [b""]}), **options)
 
 
-@each_engine
-def test_headers_in_an_older_format_are_refused(engine: Engine) -> None:
+def test_headers_in_an_older_format_are_refused() -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     rows = pa.RecordBatch.from_pydict({"headers": pa.array([[{"key": "a", "value": None}]], kind)})
     with pytest.raises(EncodeError, match="headers: format v1"):
-        encode(rows, magic=1, engine=engine)
+        encode(rows, magic=1)

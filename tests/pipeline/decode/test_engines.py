@@ -13,6 +13,7 @@ import pytest
 
 import minibroker_pipeline
 from minibroker_pipeline.decode import DecodeRequest, Engine, decode, prepare
+from minibroker_pipeline.source.options import parse_options
 from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from tests.patience import PATIENCE_S
 from tests.pipeline.decode.logs import ENGINES
@@ -24,7 +25,16 @@ def test_auto_takes_the_compiled_kernel_where_numba_is() -> None:
     pytest.importorskip("numba")
     assert prepare() == "numba"
     assert prepare("numpy") == "numpy"
-    assert prepare("plain") == "plain"
+
+
+def test_the_former_engine_plain_is_numpy_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="plain has been removed, numpy is used; set engine to numpy or auto"):
+        request = DecodeRequest(engine="plain")  # type: ignore[arg-type]  # as earlier releases had it
+    assert request.engine == "numpy"
+    with pytest.warns(UserWarning, match="plain has been removed"):
+        assert prepare("plain") == "numpy"  # type: ignore[arg-type]  # as earlier releases had it
+    with pytest.warns(UserWarning, match="plain has been removed"):
+        assert parse_options({"path": "/data", "engine": "plain"}).engine == "numpy"
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -54,7 +64,7 @@ def test_without_numba_auto_is_numpy_and_numba_by_name_is_an_error() -> None:
     assert "ModuleNotFoundError" in done.stderr.splitlines()[-1]
 
 
-def test_reading_heads_or_plainly_does_not_import_numba_or_spark() -> None:
+def test_reading_heads_or_by_numpy_does_not_import_numba_or_spark() -> None:
     script = (
         "import sys; from minibroker_pipeline.decode import scan_headers, prepare; scan_headers(b''); prepare('numpy');"
         "print([name for name in ('numba', 'pyspark', 'pandas') if name in sys.modules])"

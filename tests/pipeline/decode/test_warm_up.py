@@ -3,7 +3,7 @@
 import gc
 from pathlib import Path
 
-from minibroker_pipeline.decode.warm_up import settle
+from minibroker_pipeline.decode.decoder import settle
 from minibroker_pipeline.filesystems.filesystem import LocalFileSystem
 from minibroker_pipeline.filesystems.read_buffers import ReadBuffer
 

@@ -145,7 +145,7 @@ def test_older_formats_keep_what_was_committed(
     assert [row for row in rows_of(found) if row["offset"] in kept] == expected
 
 
-NO_TIME = read(bytes(build_message_set(some(1), magic=0)), "plain", ("timestamp",)).to_pylist()[0]["timestamp"]
+NO_TIME = read(bytes(build_message_set(some(1), magic=0)), "numpy", ("timestamp",)).to_pylist()[0]["timestamp"]
 
 
 @pytest.mark.parametrize("codec", EVERY_CODEC)

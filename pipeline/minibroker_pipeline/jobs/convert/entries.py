@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import AbortedRange, Damage, DamagedLogError, DecodeRequest, scan_headers
 from minibroker_pipeline.decode.assemble import check_compressible
-from minibroker_pipeline.decode.blocks import ROWS
-from minibroker_pipeline.decode.field_positions import RecordEngine
-from minibroker_pipeline.decode.inflate import inflate
-from minibroker_pipeline.decode.selection import Selection
+from minibroker_pipeline.decode.blocks import ROWS, RecordEngine, inflate
+from minibroker_pipeline.decode.headers import Selection
 from minibroker_pipeline.jobs.convert.rebuild import Rebuilder, has_wrong_messages, unsound, without
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import FORMATS, ConvertError, ConvertSettings, Droppable

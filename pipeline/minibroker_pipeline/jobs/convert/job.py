@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode import load_engine
+from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.jobs.convert.producers import LogProducers, log_producers
 from minibroker_pipeline.jobs.convert.report import ConvertLine, ConvertReport
 from minibroker_pipeline.jobs.convert.segments import ConvertedSegment, SegmentTask, convert_segments
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
-from minibroker_pipeline.jobs.segment_walk import record_engine
 from minibroker_pipeline.jobs.task_runner import Progress, run_tasks
 from minibroker_pipeline.log_directories.directory_commit import DataDirectoryCommit, PublishedLog, check_apart
 from minibroker_pipeline.log_directories.directory_metadata import carried_files
@@ -77,7 +77,7 @@ def convert(
         OSError: a directory or a file cannot be read or written.
     """
     check_apart(paths, target)
-    engine = record_engine()
+    engine = load_engine()
     logs = {key: _look_at(followed, engine) for key, followed in _found(paths, settings).items()}
     with DataDirectoryCommit(target) as commit:
         tasks = [task for log in logs.values() for task in _tasks(log, settings, commit.staging)]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.jobs.segment_walk import Entries, read_entries
 from minibroker_pipeline.log_directories.index_files import aborted_transactions
 from minibroker_pipeline.log_directories.partition_logs import PartitionLog

@@ -6,11 +6,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from minibroker_pipeline.decode.assemble import EncodedBatches, encode_rows
-from minibroker_pipeline.decode.blocks import END, ENTRY, IS_BAD, KIND, ROWS, START, WRAPPER_V0
+from minibroker_pipeline.decode.assemble import (
+    ATTRIBUTES,
+    BATCH_BYTES,
+    LEADER_EPOCH,
+    Binary,
+    EncodedBatches,
+    Rows,
+    encode_rows,
+    groups_table,
+)
+from minibroker_pipeline.decode.blocks import (
+    END,
+    ENTRY,
+    IS_BAD,
+    KIND,
+    ROWS,
+    START,
+    WRAPPER_V0,
+    RecordEngine,
+    RecordTable,
+)
 from minibroker_pipeline.decode.encoder import binary_of
-from minibroker_pipeline.decode.encoder_arrays import ATTRIBUTES, BATCH_BYTES, LEADER_EPOCH, Binary, Rows, groups_table
-from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
 from minibroker_pipeline.decode.headers import scan_headers
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
 from minibroker_pipeline.jobs.convert.ways import Ways

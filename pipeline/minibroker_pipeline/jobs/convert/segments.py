@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minibroker_pipeline.decode import AbortedRange
-from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode import AbortedRange, load_engine
+from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystems.filesystem import UNKNOWN, FileSystem, LocalFileSystem, OpenFile
 from minibroker_pipeline.jobs.convert.entries import EntryConverter, Piece, Source
 from minibroker_pipeline.jobs.convert.report import ConvertCounts
 from minibroker_pipeline.jobs.convert.settings import ConvertSettings
-from minibroker_pipeline.jobs.segment_walk import read_entries, record_engine
+from minibroker_pipeline.jobs.segment_walk import read_entries
 from minibroker_pipeline.log_directories.segment_writer import PartitionWriter, WrittenSegment
 from minibroker_pipeline.log_directories.staging import staged_task
 from minibroker_protocol.records.varint import INT32_MAX
@@ -52,7 +52,7 @@ class ConvertedSegment(NamedTuple):
 
 def convert_segments(tasks: Sequence[SegmentTask]) -> list[ConvertedSegment]:
     """The task. `DamagedLogError`, `ConvertError`, `OSError`."""
-    engine = record_engine()
+    engine = load_engine()
     return [_convert_segment(task, engine) for task in tasks]
 
 

@@ -7,9 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minibroker_pipeline.decode import Damage
-from minibroker_pipeline.decode.blocks import BASE_OFFSET, ENTRY, IS_BAD, KIND, ROWS, V2, WRAPPER_V0
-from minibroker_pipeline.decode.field_positions import RecordEngine, RecordTable
-from minibroker_pipeline.decode.inflate import inflate
+from minibroker_pipeline.decode.blocks import (
+    BASE_OFFSET,
+    ENTRY,
+    IS_BAD,
+    KIND,
+    ROWS,
+    V2,
+    WRAPPER_V0,
+    RecordEngine,
+    RecordTable,
+    inflate,
+)
 from minibroker_pipeline.jobs.segment_walk import (
     CUT_SHORT,
     ZEROS,

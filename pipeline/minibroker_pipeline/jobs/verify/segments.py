@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from minibroker_pipeline.decode.field_positions import RecordEngine
+from minibroker_pipeline.decode import load_engine
+from minibroker_pipeline.decode.blocks import RecordEngine
 from minibroker_pipeline.filesystems.filesystem import FileSystem
 from minibroker_pipeline.jobs.pieces import Piece, cut
-from minibroker_pipeline.jobs.segment_walk import NoEntries, read_entries, record_engine
+from minibroker_pipeline.jobs.segment_walk import NoEntries, read_entries
 from minibroker_pipeline.jobs.verify.findings import REBUILD, Finding, Findings, What
 from minibroker_pipeline.jobs.verify.indexes import check_offset_index, check_reach, check_time_index
 from minibroker_pipeline.jobs.verify.log_scan import EpochChange, LogScan, OffsetGap, TransactionEvent
@@ -82,7 +83,7 @@ def share(task: SegmentTask) -> list[Task]:
 
 def check_segments(tasks: Sequence[Task]) -> list[SegmentFacts | PieceScan]:
     """The task. A segment whose log has gone meanwhile has no facts. `OSError`."""
-    engine = record_engine()
+    engine = load_engine()
     found: list[SegmentFacts | PieceScan] = []
     for task in tasks:
         if isinstance(task, PieceTask):
@@ -98,7 +99,7 @@ def put_together(pieces: Sequence[PieceScan]) -> SegmentFacts | None:
     `OSError`.
     """
     task = pieces[0].task.of
-    whole = _scan_of(task, record_engine())
+    whole = _scan_of(task, load_engine())
     for piece in sorted(pieces, key=lambda piece: piece.task.number):
         if piece.scan is None:
             return None
