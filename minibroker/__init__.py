@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.errors import (
         ConflictError,
+        MinibrokerWarning,
         NotFoundError,
         NotRunningError,
         OperationError,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from minibroker.operations.producing import Message
     from minibroker.options import BrokerOptions
     from minibroker.security.setup import Security
-    from minibroker.support.callers import MinibrokerWarning
     from minibroker.version import __version__
 
 __all__ = [
@@ -51,7 +51,7 @@ _MODULES = {
     "ConflictError": "errors",
     "Fault": "faults.fault",
     "Message": "operations.producing",
-    "MinibrokerWarning": "support.callers",
+    "MinibrokerWarning": "errors",
     "NotFoundError": "errors",
     "NotRunningError": "errors",
     "OperationError": "errors",

@@ -6,7 +6,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self, Unpack
 
 from minibroker.checked_options import CheckedOptions
+from minibroker.cluster import temporary
 from minibroker.cluster.topics import Topic
+from minibroker.config.addresses import reachable
 from minibroker.config.topic import hint_of_unknown_key
 from minibroker.core import Core
 from minibroker.errors import NOT_RUNNING, NotRunningError, is_the_callers
@@ -15,8 +17,6 @@ from minibroker.operations.wording import counted
 from minibroker.options import BrokerOptions, by_name
 from minibroker.server.server import Server
 from minibroker.services import Services
-from minibroker.support import temporary
-from minibroker.support.addresses import reachable
 from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
 from minibroker_protocol.lazy_imports import lazy
 

@@ -12,24 +12,22 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from minibroker.async_broker import AsyncBroker
 from minibroker.cluster.cluster import ClusterError
 from minibroker.errors import (
+    ASKED_FROM,
+    BLOCKED_LOOP,
     NOT_RUNNING,
+    MinibrokerWarning,
     NotRunningError,
     OperationError,
     UnexpectedRecordError,
     WaitTimeoutError,
-    is_the_callers,
-)
-from minibroker.operations.blocking import BlockingOperations
-from minibroker.options import BrokerOptions, by_name
-from minibroker.support.callers import (
-    ASKED_FROM,
-    BLOCKED_LOOP,
-    MinibrokerWarning,
     callers_line,
     is_ours,
+    is_the_callers,
     loop_runs_here,
     warn_if_loop_waits,
 )
+from minibroker.operations.blocking import BlockingOperations
+from minibroker.options import BrokerOptions, by_name
 
 if TYPE_CHECKING:
     # Most brokers have no logins.

@@ -14,9 +14,9 @@ from minibroker.cluster.listeners import (
     served_listeners,
 )
 from minibroker.config import BrokerConfig
+from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, with_room
 from minibroker.config.keys import refused
 from minibroker.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
-from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, with_room
 from minibroker.topic_admin import TopicSpec
 from minibroker_protocol.lazy_imports import lazy
 

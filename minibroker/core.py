@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NotRequired, TypedDict, Unpack
 
 from minibroker.clock import Clock
+from minibroker.cluster.advice import Advised
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.data_dir import DataDir
 from minibroker.cluster.durability import Durability
@@ -23,8 +24,7 @@ from minibroker.config.keys import ConfigResourceType
 from minibroker.logs.chores import Chores
 from minibroker.logs.log_manager import LogManager
 from minibroker.logs.write_group import WriteGroup
-from minibroker.support.advice import Advised
-from minibroker.support.slices import Slices, Steps, drain
+from minibroker.routing.slices import Slices, Steps, drain
 from minibroker_storage.files import FilePool
 
 if TYPE_CHECKING:

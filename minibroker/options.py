@@ -7,7 +7,7 @@ from inspect import Parameter, Signature
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypedDict, TypeVar
 
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

@@ -14,7 +14,7 @@ from minibroker.config import BrokerConfig
 from minibroker.config.broker import RACK_AWARE_SELECTOR
 from minibroker.config.keys import ConfigResourceType
 from minibroker.core import Core, Surroundings
-from minibroker.support.slices import Work
+from minibroker.routing.slices import Work
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from minibroker_protocol.lazy_imports import lazy
 

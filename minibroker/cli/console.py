@@ -17,8 +17,8 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from minibroker.support.advice import LOGGER as ADVICE
-from minibroker.support.advice import about_advertised
+from minibroker.cluster.advice import LOGGER as ADVICE
+from minibroker.cluster.advice import about_advertised
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

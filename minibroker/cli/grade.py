@@ -7,13 +7,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 
+from minibroker.config.addresses import parse_advertised
 from minibroker.grade.catalogue import STAGES, chosen
 from minibroker.grade.check import Check
 from minibroker.grade.process import BrokerProcess, free_port
 from minibroker.grade.report import Report, failure_text, summary
 from minibroker.grade.runner import Result, Target, is_alive
 from minibroker.grade.runner import run as run_checks
-from minibroker.support.addresses import parse_advertised
 
 _DESCRIPTION = """\
 Check any broker, stage by stage, for everything that Kafka's clients need. Each failure shows the request, the

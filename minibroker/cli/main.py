@@ -17,7 +17,7 @@ from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 from minibroker.version import __version__
 from minibroker_protocol.lazy_imports import lazy
 
@@ -30,11 +30,11 @@ with lazy:
     from minibroker.cli import certificates, dump, grade, kafka_lines, trace
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
+    from minibroker.config import addresses as support_addresses
     from minibroker.faults import files, observer
     from minibroker.operations import faults as operations_faults
     from minibroker.server import link as server_link
     from minibroker.server import silent
-    from minibroker.support import addresses as support_addresses
     from minibroker_storage import atomic_files
 
 if TYPE_CHECKING:

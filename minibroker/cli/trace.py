@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, TextIO
 
 from minibroker.clock import SystemClock
+from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, written
+from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.page import open_trace_page
 from minibroker.requests.endpoints import endpoint
 from minibroker.routing.routes import ROUTES
-from minibroker.support.addresses import guarded_address, parse_address, parse_advertised, written
-from minibroker.support.properties import PropertiesError, parse_properties
 from minibroker.trace import lines
 from minibroker.trace.line_writer import LineWriter, Output
 from minibroker.trace.proxy import Proxy

@@ -17,7 +17,7 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Final
 
 from minibroker import coordinators
-from minibroker.support.slices import Steps
+from minibroker.routing.slices import Steps
 from minibroker_protocol.lazy_imports import lazy, load
 
 with lazy:

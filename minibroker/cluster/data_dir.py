@@ -16,8 +16,8 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.support.properties import parse_properties
-from minibroker.support.temporary import is_temporary
+from minibroker.cluster.temporary import is_temporary
+from minibroker.config.properties import parse_properties
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.clean_shutdown import (

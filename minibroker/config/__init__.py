@@ -6,9 +6,9 @@
 from minibroker.config.broker import BrokerConfig
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from minibroker.config.keys import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance
+from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker.config.topic import TopicConfig
 from minibroker.config.values import ConfigEntry, ConfigSource
-from minibroker.support.properties import PropertiesError, parse_properties
 
 __all__ = [
     "BROKER_KEYS",

@@ -46,11 +46,11 @@ with lazy:
     import pathlib
     import shlex
 
+    from minibroker.config import addresses
+    from minibroker.config import properties as support_properties
     from minibroker.container import controller, follower, health, links, redpanda
     from minibroker.security.sasl import jaas
     from minibroker.server import link
-    from minibroker.support import addresses
-    from minibroker.support import properties as support_properties
 
 MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
 BITNAMI_CONFIGS = (

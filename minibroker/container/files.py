@@ -9,7 +9,7 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     import subprocess
 
-    from minibroker.support import properties as support_properties
+    from minibroker.config import properties as support_properties
 
 INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
 """The directory of bitnami/kafka for scripts that run before the broker starts."""

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 
 from minibroker.cli.kafka_lines import write_broker_lines
+from minibroker.config.addresses import parse_address
 from minibroker.server.link import Follower
 from minibroker.server.silent import SilentPorts
-from minibroker.support.addresses import parse_address
 
 
 def written(address: str, name: str = "", protocol: str = "") -> str:

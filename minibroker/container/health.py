@@ -15,7 +15,7 @@ from typing import Final
 
 from minibroker.cli.options import DEFAULT_LISTEN, add_options
 from minibroker.cluster import listeners
-from minibroker.support.properties import parse_properties
+from minibroker.config.properties import parse_properties
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

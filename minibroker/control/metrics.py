@@ -26,9 +26,9 @@ from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
 from minibroker.operations.views.slicing import in_slices
+from minibroker.routing.slices import Steps
 from minibroker.server.node_listener import NodeListener
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 
 _Labelled = dict[tuple[str, ...], float]
 

@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 
 _FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 

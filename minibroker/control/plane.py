@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from minibroker.config.addresses import reachable
 from minibroker.control.app import make_app
 from minibroker.control.guard import Guard
 from minibroker.control.remote import Remote
-from minibroker.support.addresses import reachable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

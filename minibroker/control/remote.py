@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import Depends, Request
 
 from minibroker.control.errors import UnavailableError
+from minibroker.errors import are_warnings_collected, collected_warnings
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.support.callers import are_warnings_collected, collected_warnings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -8,7 +8,7 @@ such as that of an image, the browser names the site in Sec-Fetch-Site.
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.support.addresses import is_loopback
+from minibroker.config.addresses import is_loopback
 
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """Values of Sec-Fetch-Site for requests of our own pages, and of the user."""

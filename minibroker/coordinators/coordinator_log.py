@@ -15,7 +15,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (

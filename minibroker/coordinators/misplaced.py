@@ -30,7 +30,7 @@ from minibroker.coordinators.transactions.transaction import (
     transaction_of,
 )
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED
+from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.coordinator_records import OffsetCommitValue, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError

@@ -13,7 +13,7 @@ from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import CoordinatorLog
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED
+from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import Batch
 

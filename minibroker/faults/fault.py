@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from minibroker.errors import OperationError, is_the_callers
 from minibroker.inspection.journal import Entry, error_code, matcher_of_apis
+from minibroker.names import matcher, suggestion
 from minibroker.requests.declarations import Target
 from minibroker.requests.endpoints import endpoint, endpoint_named
 from minibroker.requests.targets import named_by
 from minibroker.routing.routes import ROUTES
-from minibroker.support.names import matcher, suggestion
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
 

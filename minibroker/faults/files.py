@@ -8,8 +8,8 @@ The fields are those of `Fault`. A list alone is taken for the list of faults.
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from minibroker.config.documents import read_document
 from minibroker.faults.fault import Fault, FaultError
-from minibroker.support.documents import read_document
 
 
 def read_faults(path: str) -> list[Fault]:

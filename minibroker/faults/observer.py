@@ -21,7 +21,7 @@ from minibroker.inspection.kept import early_targets, plain_request_of, request_
 from minibroker.requests.dispatch import outcome_of, serve
 from minibroker.requests.targets import targets_of
 from minibroker.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
-from minibroker.support.slices import Steps, result_of
+from minibroker.routing.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header

@@ -16,7 +16,7 @@ from minibroker.requests.refusals import error_answer, part_answer
 from minibroker.requests.targets import only
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
-from minibroker.support.slices import Steps, result_of
+from minibroker.routing.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import ZERO_UUID

@@ -10,9 +10,9 @@ from minibroker.inspection.message_json import detached
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.session import Session
+from minibroker.routing.slices import drain, result_of
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker.security.principals import BROKER
-from minibroker.support.slices import drain, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

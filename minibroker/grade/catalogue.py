@@ -17,7 +17,7 @@ from minibroker.grade.stages import (
     transactions,
     versions,
 )
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 
 STAGES: Final[tuple[Stage, ...]] = (
     versions.STAGE,

@@ -6,10 +6,10 @@ it. PRODUCER_FENCED is INVALID_PRODUCER_EPOCH before version 2.
 
 from typing import Final
 
+from minibroker.logs.error_mapping import as_producers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_group, on_transactional_id
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.error_mapping import as_producers_know_it
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
+from minibroker.logs.error_mapping import as_producers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import asked_by_handler, checked, missing
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.error_mapping import as_producers_know_it
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

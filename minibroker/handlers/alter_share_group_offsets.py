@@ -10,8 +10,8 @@ from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import on_each, on_group
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

@@ -19,8 +19,8 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.described_groups import described_groups
 from minibroker.requests.requirements import asked_by_handler, on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import (
     Assignment,

@@ -8,6 +8,7 @@ POLICY_VIOLATION for each where there are more than 10,000.
 
 from typing import Final
 
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
@@ -21,7 +22,6 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.support.error_mapping import MAPPED, error_code_of
 from minibroker.topic_admin import MAX_RECORDS, TOO_LARGE
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import (

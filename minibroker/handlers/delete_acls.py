@@ -7,11 +7,13 @@ removed.
 
 from typing import Final
 
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import on_cluster
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,
@@ -21,8 +23,6 @@ from minibroker.security.authorization.acls import (
     PermissionType,
     ResourceType,
 )
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import (
     DeleteAclsFilter,

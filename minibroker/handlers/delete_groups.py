@@ -10,8 +10,8 @@ from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import groups_at
 from minibroker.requests.requirements import on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import (
     DeletableGroupResult,

@@ -9,8 +9,8 @@ from typing import Final
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,

@@ -24,8 +24,8 @@ from minibroker.requests.configs.changes import Resource, refusal
 from minibroker.requests.configs.resources import ResourceError, check_node
 from minibroker.requests.declarations import Refusal, config_resources_at
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_configs import (
     DescribeConfigsRequest,

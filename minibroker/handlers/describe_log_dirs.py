@@ -12,8 +12,8 @@ from typing import Final
 from minibroker.cluster.partition import Partition
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -7,12 +7,12 @@ NOT_LEADER_OR_FOLLOWER from a broker that has no replica.
 from typing import Final
 
 from minibroker.cluster.topics import topic_name_error
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_producers import (
     DescribeProducersRequest,

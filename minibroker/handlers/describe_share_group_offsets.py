@@ -12,8 +12,8 @@ from minibroker.coordinators.groups.share.offsets import StartOffset
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,

@@ -15,8 +15,8 @@ from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import INTERNAL_TOPICS
 from minibroker_protocol.messages.describe_topic_partitions import (

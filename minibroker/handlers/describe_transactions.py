@@ -9,8 +9,8 @@ from minibroker.coordinators.transactions.transaction import by_topic
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import transactional_ids_at
 from minibroker.requests.requirements import asked_by_handler, on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,

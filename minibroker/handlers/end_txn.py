@@ -9,10 +9,10 @@ nothing.
 
 from typing import Final
 
+from minibroker.logs.error_mapping import as_producers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_transactional_id
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.error_mapping import as_producers_know_it
 from minibroker_protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from minibroker_protocol.schema import first_version
 

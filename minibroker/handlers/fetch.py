@@ -43,6 +43,7 @@ from minibroker.cluster.fetch_sessions import (
     FetchKey,
     FetchSessionError,
 )
+from minibroker.logs.error_mapping import MAPPED
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import PlainShape, Refusal, Target, topics_at
 from minibroker.requests.fetch.delayed import DelayedFetch
@@ -56,8 +57,7 @@ from minibroker.requests.fetch.reader import (
 )
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.outcomes import DelayedResponse
-from minibroker.support.error_mapping import MAPPED
-from minibroker.support.slices import Steps, drain
+from minibroker.routing.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
     FetchableTopicResponse,

@@ -15,8 +15,8 @@ from minibroker.coordinators.groups.classic.client_quirks import joins_after_loo
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, coordinator_keys_at
 from minibroker.requests.requirements import asked_by_handler, on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import (

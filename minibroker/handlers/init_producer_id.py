@@ -14,11 +14,11 @@ prepared transaction is UNSUPPORTED_VERSION: no release of Kafka can.
 
 from typing import Final
 
+from minibroker.logs.error_mapping import as_producers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import checked, missing
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.error_mapping import as_producers_know_it
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

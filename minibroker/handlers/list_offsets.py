@@ -21,12 +21,12 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from minibroker.cluster.partition import Partition
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each
+from minibroker.routing.slices import Steps, drain
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -2,18 +2,18 @@
 
 Versions 0-2. Version 1 also filters by how long the transactions have run (KIP-994). Version 2 also filters by a
 regular expression, which the whole transactional id has to match (KIP-1152; INVALID_REGULAR_EXPRESSION, see
-`minibroker.support.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
+`minibroker.names.regular_expressions`). COORDINATOR_LOAD_IN_PROGRESS while not all of them are known.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from minibroker.coordinators.transactions.transaction import STATES_BY_NAME, Transaction
+from minibroker.names.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_transactions import (
     ListTransactionsRequest,

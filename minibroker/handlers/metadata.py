@@ -11,6 +11,7 @@ it exists or not; so is what would have to be created, unless the client may cre
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from minibroker.cluster.advice import MISSING_TOPICS, about_missing, tell_creation
 from minibroker.cluster.node import NO_NODE
 from minibroker.cluster.topics import Topic, topic_name_error
 from minibroker.requests.authorized_operations import authorized_cluster_operations, authorized_operations
@@ -20,7 +21,6 @@ from minibroker.requests.held_for_metadata import hold
 from minibroker.requests.requirements import asked_by_handler
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.advice import MISSING_TOPICS, about_missing, tell_creation
 from minibroker.topic_admin import (
     TopicError,
     TopicPlan,

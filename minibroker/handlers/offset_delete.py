@@ -15,8 +15,8 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each, on_group
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -19,8 +19,8 @@ from minibroker.coordinators.groups.streams.group import StreamsGroup
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal, topics_at
 from minibroker.requests.requirements import asked_by_handler
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -8,12 +8,12 @@ the current one the log's end, and -1 for both where the log knows none. Only th
 
 from typing import Final
 
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import on_each
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,

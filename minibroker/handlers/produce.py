@@ -46,8 +46,8 @@ from minibroker.requests.produce.record_sets import (
 from minibroker.requests.requirements import checked, on_each
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
+from minibroker.routing.slices import Steps, drain
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.produce import (

@@ -10,8 +10,8 @@ from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.messages.read_share_group_state import (
     PartitionResult,
     ReadShareGroupStateRequest,

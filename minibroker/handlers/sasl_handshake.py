@@ -7,10 +7,10 @@ no authentication is under way (a listener without SASL, or a client that is kno
 
 from typing import Final
 
+from minibroker.cluster.advice import SECURITY, about_needless_login
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import NOTHING
 from minibroker.routing.outcomes import DelayedResponse
-from minibroker.support.advice import SECURITY, about_needless_login
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

@@ -13,7 +13,7 @@ from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
-from minibroker.support.slices import Steps
+from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_acknowledge import (

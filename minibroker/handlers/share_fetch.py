@@ -30,7 +30,7 @@ from minibroker.requests.requirements import asked_by_handler, checked
 from minibroker.requests.share.acknowledging import acknowledge, hint_leader, member_of, right_error
 from minibroker.requests.share.reader import DelayedShareFetch, ShareReader, failed
 from minibroker.routing.outcomes import DelayedResponse
-from minibroker.support.slices import Steps
+from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_fetch import (

@@ -11,8 +11,8 @@ from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, Shar
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
-from minibroker.support.slices import Steps
 from minibroker_protocol.messages.write_share_group_state import (
     PartitionResult,
     WriteShareGroupStateRequest,

@@ -22,10 +22,10 @@ from minibroker.inspection.kept import (
     without_records,
 )
 from minibroker.inspection.message_json import detached, to_json
+from minibroker.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
-from minibroker.support.names import api_matcher, matcher, suggestion, suggestion_by_end
-from minibroker.support.slices import drain
+from minibroker.routing.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import WireType
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Target
     from minibroker.requests.endpoints import Endpoint
-    from minibroker.support.slices import Steps
+    from minibroker.routing.slices import Steps
     from minibroker_storage.files import LogSlice
 
 Moment = tuple[int, float]

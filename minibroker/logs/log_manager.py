@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from minibroker.config.keys import LONG_MAX
 from minibroker.logs.checkpoint_chores import Checkpoints
-from minibroker.support.slices import drain
+from minibroker.routing.slices import drain
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.errors import StorageError

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker import operations as work
-from minibroker.errors import is_the_callers
+from minibroker.errors import is_the_callers, warn_caller
 from minibroker.faults.observed import journal_of
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
@@ -20,7 +20,6 @@ from minibroker.operations.asynchronous_handles import (
     AsyncRetention,
 )
 from minibroker.services import Services
-from minibroker.support.callers import warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

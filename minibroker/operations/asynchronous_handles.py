@@ -9,9 +9,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibroker import operations as work
-from minibroker.errors import is_the_callers
+from minibroker.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker.faults.observed import installed_faults
-from minibroker.support.callers import MinibrokerWarning, callers_line, warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

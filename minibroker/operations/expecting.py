@@ -11,16 +11,16 @@ from minibroker.errors import (
     UnexpectedRecordError,
     WaitTimeoutError,
     is_the_callers,
+    warn_caller,
 )
 from minibroker.inspection.journal import Entry, Journal
+from minibroker.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
 from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.waiting import check_not_negative, eventually
 from minibroker.operations.wording import counted
 from minibroker.services import Services
-from minibroker.support.callers import warn_caller
-from minibroker.support.names import misspelling
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from minibroker.names import misspelling
 from minibroker.operations.records import missing_topic
 from minibroker.routing.routes import ROUTES
 from minibroker.services import Services
-from minibroker.support.names import misspelling
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 if TYPE_CHECKING:

@@ -15,15 +15,14 @@ from minibroker.coordinators.groups.streams.group import (
     StreamsMember,
     partitions_of_tasks,
 )
-from minibroker.errors import ConflictError, OperationError, is_the_callers
+from minibroker.errors import ConflictError, OperationError, is_the_callers, warn_caller
+from minibroker.names import misspelling
 from minibroker.operations.share_groups import partitions_described, states_loaded
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
 from minibroker.options import DEFAULT_TIMEOUT
+from minibroker.routing.slices import Steps
 from minibroker.services import Services
-from minibroker.support.callers import warn_caller
-from minibroker.support.names import misspelling
-from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

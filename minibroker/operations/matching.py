@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from minibroker.config.documents import parse_json
 from minibroker.operations.records import ConsumerRecord
 from minibroker.operations.wording import counted
-from minibroker.support.documents import parse_json
 
 ANY: Final = ...
 """Stands for whatever is there."""

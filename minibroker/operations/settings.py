@@ -9,7 +9,7 @@ from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.config.keys import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
-from minibroker.errors import OperationError, is_the_callers
+from minibroker.errors import OperationError, is_the_callers, warn_caller
 from minibroker.operations.records import topic_of
 from minibroker.quotas.entities import IP, QuotaError, check_value, keys_of
 from minibroker.security.authorization.acls import (
@@ -26,7 +26,6 @@ from minibroker.security.authorization.acls import (
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
 from minibroker.services import Services
-from minibroker.support.callers import warn_caller
 
 Setting = str | float | bool | None
 

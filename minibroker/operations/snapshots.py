@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
+from minibroker.cluster import temporary
 from minibroker.cluster.cluster import Cluster
 from minibroker.cluster.directories import marked, purge_logged
 from minibroker.cluster.dynamic_configs import DynamicConfigs
@@ -28,7 +29,6 @@ from minibroker.core import Core
 from minibroker.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.operations.reset import METADATA_FILES, forget_visitors, replace, staging, sync_tree
 from minibroker.services import Services
-from minibroker.support import temporary
 from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (

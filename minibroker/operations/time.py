@@ -8,13 +8,19 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
+from minibroker.cluster.advice import MOVED_CLOCK
 from minibroker.cluster.partition import Partition
-from minibroker.errors import ConflictError, OperationError, is_the_callers
+from minibroker.errors import (
+    ConflictError,
+    MinibrokerWarning,
+    OperationError,
+    are_warnings_collected,
+    callers_line,
+    is_the_callers,
+)
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import span
 from minibroker.services import Services
-from minibroker.support.advice import MOVED_CLOCK
-from minibroker.support.callers import MinibrokerWarning, are_warnings_collected, callers_line
 
 _logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.cluster.advice import FAILED_LOGINS
 from minibroker.routing.outcomes import NO_ANSWER, Answer, DelayedResponse, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.security.log_text import one_line
 from minibroker.security.principals import USER, Principal
 from minibroker.security.sasl.mechanism import SaslAuthenticationError, SaslError, SaslServer
-from minibroker.support.advice import FAILED_LOGINS
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -6,7 +6,7 @@ from typing import Any
 from minibroker.clock import Timer
 from minibroker.requests.call import Call
 from minibroker.routing.outcomes import DelayedResponse
-from minibroker.support.slices import Work
+from minibroker.routing.slices import Work
 from minibroker_storage.log import Log
 
 

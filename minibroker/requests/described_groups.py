@@ -7,8 +7,8 @@ from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError,
 from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.requests.authorized_operations import authorized_operations
 from minibroker.requests.call import Call
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 G = TypeVar("G", bound=AnyModernGroup)

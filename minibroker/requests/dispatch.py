@@ -14,14 +14,14 @@ from types import GeneratorType
 from typing import Any, Final, cast
 
 from minibroker.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.session import Session
 from minibroker.routing.outcomes import NO_ANSWER, Answer, Channel, DelayedResponse, Outcome, Waiting, make_answer
 from minibroker.routing.routes import UnservedRequestError
+from minibroker.routing.slices import Steps, Work, result_of
 from minibroker.services import Services
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps, Work, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import (
     UNDECODABLE,

@@ -16,8 +16,8 @@ from minibroker.requests.requirements import AUTHORIZATION_FAILED, Each
 from minibroker.requests.targets import has_list, names_of, only
 from minibroker.routing.outcomes import DelayedResponse
 from minibroker.routing.routes import UnservedRequestError
+from minibroker.routing.slices import Steps, result_of
 from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
-from minibroker.support.slices import Steps, result_of
 from minibroker_protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:

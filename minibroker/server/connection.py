@@ -15,6 +15,7 @@ from enum import Enum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from minibroker.cluster.advice import SECURITY, about_first_bytes, about_unauthenticated
 from minibroker.cluster.node import Node
 from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
 from minibroker.requests.request_path import compose
@@ -24,7 +25,6 @@ from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox, TappedOutbox
 from minibroker.services import Services
-from minibroker.support.advice import SECURITY, about_first_bytes, about_unauthenticated
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader

@@ -8,13 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from minibroker.config import BrokerConfig, ConfigError
-from minibroker.config.keys import ConfigResourceType
-from minibroker.quotas.rates import Rate
-from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
-from minibroker.server.idle import IdleExpiry
-from minibroker.services import Services
-from minibroker.support.advice import (
+from minibroker.cluster.advice import (
     CONNECTIONS,
     FAST_ADDRESSES,
     FULL_ADDRESSES,
@@ -23,6 +17,12 @@ from minibroker.support.advice import (
     about_pace,
     about_pace_of_address,
 )
+from minibroker.config import BrokerConfig, ConfigError
+from minibroker.config.keys import ConfigResourceType
+from minibroker.quotas.rates import Rate
+from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
+from minibroker.server.idle import IdleExpiry
+from minibroker.services import Services
 
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000

@@ -12,7 +12,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final
 
-from minibroker.support.addresses import parse_address
+from minibroker.config.addresses import parse_address
 
 _GREETING: Final = b"minibroker link "
 _ACCEPTED: Final = b"ok\n"

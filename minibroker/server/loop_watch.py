@@ -14,8 +14,8 @@ from inspect import CO_COROUTINE
 from types import FrameType
 from typing import Final
 
-from minibroker.support.advice import LOGGER, about_standing_loop
-from minibroker.support.callers import MinibrokerWarning, is_ours
+from minibroker.cluster.advice import LOGGER, about_standing_loop
+from minibroker.errors import MinibrokerWarning, is_ours
 
 _logger: Final = logging.getLogger(LOGGER)
 

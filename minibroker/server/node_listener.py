@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from minibroker.clock import Clock
+from minibroker.cluster.advice import Advised
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection, ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
-from minibroker.support.advice import Advised
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from minibroker.support.addresses import parse_address
+from minibroker.config.addresses import parse_address
 
 MOST_CONNECTIONS: Final = 100
 """Connections that one port keeps; the oldest goes when another one comes."""

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
+from minibroker.cluster.advice import SECURITY, Advised, about_tls_failure
 from minibroker.server.acceptor import Acceptor
 from minibroker.server.connection import Connection
-from minibroker.support.advice import SECURITY, Advised, about_tls_failure
 
 _logger: Final = logging.getLogger(__name__)
 

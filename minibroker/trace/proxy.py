@@ -7,7 +7,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING, Final
 
-from minibroker.support.addresses import LAST_PORT, written
+from minibroker.config.addresses import LAST_PORT, written
 from minibroker.trace.relay import CONNECT_S, ClientSide, unreachable
 
 if TYPE_CHECKING:

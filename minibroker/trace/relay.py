@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from minibroker.support.addresses import written
+from minibroker.config.addresses import written
 from minibroker.trace.conversation import Conversation
 from minibroker.trace.streams import RequestStream, ResponseStream
 

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from minibroker.support.range_assignment import Shares, rank
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
+    RangeShares,
+    rank,
 )
 from minibroker_protocol.coordinator_records.consumer_protocol import TopicPartition as Partitions
 from minibroker_protocol.coordinator_records.versioned import decode_versioned, encode_versioned
@@ -159,7 +160,7 @@ class Membership:
         shares: dict[str, list[Partitions]] = {member.member_id: [] for member in joined.members}
         counts = self._count_partitions(sorted(subscribed))
         for topic, members in subscribed.items():
-            pieces = Shares(counts.get(topic, 0), len(members))
+            pieces = RangeShares(counts.get(topic, 0), len(members))
             for member_id in members:
                 indexes = list(pieces.take())
                 if indexes:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from minibroker.support.properties import PropertiesError, parse_properties
+from minibroker.config.properties import PropertiesError, parse_properties
 from minibroker_protocol.java_text import long_of, trim
 from minibroker_tools.failures import ToolError
 

@@ -16,8 +16,8 @@ from minibroker import Broker, BrokerOptions
 from minibroker.async_broker import AsyncBroker
 from minibroker.clock import ManualClock
 from minibroker.config import ConfigError
+from minibroker.config.addresses import parse_address
 from minibroker.server.server import Server
-from minibroker.support.addresses import parse_address
 from minibroker.topic_admin import TopicError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_storage.data_directory.topics_file import TopicsFileError

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
-from tests.broker.support.regular_expressions.test_expression import (
+from minibroker.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from tests.broker.names.regular_expressions.test_expression import (
     NO_CLASS,
     NO_ESCAPE,
     NO_GROUP,

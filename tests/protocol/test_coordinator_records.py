@@ -26,6 +26,7 @@ from minibroker_protocol.coordinator_records import (
     encode_versioned,
     read_group_key,
 )
+from minibroker_protocol.coordinator_records.consumer_protocol import RangeShares, rank
 from minibroker_protocol.errors import DecodeError, EncodeError
 
 
@@ -255,3 +256,15 @@ def test_what_cannot_be_written_is_our_fault() -> None:
         encode_versioned(OffsetCommitValue(offset=2**63, metadata="", commit_timestamp=0), 3)
     with pytest.raises(ValueError, match="GroupMetadataKey has no version 1"):
         encode_versioned(GroupMetadataKey(group="g"), 1)
+
+
+def test_the_first_members_have_one_partition_more() -> None:
+    shares = RangeShares(7, 3)
+    assert [list(shares.take()) for _ in range(3)] == [[0, 1, 2], [3, 4], [5, 6]]
+    few = RangeShares(1, 2)
+    assert [list(few.take()) for _ in range(2)] == [[0], []]
+
+
+def test_static_members_come_first_by_their_instance_ids() -> None:
+    members = {"a": None, "z": "1", "b": None, "y": "2"}
+    assert sorted(members, key=lambda member: rank(member, members[member])) == ["z", "y", "a", "b"]

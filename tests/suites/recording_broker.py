@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from minibroker import Broker
-from minibroker.support.properties import parse_properties
+from minibroker.config.properties import parse_properties
 
 NOTED = 1_000_000
 """Requests; no suite sends as many."""

@@ -8,9 +8,9 @@ from typing import Final
 from unittest.mock import patch
 
 from minibroker.logs import chores
+from minibroker.routing import slices
 from minibroker.routing.outcomes import Answer
 from minibroker.services import Services
-from minibroker.support import slices
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

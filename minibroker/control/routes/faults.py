@@ -10,11 +10,10 @@ from minibroker.control.models import About, UInt64, Warned, warned
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
-from minibroker.errors import NotFoundError
+from minibroker.errors import NotFoundError, collected_warnings
 from minibroker.faults.fault import Fault
 from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.support.callers import collected_warnings
 
 
 class _Counted(About):

@@ -10,10 +10,10 @@ from minibroker.control.models import About, Body, Int64, Timeout, Warned, warne
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import collected_warnings
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.share_groups import SharePartitionDescription
 from minibroker.operations.topics import page_of
-from minibroker.support.callers import collected_warnings
 from minibroker_storage.data_directory.names import TopicPartition
 
 

@@ -23,10 +23,10 @@ from minibroker.control.models import (
 )
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import collected_warnings
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.producing import Form, Message, headers_of, payload_of, shown
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page
-from minibroker.support.callers import collected_warnings
 
 ReadPayload = Annotated[Any, Field(description="As `format` asks.")]
 

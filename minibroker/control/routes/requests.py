@@ -15,7 +15,7 @@ from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Entry, Journal, error_code
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.views.slicing import in_slices
-from minibroker.support.slices import Steps
+from minibroker.routing.slices import Steps
 
 
 class JournalSize(Body):

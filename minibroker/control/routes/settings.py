@@ -10,11 +10,11 @@ from starlette.responses import Response
 from minibroker.control.models import WITH_WARNINGS, About, Body, Int64, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
+from minibroker.errors import collected_warnings
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.operations.settings import Resource
 from minibroker.security.authorization.acls import AclBinding
-from minibroker.support.callers import collected_warnings
 
 Setting = str | int | float | bool
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import h11
 
+from minibroker.config.addresses import is_loopback, parse_address
 from minibroker.control.vendors import absent, confluent, redpanda
 from minibroker.control.vendors.answers import Answer, Question, refusal
 from minibroker.control.web_pages import refusal_of
-from minibroker.support.addresses import is_loopback, parse_address
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 
 if TYPE_CHECKING:
     from minibroker.services import Services

@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import unquote
 
+from minibroker.config.documents import parse_json
 from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found, refusal
-from minibroker.support.documents import parse_json
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:

@@ -23,8 +23,8 @@ from minibroker.coordinators.groups.replay import Loading
 from minibroker.coordinators.groups.share.group import ShareGroup, state_partitions
 from minibroker.coordinators.partition_loader import PartitionLoader
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED
-from minibroker.support.slices import Steps, drain
+from minibroker.logs.error_mapping import MAPPED
+from minibroker.routing.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord

@@ -15,8 +15,8 @@ from minibroker.cluster.topics import Topic
 from minibroker.coordinators.share_partitions.changes import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED
-from minibroker.support.slices import Steps, Work
+from minibroker.logs.error_mapping import MAPPED
+from minibroker.routing.slices import Steps, Work
 from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records import (

@@ -18,8 +18,8 @@ from minibroker.coordinators.share_partitions.share_partition import SharePartit
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
+from minibroker.logs.error_mapping import MAPPED, error_code_of
+from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 _WITH_QUEUES: Final = 2

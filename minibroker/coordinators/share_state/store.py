@@ -26,7 +26,7 @@ from minibroker.coordinators.share_state.state import (
     update_value,
 )
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED
+from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.coordinator_records.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,

@@ -8,7 +8,7 @@ from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
 from minibroker.core import Core
-from minibroker.support.error_mapping import MAPPED, error_code_of
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header
 from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2

@@ -6,9 +6,9 @@ from typing import Final
 from minibroker.cluster.fetch_sessions import FetchSession
 from minibroker.cluster.node import Node
 from minibroker.operations.views.slicing import in_slices
+from minibroker.routing.slices import Steps
 from minibroker.server.node_listener import NodeListener
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 
 MOST: Final = 1_000
 _MOST_PARTITIONS: Final = 200

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from minibroker.coordinators.groups.replay import Replay
 from minibroker.operations.views.slicing import in_slices
+from minibroker.routing.slices import Steps
 from minibroker.services import Services
-from minibroker.support.slices import Steps
 from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
     OffsetCommitKey,

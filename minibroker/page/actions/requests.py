@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from minibroker.errors import OperationError
-from minibroker.support.names import suggestion
+from minibroker.names import suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_read import DelayedRead
 from minibroker.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
-from minibroker.support.slices import Steps, Work
+from minibroker.routing.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 

@@ -6,11 +6,11 @@ from typing import Final
 from minibroker.cluster.fetch_sessions import FetchContext, FetchKey, FetchSession
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.leader_hints import hint_of
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.messages.current_leader import NodeEndpoint

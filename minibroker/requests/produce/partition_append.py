@@ -7,16 +7,16 @@ partition's own response.
 
 from typing import Final, cast
 
+from minibroker.cluster.advice import LARGE_BATCHES, about_size
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
+from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker.requests.call import Call
 from minibroker.requests.produce.delayed import refuse_partition
 from minibroker.requests.produce.record_sets import FIRST_WITH_IDS, FIRST_WITH_ONE_BATCH, is_v2, takes_as_it_comes
-from minibroker.support.advice import LARGE_BATCHES, about_size
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
+from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import (
     InvalidRecordError,

@@ -10,8 +10,8 @@ from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.leader_hints import hint_of
 from minibroker.requests.requirements import missing
+from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation, ResourceType
-from minibroker.support.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.current_leader import NodeEndpoint
 from minibroker_protocol.messages.share_acknowledge import PartitionData as AcknowledgedPartition

@@ -14,13 +14,7 @@ import pytest
 
 from minibroker.cli.console import Console, tell_request
 from minibroker.clock import ManualClock
-from minibroker.faults.fault import Fault
-from minibroker.faults.observer import faults_of, watch_requests
-from minibroker.inspection.journal import Entry
-from minibroker.inspection.request_lines import line_of
-from minibroker.requests.request_path import compose
-from minibroker.routing.routes import UnservedRequestError
-from minibroker.support.advice import (
+from minibroker.cluster.advice import (
     CONNECTIONS,
     LOST_GROUPS,
     MISSING_TOPICS,
@@ -31,6 +25,12 @@ from minibroker.support.advice import (
     about_advertised,
     about_first_bytes,
 )
+from minibroker.faults.fault import Fault
+from minibroker.faults.observer import faults_of, watch_requests
+from minibroker.inspection.journal import Entry
+from minibroker.inspection.request_lines import line_of
+from minibroker.requests.request_path import compose
+from minibroker.routing.routes import UnservedRequestError
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Channel, Tapped

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import pytest
 
 from minibroker.cli import warm_up
-from minibroker.support.slices import drain
+from minibroker.routing.slices import drain
 from tests.patience import PATIENCE_S
 
 _LOADING: Final = """

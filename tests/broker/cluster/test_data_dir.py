@@ -9,7 +9,7 @@ import pytest
 
 from minibroker.cluster import data_dir as module
 from minibroker.cluster.data_dir import DataDir, DataDirInUseError, MetaPropertiesError
-from minibroker.support.properties import parse_properties
+from minibroker.config.properties import parse_properties
 from minibroker_protocol.uuids import parse_uuid
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE, META_PROPERTIES
 from minibroker_storage.recovery import LastStop

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster import temporary
 from minibroker.cluster.durability import Durability
 from minibroker.cluster.metadata_file import MetadataFile
-from minibroker.support import temporary
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest

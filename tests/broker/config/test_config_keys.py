@@ -335,8 +335,6 @@ def test_importing_the_configuration_loads_no_other_room() -> None:
     rooms = [name for name in loaded.stdout.split() if name.startswith("minibroker")]
     assert [name for name in rooms if not name.startswith("minibroker.config")] == [
         "minibroker",
-        "minibroker.support",
-        "minibroker.support.properties",
         "minibroker_protocol",
         "minibroker_protocol.java_text",
         "minibroker_protocol.lazy_imports",

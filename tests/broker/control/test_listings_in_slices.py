@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from minibroker import AsyncBroker, Broker
 from minibroker.control.models import About, list_answer
 from minibroker.operations.records import record_slices
-from minibroker.support.slices import Slices, Work
+from minibroker.routing.slices import Slices, Work
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

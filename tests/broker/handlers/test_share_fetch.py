@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker.config.keys import ConfigResourceType
-from minibroker.support.slices import drain
+from minibroker.routing.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

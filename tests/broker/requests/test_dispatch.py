@@ -20,7 +20,7 @@ from minibroker.requests.dispatch import accept, encode_answers, serve
 from minibroker.requests.endpoints import endpoint
 from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
-from minibroker.support.slices import Steps, drain, result_of
+from minibroker.routing.slices import Steps, drain, result_of
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError

@@ -15,11 +15,11 @@ from minibroker import Broker
 from minibroker.async_broker import AsyncBroker
 from minibroker.logs.log_manager import LogManager
 from minibroker.routing.outcomes import Outcome
+from minibroker.routing.slices import Steps
 from minibroker.server import server
 from minibroker.server.connection import Connection
 from minibroker.server.outbox import Outbox
 from minibroker.server.server import Server
-from minibroker.support.slices import Steps
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from minibroker.coordinators.groups.modern.topics import Partitions
-from minibroker.support.range_assignment import Shares, rank
+from minibroker_protocol.coordinator_records.consumer_protocol import RangeShares, rank
 
 
 class MemberSpec(NamedTuple):
@@ -42,7 +42,7 @@ def assign_ranges(group: GroupSpec) -> dict[str, Partitions]:
             subscribers.setdefault(topic, []).append(member_id)
     assigned: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in order}
     for topic, member_ids in subscribers.items():
-        shares = Shares(group.counts[topic], len(member_ids))
+        shares = RangeShares(group.counts[topic], len(member_ids))
         for member_id in member_ids[: group.counts[topic]]:  # The others get no partition.
             assigned[member_id][topic] = frozenset(shares.take())
     if not group.homogeneous:  # Topics are listed in the order of the member's subscription.

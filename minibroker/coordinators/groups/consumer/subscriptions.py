@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
-from minibroker.support.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.support.slices import Slices, Steps, Work
+from minibroker.names.regular_expressions.expression import RegularExpression, RegularExpressionError
+from minibroker.routing.slices import Slices, Steps, Work
 
 _RIGHTS_BY_SLICE: Final = 50
 _logger = logging.getLogger(__name__)

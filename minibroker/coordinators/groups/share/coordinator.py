@@ -33,7 +33,7 @@ from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
 from minibroker.core import Core
-from minibroker.support.slices import Steps, Work
+from minibroker.routing.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 
 _NEVER: Final = 0

@@ -19,8 +19,8 @@ from minibroker.coordinators.groups.share.group import (
 )
 from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.support.error_mapping import MAPPED, error_code_of
-from minibroker.support.slices import Steps
+from minibroker.logs.error_mapping import MAPPED, error_code_of
+from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 _NO_LEADER_EPOCH: Final = 0

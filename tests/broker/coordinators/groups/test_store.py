@@ -9,7 +9,7 @@ from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
 from minibroker.coordinators.groups.classic.group import GroupState
 from minibroker.requests.dispatch import accept
 from minibroker.routing.outcomes import Answer
-from minibroker.support.slices import drain
+from minibroker.routing.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

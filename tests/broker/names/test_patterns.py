@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.support.names import api_matcher, matcher
+from minibroker.names import api_matcher, matcher
 
 
 @pytest.mark.parametrize(

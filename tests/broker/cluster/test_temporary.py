@@ -102,7 +102,7 @@ def test_the_directory_of_a_killed_broker_goes_with_the_next_start(tmp_path: Pat
 
 
 def test_the_directory_of_a_broker_that_runs_stays(tmp_path: Path) -> None:
-    from minibroker.support import temporary  # noqa: PLC0415 - a function of it is called alone
+    from minibroker.cluster import temporary  # noqa: PLC0415 - a function of it is called alone
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tempfile, "tempdir", str(tmp_path))

@@ -6,8 +6,8 @@ There are no references back and no look-around. `\p{...}` knows the general cat
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
-from minibroker.support.regular_expressions import characters
-from minibroker.support.regular_expressions.characters import Accepts
+from minibroker.names.regular_expressions import characters
+from minibroker.names.regular_expressions.characters import Accepts
 
 _MOST_REPEATS: Final = 1000
 _MOST_DIGITS: Final = 8

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.support.properties import PropertiesError, format_properties, parse_properties
+from minibroker.config.properties import PropertiesError, format_properties, parse_properties
 
 
 @pytest.mark.parametrize(

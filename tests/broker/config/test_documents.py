@@ -2,10 +2,10 @@
 
 import pytest
 
+from minibroker.config.documents import MAX_JSON_DEPTH, parse_json
 from minibroker.operations.matching import record
 from minibroker.operations.producing import shown
 from minibroker.operations.records import ConsumerRecord
-from minibroker.support.documents import MAX_JSON_DEPTH, parse_json
 
 
 def nested(depth: int) -> bytes:

@@ -8,8 +8,8 @@ character once the sets are known. Both the program and the memory are bounded.
 from collections.abc import Collection, Generator
 from typing import Final
 
-from minibroker.support.regular_expressions.program import EDGE, OTHER, Program, kind_of
-from minibroker.support.regular_expressions.syntax import RegularExpressionError, parse
+from minibroker.names.regular_expressions.program import EDGE, OTHER, Program, kind_of
+from minibroker.names.regular_expressions.syntax import RegularExpressionError, parse
 
 __all__ = ["CostError", "RegularExpression", "RegularExpressionError"]
 

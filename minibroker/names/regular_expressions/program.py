@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from minibroker.support.regular_expressions.characters import Accepts
-from minibroker.support.regular_expressions.syntax import Anchor, Branches, Character, Node, RegularExpressionError
+from minibroker.names.regular_expressions.characters import Accepts
+from minibroker.names.regular_expressions.syntax import Anchor, Branches, Character, Node, RegularExpressionError
 
 MOST_STATES: Final = 2_000
 """Repeats with numbers are written out; an expression with more states is refused."""

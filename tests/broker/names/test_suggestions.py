@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from minibroker import Broker
+from minibroker.cluster.advice import tell_creation
 from minibroker.inspection.journal import error_code
-from minibroker.support.advice import tell_creation
-from minibroker.support.names import misspelling
+from minibroker.names import misspelling
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
 
