@@ -49,10 +49,11 @@ if TYPE_CHECKING:
     from minibroker.telemetry.clients import Telemetry
 
 _COORDINATOR_OF: Final = {
-    CONSUMER_OFFSETS: "groups",
     TRANSACTION_STATE: "transactions",
+    CONSUMER_OFFSETS: "groups",
     SHARE_GROUP_STATE: "share_states",
 }
+"""Topic -> the attribute of `Services` that keeps its state there, in the order of loading."""
 _COORDINATORS: Final = (*_COORDINATOR_OF.values(), "share_partitions")
 """The attributes of `Services` that coordinate; one is there once a request has asked for it."""
 _logger = logging.getLogger(__name__)
@@ -153,22 +154,16 @@ class Services:
         """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
         if self._closed:
             return
-        topics = self.core.topics
-        if topics.get(TRANSACTION_STATE) is not None:
-            self.transactions.load_all()
-        if topics.get(CONSUMER_OFFSETS) is not None:
-            self.groups.load_all()
-        if topics.get(SHARE_GROUP_STATE) is not None:
-            self.share_states.store.load_all()
+        for topic, name in _COORDINATOR_OF.items():
+            if self.core.topics.get(topic) is not None:
+                getattr(self, name).store.load_all()
 
     def create_topic(self, name: str) -> Topic:
         """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
-        if name == CONSUMER_OFFSETS:
-            return self.groups.store.log.ensure()
-        if name == TRANSACTION_STATE:
-            return self.transactions.store.log.ensure()
-        if name == SHARE_GROUP_STATE:
-            return self.share_states.store.log.ensure()
+        coordinator = _COORDINATOR_OF.get(name)
+        if coordinator is not None:
+            topic: Topic = getattr(self, coordinator).store.log.ensure()
+            return topic
         return topic_admin.create_topics(self.core, [topic_admin.plan_topic(self.core, name)])[0]
 
     @cached_property

@@ -178,6 +178,8 @@ class Topics:
         self._log_manager = log_manager
         self.cluster = cluster or Cluster()
         self._by_name: dict[str, Topic] = {}
+        #: Returns the topic with a name, or None.
+        self.get = self._by_name.get
         self._by_id: dict[bytes, Topic] = {}
         self._names: frozenset[str] | None = None
         self._folded: dict[str, dict[str, None]] = {}
@@ -202,10 +204,6 @@ class Topics:
         if self._names is None:
             self._names = frozenset(self._by_name)
         return self._names
-
-    def get(self, name: str) -> Topic | None:
-        """The topic with this name."""
-        return self._by_name.get(name)
 
     def with_id(self, topic_id: bytes) -> Topic | None:
         """The topic with this id."""

@@ -89,10 +89,6 @@ class GroupCoordinator:
         """Return whether a request for this group may be served: INVALID_GROUP_ID, or `GroupStore.readiness`."""
         return self.store.readiness(group_id, node) if group_id else ErrorCode.INVALID_GROUP_ID
 
-    def load_all(self) -> None:
-        """Read what earlier runs have left."""
-        self.store.load_all()
-
     def forget_all(self) -> None:
         """Make waiting members look up their coordinators again, and cancel all timers."""
         for group in self.store.groups():
