@@ -21,8 +21,8 @@ from minibroker.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, cr
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.faults import observer
     from minibroker.inspection import journal as inspection_journal
+    from minibroker.inspection import recording
     from minibroker.operations.seeding import seeds
     from minibroker.server import loop_watch
 
@@ -190,7 +190,7 @@ class AsyncBroker(AsyncOperations):
             if self._page is not None:
                 self._page.watch(server.services)
             self._make_topics(server.services)
-            self._keep_journal(server.services)
+            self._record_requests(server.services)
             await server.start()
         except BaseException:
             self._server = server
@@ -222,10 +222,14 @@ class AsyncBroker(AsyncOperations):
         if self._options.seeds is not None:
             seeds.load_seeds(services, self._options.seeds)
 
-    def _keep_journal(self, services: Services) -> None:
-        journal = self._options.journal
+    def _record_requests(self, services: Services) -> None:
+        journal, slow_ms = self._options.journal, services.core.config.integer("minibroker.slow.request.ms")
+        if not journal and slow_ms < 0:
+            return
         if journal:
-            observer.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
+            recording.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
+        if slow_ms >= 0:
+            recording.log_slow_requests(services, slow_ms)
 
     async def stop(self) -> None:
         """Stop: close connections and logs, and remove a temporary directory."""

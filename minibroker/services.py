@@ -73,9 +73,10 @@ class Services:
         served: API key -> its first and last version, where a broker serves less than the dispatch table has.
         authorizer: decides who may do what; None where every client may do everything.
         quotas: holds clients against their quotas; None while there are none.
-        observer: the interceptor of the journal and the faults (`minibroker.faults.observer`); None without them.
-        tape: sees the bytes of connections that begin from now on; None without a page.
-        chain_version: counts how often `quotas` or `observer` have come or gone; connections compose the chain again.
+        recording: records requests (`minibroker.inspection.recording`); None while nobody wants them.
+        faults: the faults that were installed (`minibroker.faults.registry`); None before the first one.
+        chain_version: counts how often `quotas`, `recording` or `faults` have changed; connections compose the chain
+            again.
         misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
         copying: held while a snapshot is taken or restored, both of which take a while.
         started_ms: when that was, on the clock's monotonic time.
@@ -90,8 +91,8 @@ class Services:
         self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
         self.authorizer = _authorizer(core)
         self.quotas: Quotas | None = None
-        self.observer: Any = None
-        self.tape: Any = None
+        self.recording: Any = None
+        self.faults: Any = None
         self.chain_version = 0
         self.misspelt_topics: dict[str, str] = {}
         self.copying = asyncio.Lock()
@@ -241,11 +242,6 @@ class Services:
     def security(self) -> "SecurityStore":
         """Credentials and delegation tokens; made at their first use."""
         return store.SecurityStore(self.core)
-
-    def observe(self, observer: Any) -> None:
-        """Have requests pass by `observer` from now on."""
-        self.observer = observer
-        self.chain_version += 1
 
     def close(self, *, keep: bool = True) -> None:
         """Close the services, then the core; see `Core.closing`."""

@@ -31,7 +31,8 @@ with lazy:
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
     from minibroker.config import addresses as support_addresses
-    from minibroker.faults import files, observer
+    from minibroker.faults import fault, registry
+    from minibroker.inspection import recording
     from minibroker.operations import faults as operations_faults
     from minibroker.server import link as server_link
     from minibroker.server import silent
@@ -333,19 +334,19 @@ def _write_kafka_lines(broker: "Broker") -> None:
 
 
 def _faults(path: str) -> "list[Fault]":
-    return files.read_faults(path)
+    return fault.read_faults(path)
 
 
 def _install(services: "Services", faults: "list[Fault]") -> None:
-    registry = observer.faults_of(services)
-    for fault in faults:
-        for reason in operations_faults.never_matches(services, fault):
-            _logger.warning("%s cannot match: %s", fault, reason)
-        registry.add(fault)
+    installed = registry.faults_of(services)
+    for each in faults:
+        for reason in operations_faults.never_matches(services, each):
+            _logger.warning("%s cannot match: %s", each, reason)
+        installed.add(each)
 
 
 def _watch(services: "Services") -> None:
-    observer.watch_requests(services, console_module.tell_request)
+    recording.recording_of(services).watch(console_module.tell_request)
 
 
 def _warm_up(core: "Core") -> None:

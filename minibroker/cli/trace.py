@@ -17,7 +17,7 @@ from minibroker.page import open_trace_page
 from minibroker.requests.endpoints import endpoint
 from minibroker.routing.routes import ROUTES
 from minibroker.trace import lines
-from minibroker.trace.line_writer import LineWriter, Output
+from minibroker.trace.lines import LineWriter, Output
 from minibroker.trace.proxy import Proxy
 from minibroker.trace.reading import Reading
 from minibroker_protocol.lazy_imports import lazy
@@ -26,7 +26,7 @@ with lazy:
     from minibroker.security.tls import client_contexts
 
 if TYPE_CHECKING:
-    from minibroker.page.trace_plane import TracePlane
+    from minibroker.page.plane import TracePlane
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 
@@ -134,8 +134,8 @@ async def _run(
         output = Output(file, lambda error: _complain(f"{name}: {error.strerror or error}; nothing more is shown"))
     line, left_out = _forms(json=options.json is not None)
     clock = SystemClock(loop)
-    writer = LineWriter(clock, output, line, left_out, _complain)
-    proxy = Proxy(to, listen, context, writer if page is None else page.watch(clock, writer))
+    writer = LineWriter(clock, output, line, left_out, _complain, None if page is None else page.ring)
+    proxy = Proxy(to, listen, context, writer)
     try:
         await proxy.start()
         where = f"listen={written(proxy.address)} to={written(to)} pid={os.getpid()}"

@@ -34,14 +34,11 @@ class FaultHit(NamedTuple):
     """A fault has hit a request.
 
     Attributes:
-        client: "HOST:PORT" of the client; "?" if it is unknown.
         fields: gives those of the fault.
     """
 
     api: str
     client_id: str | None
-    client: str
-    correlation_id: int
     fields: Callable[[], Mapping[str, object]]
 
 

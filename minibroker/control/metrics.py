@@ -22,7 +22,7 @@ from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.manager import Spread
 from minibroker.errors import OperationError
-from minibroker.faults.observed import journal_of
+from minibroker.inspection.recording import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
 from minibroker.operations.views.slicing import in_slices

@@ -1,11 +1,11 @@
-"""A request that a fault holds: its answer is late, comes damaged, or never comes."""
+"""Requests that a fault holds: the answer is late, comes damaged, or never comes. And the end of all service."""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.inspection.message_json import detached
 from minibroker.requests.declarations import Target
 from minibroker.requests.dispatch import UnencodableAnswerError, encode_answers
 from minibroker.routing.outcomes import Answer, DelayedResponse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minibroker.routing.outcomes import Channel
 
 _BODY_AT: Final = 8
+_BLACK_HOLE_BYTES: Final = 1 << 16
 _CORRELATION_ID_AT: Final = 4
 _CRC_AT: Final = 17
 _CRC_OF_MESSAGES_AT: Final = 12
@@ -84,7 +85,7 @@ class DelayedByFault(DelayedResponse):
         if response is not None:
             if self._matched.throttle_ms and hasattr(response, "throttle_time_ms"):
                 response.throttle_time_ms = self._matched.throttle_ms
-            self._answer.entry.response = detached(response)
+            self._answer.entry.answer(response)
             if self._matched.delay_ms:
                 _read_ranges(response)  # whose files may be gone by then
         self._after(self._matched.delay_ms, partial(self._act_or_fail, response))
@@ -103,8 +104,7 @@ class DelayedByFault(DelayedResponse):
         try:
             self._act(response)
         except UnencodableAnswerError as error:
-            self._answer.entry.failure = str(error)
-            self._answer.entry.end()
+            self._answer.entry.fail(error)
             self._channel.fail(error)
 
     def _act(self, response: Any) -> None:
@@ -141,10 +141,7 @@ class DelayedByFault(DelayedResponse):
         return data
 
     def _send(self, data: bytearray) -> None:
-        entry = self._answer.entry
-        entry.bytes_out = len(data)
-        entry.duration_ms = self._clock.monotonic_ms() - entry.began_ms
-        entry.end()
+        self._answer.entry.sent(data)
         self._channel.send(data, [])
 
     def _send_corrupt(self, fault: Fault, response: Any) -> None:
@@ -192,3 +189,22 @@ def _corrupt_records(fault: Fault, response: Any) -> bool:
         partition.records = bytes(records)
         found = True
     return found
+
+
+class BlackHole(asyncio.BufferedProtocol):
+    """Reads and forgets what comes for `connection`, on its transport; only the end is passed on to it."""
+
+    def __init__(self, connection: asyncio.BaseProtocol) -> None:
+        self._connection = connection
+        self._buffer = memoryview(bytearray(_BLACK_HOLE_BYTES))
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
+        """Return memory for unread bytes."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Forget the bytes that have come."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Pass on that the client has given up, or that the broker stops."""
+        self._connection.connection_lost(exc)

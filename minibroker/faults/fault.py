@@ -1,4 +1,4 @@
-"""One fault: which requests it hits, how often, and what happens to them.
+"""Faults: which requests they hit, how often, and what happens to them.
 
 A fault is data, and is checked when it is made: FaultError names the field and its wrong value.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import random
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
+from minibroker.config.documents import read_document
 from minibroker.errors import OperationError, is_the_callers
 from minibroker.inspection.journal import Entry, error_code, matcher_of_apis
 from minibroker.names import matcher, suggestion
@@ -19,9 +21,6 @@ from minibroker.requests.targets import named_by
 from minibroker.routing.routes import ROUTES
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.schema import VersionRange
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Corruption = Literal["records", "body", "correlation_id", "length"]
 
@@ -291,3 +290,47 @@ def _version_range(value: object) -> VersionRange:
     except ValueError:
         pass
     raise FaultError(f"versions: {value!r} is not a version such as 7, or a range such as '0-3' or '9+'")
+
+
+def read_faults(path: str) -> list[Fault]:
+    """Return the faults of a file: JSON, or YAML where PyYAML is installed.
+
+        {"faults": [{"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}, ...]}
+
+    The fields are those of `Fault`. The list alone will do, too.
+
+    Raises:
+        FaultError: It names the file, the fault and the field.
+        OSError: The file cannot be read.
+    """
+    try:
+        data = read_document(path)
+    except ValueError as error:
+        raise FaultError(str(error)) from None
+    return parse_faults(data, path)
+
+
+def parse_faults(data: object, source: str) -> list[Fault]:
+    """Return the faults of a document that was read from `source`, or raise FaultError."""
+    listed = data
+    if isinstance(data, Mapping):
+        document = cast("Mapping[object, object]", data)
+        for name in document:
+            if name != "faults":
+                raise FaultError(f"{source}: {name!r} is not known; there is faults, a list")
+        listed = document.get("faults")
+    if not isinstance(listed, list):
+        raise FaultError(f"{source}: faults: {listed!r} is not a list")
+    return [
+        _fault(each, f"{source}: fault {number}") for number, each in enumerate(cast("Sequence[object]", listed), 1)
+    ]
+
+
+def _fault(data: object, source: str) -> Fault:
+    if not isinstance(data, Mapping):
+        raise FaultError(f"{source}: {data!r} is not a list of fields with values")
+    fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
+    try:
+        return Fault.from_json(fields)
+    except FaultError as error:
+        raise FaultError(f"{source}: {error}") from None

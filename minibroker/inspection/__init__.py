@@ -1,1 +1,1 @@
-"""Requests and responses as people read them: the journal for tests, the tape of bytes for the lab's page."""
+"""Requests and responses as people read them: one recording, for the journal and for the lab's page."""

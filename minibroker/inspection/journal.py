@@ -1,31 +1,24 @@
-"""The journal: requests of clients, and their responses.
+"""The journal: the newest requests of clients and their responses, as tests and people read them.
 
-A ring of entries, the newest `capacity` of them, and at most `MAX_BYTES` of their messages. It is kept only on request
-(`observer.keep_journal`), since it copies every request. It copies bytes, and decodes them when they are read
-(`kept`). Of records it shows how many there were
+It is a view of the ring of exchanges that `inspection.recording` fills. It has the newest `capacity` of them, and at
+most 64 MiB of their messages. Messages are decoded when they are read. Of records it shows how many there were
 (`message_json.RecordsSummary`); their bytes are kept only within small requests.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.errors import OperationError
-from minibroker.inspection.kept import (
-    PlainRequest,
-    decoded_request,
-    decoded_response,
-    response_of,
-    size_of,
-    without_records,
-)
-from minibroker.inspection.message_json import detached, to_json
+from minibroker.inspection.exchanges import Exchange, Kind
+from minibroker.inspection.message_forms import decoded_request, decoded_response
+from minibroker.inspection.message_json import to_json
 from minibroker.names import api_matcher, matcher, suggestion, suggestion_by_end
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import ROUTES
 from minibroker.routing.slices import drain
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_protocol.primitives import WireType
@@ -35,120 +28,43 @@ with lazy:
     from minibroker.inspection import request_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from minibroker.core import Core
+    from minibroker.inspection.exchanges import Ring
+    from minibroker.inspection.recording import BrokerConnection
     from minibroker.requests.call import Call
     from minibroker.requests.declarations import Target
-    from minibroker.requests.endpoints import Endpoint
     from minibroker.routing.slices import Steps
-    from minibroker_storage.files import LogSlice
-
-Moment = tuple[int, float]
-"""A time by `Clock.now_ms` and by `Clock.monotonic_ms`."""
 
 DEFAULT_CAPACITY: Final = 10_000
-MAX_BYTES: Final = 64 << 20
-"""Memory for messages, by estimate. The newest entry stays, however large it is."""
-_MEMORY_PER_BYTE: Final = 8
-"""Bytes of memory that a byte of a decoded message takes."""
-_STEP: Final = 16
+_MAX_KEPT_TARGETS: Final = 16
+"""An entry keeps so many targets once they were read. More are read from the request each time."""
+_ENTRIES_PER_STEP: Final = 16
 """Entries that are looked at in one step: some may have to be decoded."""
-LENGTH_SIZE: Final = 4
-"""Bytes of a frame's length field."""
 
 
-class AppliedFault(Protocol):
-    """A `minibroker.Fault`, as far as the journal knows it."""
+class Entry(Exchange):
+    """One request and its answer; `inspection.recording` sets the attributes.
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields that are given."""
-        ...
-
-
-class Origin:
-    """The connection that requests come from, and the clock that they are timed with.
+    Messages are decoded anew each time that they are read: nothing limits the memory that a reader's copies take.
 
     Attributes:
-        connection: both ends, "HOST:PORT-HOST:PORT", ours first.
-        node: the id of the broker that is asked.
-        client_host: as Kafka writes addresses, "/127.0.0.1".
-        opened_after: the number of the last request before the connection's first one.
-    """
-
-    __slots__ = ("client_host", "connection", "core", "monotonic_ms", "node", "opened_after")
-
-    def __init__(self, connection: str, node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
-        self.connection = connection
-        self.node = node
-        self.client_host = client_host
-        self.opened_after = opened_after
-        self.core = core
-        self.monotonic_ms = core.clock.monotonic_ms
-
-
-class Entry:
-    """One request and its answer. Messages are decoded when they are read.
-
-    Attributes:
-        number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit.
-        time_ms: when it came, in ms since the epoch on the broker's clock.
-        began_ms: the same on its monotonic time.
-        api: the name of the API, "Produce".
-        version: of the API, as the client has asked.
+        number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit. On a broker
+            with a page it is the number that the page shows.
         bytes_in: its size, with the length field.
+        bytes_out: the size of the answer with its length field; 0 when nothing was sent.
         fault: the fault that has hit it.
         failure: why the connection was closed over it.
-        watcher: is called when it is over.
-        journal: The journal that has the entry, or None.
-        memory: Bytes of memory that its messages take, by estimate.
     """
 
-    __slots__ = (
-        "_answer_version",
-        "_bytes_out",
-        "_duration_ms",
-        "_endpoint",
-        "_origin",
-        "_request",
-        "_response",
-        "_targets",
-        "api",
-        "began_ms",
-        "bytes_in",
-        "client_id",
-        "correlation_id",
-        "failure",
-        "fault",
-        "journal",
-        "memory",
-        "number",
-        "time_ms",
-        "version",
-        "watcher",
-    )
-
-    def __init__(self, number: int, came: Moment, origin: Origin, bytes_in: int) -> None:
-        self.number = number
-        self.time_ms, self.began_ms = came
-        self._origin = origin
-        self.bytes_in = bytes_in
-        self.client_id: str | None = None
-        self.api = ""
-        self.version = -1
-        self.correlation_id = 0
-        self._duration_ms: float | None = None
-        self._bytes_out = 0
-        self.fault: AppliedFault | None = None
-        self.failure: str | None = None
-        self.watcher: Callable[[Entry], None] | None = None
-        self.journal: Journal | None = None
-        self.memory = 0
-        self._endpoint: Endpoint | None = None
-        self._answer_version = 0
-        self._request: Any = None
-        self._response: Any = None
-        self._targets: tuple[Target, ...] | None = ()
+    origin: BrokerConnection
+    fault: Any = None  # a Fault, which is above
+    _call: Call | None = None
+    _client_id: str | None = None
+    _request_form: Any = None
+    _response_form: Any = None
+    _targets: tuple[Target, ...] | None = None
+    _error_codes: frozenset[ErrorCode] | None = None
 
     def __str__(self) -> str:
         """The line of the report of a failed test (`inspection.request_lines`)."""
@@ -157,154 +73,91 @@ class Entry:
     def __repr__(self) -> str:
         return f"<{self}>"
 
-    def keep(
-        self, call: Call, version: int, correlation_id: int, request: Any, targets: tuple[Target, ...] | None
-    ) -> None:
-        """Keep what has come.
+    @property
+    def api(self) -> str:
+        """The name of the API, "Produce"; empty for a request without a header."""
+        if self._call is not None:
+            return self._call.endpoint.api  # type: ignore[no-any-return]  # of a lower floor
+        try:
+            return ApiKey(self.api_key).message
+        except ValueError:
+            return "" if self.api_key < 0 else str(self.api_key)
 
-        Args:
-            call: the request's.
-            version: the version in the request. It is not that of the call if it is not served.
-            correlation_id: the request's.
-            request: in a form of `kept`.
-            targets: None for a request that names them all itself.
-        """
-        self.client_id = call.client_id
-        self.version = version
-        self.correlation_id = correlation_id
-        endpoint = self._endpoint = call.endpoint
-        self.api = endpoint.api
-        self._answer_version = call.api_version
-        self._request = request
-        self._targets = targets
-        if isinstance(request, bytes):
-            self._grow(len(request))
-        elif isinstance(request, PlainRequest):
-            self._grow(self.bytes_in - request.records_size)
-        elif not isinstance(request, tuple):  # tuples have summaries of records
-            self._grow(self.bytes_in * _MEMORY_PER_BYTE)
-
-    def drop_records(self, *, copy: bool = False) -> None:
-        """Keep a summary of the records, which are in memory that is used again.
-
-        Args:
-            copy: leaves the request as it is, for its handler.
-        """
-        if self._endpoint is not None:
-            self._request = without_records(self._endpoint, self._request, copy=copy)
-
-    def _grow(self, memory: int) -> None:
-        if self.journal is not None:
-            self.memory += memory
-            self.journal._grow(memory)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - it is our own journal
-
-    def end(self) -> None:
-        """The request is over: call the watcher, once."""
-        watcher, self.watcher = self.watcher, None
-        if watcher is not None:
-            watcher(self)
-
-    def fail(self, error: Exception) -> None:
-        """The connection is closed over it."""
-        self.failure = str(error) or type(error).__name__
-        self.end()
-
-    def finish(self, response: Any, frame: bytes, splices: Sequence[tuple[int, LogSlice]] = ()) -> None:
-        """It was answered: `frame`, with `splices` of files at their places, has gone to the client.
-
-        `response` is None if only its bytes are there.
-        """
-        endpoint = self._endpoint
-        self._response = detached(response) if endpoint is None else response_of(endpoint, response, frame, splices)
-        self._bytes_out = size_of(frame, splices)
-        self._grow(len(frame))
-        self._duration_ms = self._origin.monotonic_ms() - self.began_ms
-        self.end()
+    @property
+    def client_id(self) -> str | None:
+        """The client id, as the client has given it."""
+        return self._client_id if self._call is None else self._call.client_id
 
     @property
     def duration_ms(self) -> float | None:
         """From the request to the answer, on the broker's clock; None until it was answered."""
-        return self._duration_ms
-
-    @duration_ms.setter
-    def duration_ms(self, duration_ms: float | None) -> None:
-        self._duration_ms = duration_ms
-
-    @property
-    def bytes_out(self) -> int:
-        """The size of the answer with its length field; 0 when nothing was sent."""
-        return self._bytes_out
-
-    @bytes_out.setter
-    def bytes_out(self, bytes_out: int) -> None:
-        self._bytes_out = bytes_out
+        return None if self.ended_ms is None else self.ended_ms - self.began_ms
 
     @property
     def connection(self) -> str:
         """Both ends, "HOST:PORT-HOST:PORT", ours first."""
-        return self._origin.connection
+        return f"{self.origin.address}-{self.origin.client}"
 
     @property
     def opened_after(self) -> int:
         """The number of the last request before the first one of this connection."""
-        return self._origin.opened_after
+        return self.origin.opened_after
 
     @property
     def node(self) -> int:
         """The id of the broker that was asked."""
-        return self._origin.node
+        return self.origin.node
 
     @property
     def client_host(self) -> str:
         """The client's address as Kafka writes it, "/127.0.0.1"."""
-        return self._origin.client_host
+        return self.origin.client_host
 
     @property
     def request(self) -> Any:
         """The request without record bytes; None when it could not be decoded."""
-        if self._endpoint is not None:
-            self._request = decoded_request(self._endpoint, self._request)
-        return self._request
+        return None if self._call is None else decoded_request(self._call.endpoint, self._request_form)
 
     @property
     def response(self) -> Any:
         """The response without record bytes; None while there is none, and when there will be none."""
-        if self._endpoint is not None:
-            self._response = decoded_response(self._endpoint, self._answer_version, self._response)
-        return self._response
-
-    @response.setter
-    def response(self, response: Any) -> None:
-        self._response = response
+        return None if self._call is None else decoded_response(self._call, self._response_form)
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """The topics, partitions, groups and transactional ids that it names."""
         targets = self._targets
-        if targets is None:
-            assert self._endpoint is not None
-            targets = self._targets = targets_by_name(self._endpoint.names, self.request, self._origin.core)
+        if targets is not None or self._call is None:
+            return targets or ()
+        targets = targets_by_name(self._call.endpoint.names, self.request, self.origin.core)
+        if len(targets) <= _MAX_KEPT_TARGETS:
+            self._targets = targets
         return targets
 
     @property
     def is_answered(self) -> bool:
-        """Has an answer been sent?"""
+        """Whether an answer has been sent."""
         return self.bytes_out > 0
 
     @property
     def topics(self) -> frozenset[str]:
         """The topics that it names."""
-        return frozenset(each.topic for each in self.targets if each.topic is not None)
+        return frozenset(target.topic for target in self.targets if target.topic is not None)
 
     @property
     def groups(self) -> frozenset[str]:
         """The groups that it names."""
-        return frozenset(each.group for each in self.targets if each.group is not None)
+        return frozenset(target.group for target in self.targets if target.group is not None)
 
     @property
     def error_codes(self) -> frozenset[ErrorCode]:
         """The errors in the response; empty while there is none."""
-        return frozenset(ErrorCode(code) for code in error_codes_of(self.response))
+        codes = self._error_codes
+        if codes is None:
+            codes = frozenset(ErrorCode(code) for code in error_codes_of(self.response))
+            if self.is_answered:
+                self._error_codes = codes
+        return codes
 
     def to_json(self) -> dict[str, Any]:
         """The entry as `json.dumps` takes it; messages have Kafka's own field names."""
@@ -330,7 +183,7 @@ class Entry:
 
 
 def error_codes_of(message: Any) -> Iterator[int]:
-    """Every error code in a message, also those within the elements of its arrays."""
+    """Yield every error code in a message, also those within the elements of its arrays."""
     if message is None:
         return
     codes, arrays = _error_places(message.__class__)
@@ -355,49 +208,33 @@ def _has_errors(kind: Any) -> bool:
 
 
 class Journal:
-    """The newest entries, oldest first."""
+    """The newest requests, oldest first.
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
-        if capacity < 1:
-            raise ValueError(f"capacity: {capacity} is not at least 1")
-        self._entries: deque[Entry] = deque()
+    Args:
+        ring: the exchanges. Those before the journal was begun do not count.
+    """
+
+    def __init__(self, ring: Ring[Entry], capacity: int = DEFAULT_CAPACITY) -> None:
+        self._ring = ring
         self._capacity = capacity
-        self._memory = 0
-        self._count = 0
+        self._begins_after = ring.last
         self._cleared_after = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries())
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(tuple(self._entries))
+        return iter(self._entries())
+
+    def _entries(self) -> list[Entry]:
+        last = self._ring.last
+        first = max(self._begins_after, self._cleared_after, last - self._capacity) + 1
+        return [entry for entry in self._ring.between(first, last) if entry.kind is not Kind.TOKEN]
 
     @property
     def count(self) -> int:
         """The number of requests so far, with those that are no longer kept."""
-        return self._count
-
-    def add(self, entry: Entry) -> None:
-        """Keep an entry, and give it a number.
-
-        The oldest one goes when there is no room.
-        """
-        self._count = entry.number = self._count + 1
-        self._entries.append(entry)
-        entry.journal = self
-        if len(self._entries) > self._capacity:
-            self._drop_oldest()
-
-    def _grow(self, memory: int) -> None:
-        """Count the memory of an entry's message; the oldest entries go when there is no room."""
-        self._memory += memory
-        while self._memory > MAX_BYTES and len(self._entries) > 1:
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        entry = self._entries.popleft()
-        self._memory -= entry.memory
-        entry.journal = None
+        return self._ring.last - self._begins_after
 
     @property
     def cleared_after(self) -> int:
@@ -406,9 +243,9 @@ class Journal:
 
     def clear(self) -> None:
         """Forget the entries; numbers go on."""
-        while self._entries:
-            self._drop_oldest()
-        self._cleared_after = self._count
+        self._cleared_after = self._ring.last
+        if self._ring.max_exchanges == self._capacity:  # nobody else reads it
+            self._ring.clear()
 
     def entries(
         self,
@@ -420,10 +257,13 @@ class Journal:
         error: ErrorCode | str | int | None = None,
         after: int = 0,
     ) -> list[Entry]:
-        """The entries that fit all that is given; names may have the wildcards * and ?.
+        """Return the entries that match all that is given; names may have the wildcards * and ?.
 
-        `after` leaves out those up to a number. ValueError for an error, and OperationError for an API, that Kafka does
-        not have.
+        `after` leaves out the entries up to this number.
+
+        Raises:
+            ValueError: Kafka has no such error.
+            OperationError: Kafka has no such API.
         """
         fitting = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
         return drain(fitting)
@@ -443,7 +283,7 @@ class Journal:
         is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
         code = None if error is None else error_code(error)
         found: list[Entry] = []
-        for count, each in enumerate(tuple(self._entries), 1):
+        for count, each in enumerate(self._entries(), 1):
             if (
                 each.number > after
                 and (is_api is None or is_api(each.api))
@@ -453,7 +293,7 @@ class Journal:
                 and (code is None or code in each.error_codes)
             ):
                 found.append(each)
-            if not count % _STEP:
+            if not count % _ENTRIES_PER_STEP:
                 yield
         return found
 

@@ -48,6 +48,7 @@ _INT32: Final = struct.Struct(">i")
 _COUNT_AT: Final = 57
 _HEAD: Final = struct.Struct(">8xi4xB40xi")
 """Of a batch of format v2: its length, magic and number of records."""
+_unpack_head: Final = _HEAD.unpack_from
 _ATTRIBUTES_OF_MESSAGES_AT: Final = 17
 
 
@@ -91,11 +92,19 @@ def summary_or_range(records: Any) -> RecordsSummary | LogSlice | None:
     return summary(records)
 
 
+def counts_of(records: memoryview | bytes | None) -> tuple[int, int | None, int | None] | None:
+    """Return the fields of the summary of records in memory. It is quick where they are one batch, as nearly always."""
+    if records is None:
+        return None
+    size = len(records)
+    if size >= RECORD_BATCH_OVERHEAD:
+        length, magic, number = _unpack_head(records)
+        if magic >= MAGIC_V2 and LOG_OVERHEAD + length == size:
+            return size, 1, number
+    return _summary_of_bytes(memoryview(records))
+
+
 def _summary_of_bytes(view: memoryview) -> RecordsSummary:
-    if len(view) >= RECORD_BATCH_OVERHEAD:
-        length, magic, number = _HEAD.unpack_from(view)
-        if magic >= MAGIC_V2 and LOG_OVERHEAD + length == len(view):  # as nearly always in a request
-            return RecordsSummary(len(view), 1, number)
     _, batches, count = _counted(view, is_last=True)
     return RecordsSummary(len(view), batches, count)
 

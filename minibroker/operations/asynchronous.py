@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker import operations as work
 from minibroker.errors import is_the_callers, warn_caller
-from minibroker.faults.observed import journal_of
+from minibroker.inspection.recording import journal_of
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
     AsyncBrokers,

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibroker import operations as work
 from minibroker.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
-from minibroker.faults.observed import installed_faults
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker.faults import fault as faults_fault
-    from minibroker.faults import observer
+    from minibroker.faults import registry
     from minibroker.operations.views import slicing
 
 if TYPE_CHECKING:
@@ -213,11 +212,11 @@ class AsyncFaults:
         self._registry().clear()
 
     def _registry(self) -> "FaultRegistry":
-        return observer.faults_of(self._broker.services)
+        return registry.faults_of(self._broker.services)
 
     async def list(self) -> "tuple[Fault, ...]":
         """The installed faults."""
-        registry = installed_faults(self._broker.services)
+        registry: FaultRegistry | None = self._broker.services.faults
         return () if registry is None else registry.list()
 
 

@@ -1,8 +1,8 @@
 """A few lines about a broker's content and its newest requests, for the report of a failed test."""
 
 from minibroker.clock import SystemClock
-from minibroker.faults.observed import journal_of
 from minibroker.inspection.journal import Entry, Journal
+from minibroker.inspection.recording import journal_of
 from minibroker.inspection.request_lines import line_of
 from minibroker.operations.wording import counted, span
 from minibroker.services import Services

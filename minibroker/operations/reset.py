@@ -9,7 +9,7 @@ from minibroker.cluster.directories import purge_logged
 from minibroker.cluster.topics import Topic
 from minibroker.core import Core
 from minibroker.errors import ConflictError
-from minibroker.faults.observed import installed_faults, journal_of
+from minibroker.inspection.recording import journal_of
 from minibroker.services import Services
 from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, CLUSTER_FILE, OFFSET_CHECKPOINTS, TOPICS_FILE
@@ -48,9 +48,9 @@ def reset(services: Services, make_topics: Callable[[], object], *, keep_topics:
     services.forget_visits()
     services.misspelt_topics.clear()
     core.advised.forget_security_hints()
-    faults, journal = installed_faults(services), journal_of(services)
-    if faults is not None:
-        faults.clear()
+    journal = journal_of(services)
+    if services.faults is not None:
+        services.faults.clear()
     if journal is not None:
         journal.clear()
     if not keep_topics:

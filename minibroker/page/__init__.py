@@ -1,8 +1,8 @@
 """The lab: a web page that shows a running broker.
 
-It has a thread and an event loop of its own, as the control plane. The broker hands it the bytes of its connections
-(`inspection.tape`); everything else it asks for on the broker's loop. Only `open_page` is imported without the extra
-`lab`.
+It has a thread and an event loop of its own, as the control plane. It reads the exchanges that the broker records
+(`inspection.recording`); everything else it asks for on the broker's loop. Only `open_page` is imported without the
+extra `lab`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,11 +11,10 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.installation_hints import missing
 
 with lazy:
-    from minibroker.page import plane, trace_plane
+    from minibroker.page import plane
 
 if TYPE_CHECKING:
-    from minibroker.page.plane import PagePlane
-    from minibroker.page.trace_plane import TracePlane
+    from minibroker.page.plane import PagePlane, TracePlane
 
 
 def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
@@ -29,7 +28,7 @@ def open_page(address: tuple[str, int], token: str | None) -> "PagePlane":
 def open_trace_page(address: tuple[str, int], token: str | None) -> "TracePlane":
     """The page of `minibroker trace`. ValueError without the extra; OSError if the address is in use."""
     try:
-        return trace_plane.TracePlane(address, token)
+        return plane.TracePlane(address, token)
     except ModuleNotFoundError as error:
         raise _missing("--page", error) from None
 

@@ -19,7 +19,6 @@ from minibroker.page.fetch_savings import FetchSavings
 from minibroker.page.follow.search import Searches
 from minibroker.page.recorder import Recorder
 from minibroker.page.routes import actions, follow, lab, lessons, logs, proxy, requests, state, time_line
-from minibroker.page.source import Source
 from minibroker.page.time_line import TimeLine
 from minibroker.version import __version__
 
@@ -32,7 +31,7 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     """The application. Any address that is no file and no data is the page, which looks at the address itself."""
     app = _empty()
     app.state.remote = remote
-    app.state.source = recorder
+    app.state.recorder = recorder
     app.state.searches = Searches(recorder)
     app.state.time_line = TimeLine(recorder, recorder.events)
     app.state.fetch_savings = FetchSavings(recorder)
@@ -43,12 +42,12 @@ def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, ne
     return app
 
 
-def make_trace_page(source: Source, facts: Mapping[str, Any]) -> FastAPI:
+def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
     """The application of `minibroker trace`. `facts` are those of the proxy, for the bar above all views."""
     app = _empty()
-    app.state.source = source
+    app.state.recorder = recorder
     app.state.remote = None
-    app.state.time_line = TimeLine(source, None)
+    app.state.time_line = TimeLine(recorder, None)
     app.state.facts = {"version": __version__, **facts}
     files = _files()
     start = bytes(files["index.html"].body)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.inspection.exchanges import Kind
 from minibroker.inspection.message_json import SECRETS, is_password
 from minibroker.page.events import fault_words
 from minibroker.page.follow.links import record_sets
 from minibroker.page.rows import row_json
-from minibroker.trace.exchange import Kind
 from minibroker.trace.reading import has_secrets
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.batches import record_set_tree
@@ -20,8 +20,8 @@ from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, 
 from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
 
 if TYPE_CHECKING:
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.page.rows import Rows
-    from minibroker.trace.exchange import Exchange
 
 _LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
 _UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
@@ -33,7 +33,7 @@ _HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
 def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     """The exchange with its bytes and their fields."""
     shown = row_json(rows.row(exchange))
-    frame = bytearray(exchange.request)
+    frame = bytearray(exchange.request_frame)
     shown["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
     versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
     shown["versions"] = list(versions)
@@ -43,7 +43,7 @@ def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
     shown["response"] = None
     shown["replaced"] = exchange.replaced or {}
     if exchange.bytes_out:
-        frame = bytearray(exchange.response)
+        frame = bytearray(exchange.response_frame)
         fields = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
         shown["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
     return shown
@@ -62,9 +62,9 @@ def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> d
 
 def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
     """The same request and response in another version: `parts` by their names, as far as that version can say them."""
-    translations = {"request": request_in_version(exchange.request, version)}
+    translations = {"request": request_in_version(exchange.request_frame, version)}
     if exchange.bytes_out:
-        own = exchange.api_key, exchange.version, exchange.response
+        own = exchange.api_key, exchange.version, exchange.response_frame
         translations["response"] = response_in_version(*own, version)
     parts: dict[str, Any] = {}
     for name, each in translations.items():

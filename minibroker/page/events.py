@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from minibroker.cluster.hooks import FaultHit
     from minibroker.cluster.partition import Partition
     from minibroker.core import Core
-    from minibroker.trace.exchange import Exchange
     from minibroker_storage.log import LogShape
 
 MOST: Final = 5_000
@@ -50,7 +49,6 @@ class Events:
         self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
         self._count = 0
         self._core: Core | None = None
-        self._faults: dict[tuple[str, int], BrokerEvent] = {}  # by client and correlation id, oldest first
 
     def watch(self, core: Core) -> None:
         """Take note of a broker's events from now on."""
@@ -74,14 +72,6 @@ class Events:
         """Those of one partition."""
         return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
 
-    def fault_of(self, exchange: Exchange) -> dict[str, Any] | None:
-        """The fields of the fault that has hit a request; None for none."""
-        found = self._faults.get((exchange.client, exchange.correlation_id))
-        if found is None or exchange.time_ms > found.time_ms:  # a client may use its correlation ids again
-            return None
-        fault: dict[str, Any] = found.facts["fault"]
-        return fault
-
     def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
         assert self._core is not None
         self._count += 1
@@ -92,11 +82,6 @@ class Events:
         fault = dict(hit.fields())
         client = hit.client_id or "a client without an id"
         self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_words(fault)}.", fault=fault)
-        place = hit.client, hit.correlation_id
-        self._faults.pop(place, None)
-        self._faults[place] = self._kept[-1]
-        if len(self._faults) > MOST:
-            self._faults.pop(next(iter(self._faults)))
 
     def _leader_moved(self, partition: Partition) -> None:
         leader = None if partition.leader is None else partition.leader.id

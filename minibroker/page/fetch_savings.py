@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from minibroker.trace.exchange import Kind
+from minibroker.inspection.exchanges import Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.fetch import (
@@ -27,8 +27,8 @@ from minibroker_protocol.messages.fetch import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from minibroker.page.source import Source
-    from minibroker.trace.exchange import Exchange
+    from minibroker.inspection.exchanges import Exchange
+    from minibroker.page.recorder import Recorder
 
 _FIRST_WITH_SESSIONS: Final = 7
 _OPENS: Final = 0
@@ -69,7 +69,7 @@ class _Session:
 class FetchSavings:
     """The savings of all sessions whose beginning has been recorded."""
 
-    def __init__(self, recorder: Source) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._next = 1
         self._waiting: set[int] = set()
@@ -110,7 +110,7 @@ class FetchSavings:
                 or exchange.version < _FIRST_WITH_SESSIONS
             ):
                 continue
-            if not exchange.bytes_out and exchange.failure is None:
+            if not exchange.bytes_out and exchange.loss is None:
                 self._waiting.add(exchange.number)
             else:
                 self._note(exchange)
@@ -133,7 +133,7 @@ class FetchSavings:
             return
         if session is None:
             return
-        if session.epoch != request.session_epoch or exchange.failure is not None:  # something is missing
+        if session.epoch != request.session_epoch or exchange.loss is not None:  # something is missing
             del self._sessions[node, request.session_id]
             return
         if response is not None and response.error_code:

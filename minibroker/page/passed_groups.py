@@ -77,7 +77,7 @@ class PassedGroups:
             self._note_member(key, request, response, reading.client_id or "")
 
     def listed(self) -> list[dict[str, Any]]:
-        """The first 200 groups by id, in the form of `operations.views.past`."""
+        """The first 200 groups by id, in the form of `operations.views.consumer_offsets`."""
         return [
             {
                 "group_id": group_id,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.faults.fault import ACTIONS
+from minibroker.inspection.exchanges import Kind
+from minibroker.inspection.journal import Entry
 from minibroker.page.events import fault_words
-from minibroker.trace.exchange import Kind
 from minibroker.trace.lines import about_of, outcome_of
 from minibroker.trace.reading import KnownTopics, name_of, read
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from minibroker.core import Core
-    from minibroker.page.events import Events
-    from minibroker.trace.exchange import Exchange
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.trace.reading import Reading
 
 _LONGEST: Final = 160
@@ -98,28 +98,24 @@ class Rows:
     """Makes rows, and keeps those of exchanges that are over.
 
     Args:
-        events: know which faults have hit which requests; None for none.
+        core: of the broker, which has the names of topics; None for a proxy.
 
     Attributes:
         apis: the names of the APIs of all requests.
         topics: the names of topics by their ids.
     """
 
-    def __init__(self, events: Events | None = None) -> None:
-        self._events = events
+    def __init__(self, core: Core | None = None) -> None:
         self.apis: set[str] = set()
         self._keys: set[int] = set()
         self.topics = Topics()
+        self.topics.core = core
         self._made: dict[int, Row] = {}
 
     @property
     def core(self) -> Core | None:
         """The broker that knows the names of topics."""
         return self.topics.core
-
-    @core.setter
-    def core(self, core: Core) -> None:
-        self.topics.core = core
 
     def meet(self, exchange: Exchange) -> None:
         """An exchange has begun."""
@@ -140,7 +136,8 @@ class Rows:
 
     def fault_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
         """The fields of the fault that has hit a request; None for none."""
-        return None if self._events is None else self._events.fault_of(exchange)
+        fault = exchange.fault if isinstance(exchange, Entry) else None
+        return None if fault is None else fault.to_json()
 
     def forget(self, number: int) -> None:
         """An exchange has changed, or has gone."""
@@ -150,7 +147,7 @@ class Rows:
         reading = self.reading(exchange)
         duration = None if exchange.ended_ms is None else round(exchange.ended_ms - exchange.began_ms, 3)
         outcome, state = _outcome(exchange, reading)
-        if exchange.failure is not None and (fault := self.fault_of(exchange)) is not None:
+        if exchange.loss is not None and (fault := self.fault_of(exchange)) is not None:
             effect = {name: value for name, value in fault.items() if name in _EFFECTS}
             outcome = f"{fault_words(effect)} of a fault: {outcome}"  # a narrow list shows the beginning
         return Row(
@@ -171,8 +168,8 @@ class Rows:
 
 
 def _outcome(exchange: Exchange, reading: Reading) -> tuple[str, str]:
-    if exchange.failure is not None:
-        return exchange.failure, "none"
+    if exchange.loss is not None:
+        return exchange.loss, "none"
     if exchange.kind is Kind.UNREADABLE:
         return "unreadable", "none"
     if not exchange.bytes_out:

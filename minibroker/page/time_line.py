@@ -15,10 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from minibroker.errors import NotFoundError, OperationError
+from minibroker.inspection.exchanges import Kind
 from minibroker.operations.views.consumer_offsets import past_groups
 from minibroker.page.follow.links import response_offsets
 from minibroker.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
-from minibroker.trace.exchange import Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_storage.errors import StorageError
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from minibroker.control.remote import Remote
     from minibroker.core import Core
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.page.events import Events
-    from minibroker.page.source import Source
-    from minibroker.trace.exchange import Exchange
+    from minibroker.page.recorder import Recorder
     from minibroker.trace.reading import Reading
 
 _BUCKETS: Final = 200
@@ -78,7 +78,7 @@ class TimeLine:
     `events` are those of the broker; None for one that can only be seen by what passes.
     """
 
-    def __init__(self, recorder: Source, events: Events | None) -> None:
+    def __init__(self, recorder: Recorder, events: Events | None) -> None:
         self._recorder = recorder
         self._events = events
         self._read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
@@ -118,7 +118,6 @@ class TimeLine:
         return {
             "first": first,
             "last": last,
-            "left_out": recorder.left_out,
             "bucket": size,
             "buckets": buckets,
             "events": [mark._asdict() for mark in marks[-_MOST_EVENTS:]],
@@ -145,7 +144,7 @@ class TimeLine:
         for exchange in self._recorder.between(first, last):
             if exchange.api_key not in self._read_apis or exchange.kind is not Kind.REQUEST:
                 continue
-            if not exchange.bytes_out and exchange.failure is None:
+            if not exchange.bytes_out and exchange.loss is None:
                 self._waiting.add(exchange.number)
                 continue
             reading = self._recorder.rows.reading(exchange)

@@ -90,6 +90,11 @@ class Authentication:
         self.by_token = False
         self._timer: Timer | None = self._clock.call_later(_LONGEST_MS, self._give_up)
 
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the next frame is a bare token, without a header."""
+        return self._state is _State.BARE_TOKENS
+
     def is_early(self, error: Exception) -> bool:
         """Is a request refused for its having come before the client has begun to say who it is?"""
         began = self._mechanism or self._state not in {_State.START, _State.HANDSHAKE}
@@ -234,7 +239,8 @@ class Authentication:
         except SaslError as error:
             delayed = self._fail(str(error), None)
         else:
-            delayed = _BareAnswer(self._channel, answer)
+            origin = self._session.origin
+            delayed = _BareAnswer(self._channel, answer, None if origin is None else origin.request)
             # A raw token must not overtake answers of the same wake-up that are still to be encoded.
             self._session.services.core.call_soon(delayed.go)
         return Waiting(delayed, NO_ANSWER)
@@ -282,14 +288,18 @@ class _Refusal(DelayedResponse):
 class _BareAnswer(DelayedResponse):
     """A token that leaves without a header, once what was answered before has left."""
 
-    def __init__(self, channel: Channel, token: bytes) -> None:
+    def __init__(self, channel: Channel, token: bytes, recorded: Any) -> None:
         self._channel: Channel | None = channel
         self._token = token
+        self._recorded = recorded  # the token in the recording, if there is one
 
     def go(self) -> None:
         channel = self._channel
         if channel is not None:
-            channel.send(bytearray(len(self._token).to_bytes(4, "big") + self._token), [])
+            data = bytearray(len(self._token).to_bytes(4, "big") + self._token)
+            if self._recorded is not None:
+                self._recorded.sent(data)
+            channel.send(data, [])
             channel.release()
 
     def cancel(self) -> None:

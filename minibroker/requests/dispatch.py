@@ -51,6 +51,7 @@ class SlicedRequest(DelayedResponse):
         finish: called once, with a function that returns the outcome or raises the error that has ended the request.
         amend: changes the outcome before it is encoded; its arguments are the outcome, and for how many seconds the
             work has run.
+        recorded: the request in the recording, if there is one.
     """
 
     finish: Callable[[Callable[[], Outcome]], None]
@@ -60,6 +61,7 @@ class SlicedRequest(DelayedResponse):
         self._services = services
         self._is_gone = False
         self.amend: Callable[[Outcome, float], Outcome] | None = None
+        self.recorded: Any = None
         work.then(self._done, self._failed)
 
     def cancel(self) -> None:
@@ -78,6 +80,8 @@ class SlicedRequest(DelayedResponse):
             return
         if self.amend is not None:
             outcome = self.amend(outcome, self._work.spent_s)
+        if self.recorded is not None:
+            self.recorded.settle(outcome)
         # The work may have staged appends in its last slice, and the answer claims them.
         self._services.core.writes.commit()
         self.finish(lambda: outcome)
@@ -86,6 +90,8 @@ class SlicedRequest(DelayedResponse):
         def fail() -> Outcome:
             raise error
 
+        if self.recorded is not None:
+            self.recorded.fail(error)
         if not self._is_gone:
             self.finish(fail)
 
@@ -156,38 +162,48 @@ def _serve_plain(frame: memoryview, call: Call) -> tuple[tuple[Any, ...], Any] |
     return None if response is None else (values, response)
 
 
-def accept_observed(observer: Any, channel: Channel, frame: memoryview, session: Session) -> Outcome:
-    """`accept` for a broker with an observer (`minibroker.faults.observer`), which serves the request."""
+def accept_recorded(recording: Any, faults: Any, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+    """`accept` for a broker that records requests, and may have faults.
+
+    Args:
+        recording: the `minibroker.inspection.recording.Recording`.
+        faults: the `minibroker.faults.registry.FaultRegistry`, or None if no faults are installed.
+        channel: the connection.
+        frame: the request.
+        session: the connection's.
+    """
+    began = recording.now_ms(), recording.monotonic_ms()
     try:
         call, correlation_id = call_of(frame, session)
-        waits = call.may_wait and _has_to_wait(call)
-        if call.plain is not None and observer.faults is None and not session.services.checks_messages:
+        if call.plain is not None and faults is None and not session.services.checks_messages:
             served = _serve_plain(frame, call)
             if served is not None:
                 values, response = served
-                entry = observer.begin_plain(channel, call, correlation_id, len(frame), values)
+                entry = recording.begin_plain(channel, frame, call, values, began)
                 return make_answer((response, call, correlation_id, entry))
+        waits = call.may_wait and _has_to_wait(call)
         if waits:
             frame = session.keep(frame)
         request = _decoded(frame, call, is_kept=waits)
-    except (DecodeError, UnservedRequestError) as error:
-        observer.note_refused(channel, frame, session, error)
+    except Exception as error:
+        recording.begin(channel, frame, session, began).fail(error, frame)
         raise
-    if waits or observer.faults is not None:
-        steps = observer.serve(channel, (request, call, correlation_id), frame)
-        if waits:
-            steps = _after_loading(request, call, steps)
-        return in_slices(steps, session.services)
-    entry = observer.begin(channel, (request, call, correlation_id), frame)
+    entry = recording.begin(channel, frame, session, began, call, request)
     try:
-        response = serve(request, call)
-        entry.drop_records(copy=isinstance(response, GeneratorType))  # steps still need them
-        outcome = outcome_from(response, call, correlation_id, entry)
+        if waits or faults is not None:
+            steps = (
+                faults.serve(channel, request, call, entry) if faults else _served(request, call, correlation_id, entry)
+            )
+            if waits:
+                steps = _after_loading(request, call, steps)
+            outcome = in_slices(steps, session.services)
+        else:
+            outcome = outcome_from(serve(request, call), call, correlation_id, entry)
     except Exception as error:
         entry.fail(error)
         raise
-    if outcome is None:
-        entry.end()
+    if outcome is None or isinstance(outcome, Waiting):
+        entry.settle(outcome)
     return outcome
 
 
@@ -274,8 +290,8 @@ def _serve_later(frame: memoryview, call: Call, correlation_id: int) -> Steps[Ou
     return (yield from _after_loading(request, call, _served(request, call, correlation_id)))
 
 
-def _served(request: Any, call: Call, correlation_id: int) -> Steps[Outcome]:
-    return outcome_of((yield from result_of(serve(request, call))), call, correlation_id)
+def _served(request: Any, call: Call, correlation_id: int, entry: Any = None) -> Steps[Outcome]:
+    return outcome_of((yield from result_of(serve(request, call))), call, correlation_id, entry)
 
 
 def _after_loading(request: Any, call: Call, steps: Steps[Outcome]) -> Steps[Outcome]:
@@ -315,15 +331,7 @@ def outcome_from(response: Any, call: Call, correlation_id: int, entry: Any = No
 
 
 def _rest_of(steps: Steps[Any], call: Call, correlation_id: int, entry: Any) -> Steps[Outcome]:
-    try:
-        response = yield from steps
-    except Exception as error:
-        if entry is not None:
-            entry.fail(error)
-        raise
-    if response is None and entry is not None:
-        entry.end()
-    return outcome_of(response, call, correlation_id, entry)
+    return outcome_of((yield from steps), call, correlation_id, entry)
 
 
 def serve(request: Any, call: Call) -> Any:
@@ -458,9 +466,12 @@ def encode_answers(answers: Sequence[Answer]) -> tuple[bytearray, Splices]:
         except UNENCODABLE as error:
             del out[start:], splices[before:]
             message = f"{type(response).__name__} v{call.api_version}: {error}"
-            raise UnencodableAnswerError(message, out, splices) from error
+            failure = UnencodableAnswerError(message, out, splices)
+            for answer in answers:  # The connection closes over those that are not encoded yet.
+                if answer.entry is not None:
+                    answer.entry.fail(failure)
+            raise failure from error
         if entry is not None:
-            frame = bytes(memoryview(out)[start:] if start else out)
             holes = [(position - start, splice) for position, splice in splices[before:]] if start else splices[before:]
-            entry.finish(response, frame, holes)
+            entry.finish(response, out[start:], holes)
     return out, splices

@@ -40,6 +40,7 @@ class Endpoint(NamedTuple):
     Attributes:
         api: the name of its messages, such as "ListOffsets".
         flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
+        with_ids: the versions whose requests name topics by their ids.
         names: the topics, groups and so on that its requests name.
         needs: the rights of a client whose requests are served.
         refusal: how its responses refuse a request.
@@ -54,6 +55,7 @@ class Endpoint(NamedTuple):
     request: type[Any]
     response: type[Any]
     flexible: frozenset[int]
+    with_ids: frozenset[int]
     handle: Handler
     names: "Names"
     needs: "Requirement"
@@ -103,6 +105,7 @@ def _loaded(route: Route) -> Endpoint:
         request,
         getattr(messages, f"{route.message}Response"),
         flexible,
+        frozenset(version for version in versions if _names_ids(request, version)),
         handler.handle,
         names,
         handler.NEEDS,  # no default: a handler that forgets its rights must not load
@@ -110,6 +113,14 @@ def _loaded(route: Route) -> Endpoint:
         getattr(handler, "DEADLINE", None),
         getattr(handler, "PLAIN", None),
         _needs_groups(request, names),
+    )
+
+
+def _names_ids(cls: type[Any], version: int) -> bool:
+    return any(
+        version in field.present
+        and (field.name == "topic_id" or (isinstance(field.kind, type) and _names_ids(field.kind, version)))
+        for field in fields_of(cls)
     )
 
 

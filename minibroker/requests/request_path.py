@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from minibroker.requests.dispatch import accept, accept_observed, accept_plain
+from minibroker.requests.dispatch import accept, accept_plain, accept_recorded
 from minibroker.routing.outcomes import Channel, Take
 from minibroker.services import Services
 from minibroker_protocol.lazy_imports import lazy
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> Take:
-    """`accept` with the observer, and all interceptors before it that there are now: authentication, meter."""
-    observer = services.observer
+    """`accept` behind all interceptors that there are now: recording, authentication, meter."""
+    recording = services.recording
     take: Take
-    if observer is not None:
-        take = partial(accept_observed, observer, channel)
+    if recording is not None:
+        take = partial(accept_recorded, recording, services.faults or None, channel)
     else:  # rights and quotas are about whole messages
         take = accept if services.checks_messages else accept_plain
     if services.quotas is not None:
         take = meter.Meter(services.quotas).before(take)
-    return take if authentication is None else authentication.before(take)
+    if authentication is None:
+        return take
+    take = authentication.before(take)
+    return take if recording is None else recording.before(take, channel)

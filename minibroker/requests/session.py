@@ -25,9 +25,15 @@ class Authentication(Protocol):
 
     Attributes:
         by_token: the client has shown a delegation token.
+        takes_tokens: its next frame is a bare token, without a header.
     """
 
     by_token: bool
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether the next frame is a bare token."""
+        ...
 
     def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse | DelayedResponse:
         """Answer SaslHandshake."""
@@ -59,7 +65,8 @@ class Session:
         listener: the name of the one that it has come by, and `protocol` its security protocol.
         authentication: its way through SASL; None where the listener asks for none.
         muted_ms: for how long nothing is to be read from the client, since it is over a quota.
-        origin: the connection as the journal writes it down (`inspection.journal.Origin`); None before it has.
+        origin: the connection in the recording (`inspection.recording.BrokerConnection`); None before a request was
+            recorded.
         software: the client's name and version, as ApiVersions (v3) has said them.
         early_joiner: what is known of a client that joins groups early; None for all others.
         waited_fetches: how many fetches have waited since the last records; None before the connection has asked for

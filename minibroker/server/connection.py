@@ -23,7 +23,7 @@ from minibroker.requests.session import Session, address_in_kafka
 from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Take, Waiting
 from minibroker.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
-from minibroker.server.outbox import Outbox, TappedOutbox
+from minibroker.server.outbox import Outbox
 from minibroker.services import Services
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
@@ -32,13 +32,12 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
 
 with lazy:
-    from minibroker.faults import black_hole
+    from minibroker.faults import delayed_by_fault
     from minibroker.requests import authentication, meter
     from minibroker.security.tls import names
 
 if TYPE_CHECKING:
-    # Most brokers have no logins and no tape.
-    from minibroker.inspection.tape import Tap, Tape
+    # Most brokers have no logins.
     from minibroker.requests.authentication import Authentication
     from minibroker.security.listener_security import ListenerSecurity
 
@@ -124,7 +123,6 @@ class Connection(asyncio.BufferedProtocol):
         "_state",
         "_stopped",
         "_take",
-        "_tap",
         "_transport",
         "node",
     )
@@ -154,7 +152,6 @@ class Connection(asyncio.BufferedProtocol):
         self._security = security
         self._permit = permit
         self._authentication: Authentication | None = None
-        self._tap: Tap | None = None
         self._chain_version = _NOT_COMPOSED
         self._now_ms = services.core.clock.monotonic_ms
         self.node = node
@@ -162,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = self._open_outbox()
+        self._outbox = Outbox(self._transport, self._touch, self._on_drained)
         permit = self._permit
         permit.abort, permit.unsent = self.abort, self._transport.get_write_buffer_size
         self._touch()
@@ -186,13 +183,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._secure(security)
             except OSError as error:
                 self.fail(error)
-
-    def _open_outbox(self) -> Outbox:
-        tape: Tape | None = self._services.tape
-        if tape is None:
-            return Outbox(self._transport, self._touch, self._on_drained)
-        self._tap = tape.tap(self.ends, self.node.id)
-        return TappedOutbox(self._transport, self._touch, self._on_drained, self._tap)
 
     @property
     def is_open(self) -> bool:
@@ -259,8 +249,8 @@ class Connection(asyncio.BufferedProtocol):
         self._session.close()
         self._outbox.close()
         self._reader.close()
-        if self._tap is not None:
-            self._tap.close()
+        if self._session.origin is not None:
+            self._session.origin.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature; frames know better
         """Where asyncio puts the next bytes."""
@@ -296,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
     def swallow(self) -> None:
         """Read on, and do nothing with what comes."""
         self._stopped = False
-        self._transport.set_protocol(black_hole.BlackHole(self))
+        self._transport.set_protocol(delayed_by_fault.BlackHole(self))
         self._transport.resume_reading()
 
     def _serve(self) -> None:
@@ -339,13 +329,10 @@ class Connection(asyncio.BufferedProtocol):
     def _compose(self) -> None:
         """Have requests pass by the interceptors that there are now."""
         self._chain_version = self._services.chain_version
-        take = compose(self._services, self._authentication, self)
-        self._take = take if self._tap is None else self._tap.before(take)
+        self._take = compose(self._services, self._authentication, self)
 
     def _end_turn(self, answers: Sequence[Answer], fault: Exception | None) -> None:
         """Send the answers of a wake-up, then read on, or close after a fault."""
-        if self._tap is not None:
-            self._tap.flush()
         if not self._send(answers):
             return
         if fault is not None:

@@ -11,15 +11,12 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from minibroker_protocol.codec import Splices
 from minibroker_storage.descriptors import is_among_the_last
 from minibroker_storage.errors import StorageError
 from minibroker_storage.files import COPIED, LogSlice
-
-if TYPE_CHECKING:
-    from minibroker.inspection.tape import Tap
 
 HAS_SENDFILE: Final = hasattr(os, "sendfile")
 _CHUNK: Final = 1 << 18
@@ -277,20 +274,3 @@ class Outbox:
         self._pump()
         if not self.is_blocked:
             self._on_drained()
-
-
-class TappedOutbox(Outbox):
-    """An outbox that shows a tap what leaves."""
-
-    __slots__ = ("_tap",)
-
-    def __init__(
-        self, transport: asyncio.Transport, on_moved: Callable[[], None], on_drained: Callable[[], None], tap: "Tap"
-    ) -> None:
-        super().__init__(transport, on_moved, on_drained)
-        self._tap = tap
-
-    def send(self, data: bytearray, splices: Splices) -> None:
-        """Send `data` with the splices at their places."""
-        self._tap.sent(data, splices)
-        super().send(data, splices)

@@ -70,10 +70,9 @@ class RequestList(View):
             self._waiting = any(row["state"] == "waiting" for row in rows)
             self._shown = shown
             fill(self.table("#rows"), [(str(row["number"]), _cells(row)) for row in rows])
-        left_out = f", {state['left_out']:,} frames left out" if state["left_out"] else ""
         about = f" with “{self._words}”" if self._words else ""
         paused = ", paused" if self._is_paused else ""
-        text = f"{len(numbers):,} requests{about}, {len(shown):,} shown{left_out}{paused}"
+        text = f"{len(numbers):,} requests{about}, {len(shown):,} shown{paused}"
         self.query_one("#status", Static).update(text)
 
     async def _rows(self, shown: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -3,6 +3,10 @@
 A broker answers the requests of a connection in their order, and each response has its request's correlation id. Tokens
 of SASL after SaslHandshake 0 have neither header nor correlation id: whatever is no request then is a token, up to the
 first request. A client of Kafka 0.9 begins with tokens of GSSAPI, whose first byte is 0x60.
+
+Streams cut the bytes into frames while they pass. Requests pass immediately, and `RequestStream` keeps a copy of their
+start. So do responses, but for those that a conversation holds to change them: `ResponseStream` gives them out when
+they are whole. A negative length is not Kafka's protocol: everything from there on passes as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +15,9 @@ import importlib
 import struct
 from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker.trace.exchange import Exchange, Kind
+from minibroker.inspection.exchanges import Exchange, Kind, Origin
 from minibroker_protocol.addresses import with_addresses
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.errors import DecodeError
@@ -21,11 +25,15 @@ from minibroker_protocol.primitives import read_uvarint, skip_tagged_fields
 from minibroker_protocol.schema import schema_of
 
 if TYPE_CHECKING:
+    from minibroker.trace.lines import LineWriter
     from minibroker_protocol.addresses import Translate
 
 MOST_HELD: Final = 1 << 26
 """Bytes of a response that is held to change addresses in it; a longer one passes as it is."""
 
+PREFIX: Final = 4
+HEAD: Final = 8
+"""Length and correlation id: enough of a response to know the request."""
 _HEADER: Final = struct.Struct(">hhi")
 _HEADER_END: Final = 12
 _CLIENT_ID: Final = struct.Struct(">h")
@@ -68,40 +76,20 @@ class _Acks(NamedTuple):
 _UNKNOWN_ACKS: Final = _Acks(-1, b"", None)
 
 
-class Sink(Protocol):
-    """The owner of a conversation: it shows exchanges, gives them their times and reports what went wrong."""
-
-    def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """A request has come."""
-        ...
-
-    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """Nothing more will come of it; `frame` is the response, empty for none."""
-        ...
-
-    def complain(self, text: str) -> None:
-        """Print a text for the user, once."""
-        ...
-
-
 class Conversation:
     """One connection.
 
     Args:
         translate: is asked for the address that clients see in the place of a broker's; None leaves addresses as they
             are.
-        is_torn: its beginning is not known, so the first frames may be tokens of SASL.
     """
 
-    def __init__(
-        self, client: str, broker: str, sink: Sink, translate: Translate | None, *, is_torn: bool = False
-    ) -> None:
-        self._client = client
-        self._broker = broker
+    def __init__(self, client: str, broker: str, sink: LineWriter, translate: Translate | None) -> None:
+        self._origin = Origin(client, broker)
         self._sink = sink
         self._translate = translate
         self._pending: deque[Exchange] = deque()
-        self._may_be_tokens: bool | None = is_torn or None  # None before the first request
+        self._may_be_tokens: bool | None = None  # before the first request
         self._known_acks = _UNKNOWN_ACKS
 
     @property
@@ -110,8 +98,8 @@ class Conversation:
         return len(self._pending)
 
     def request(self, frame: bytes | bytearray, size: int) -> None:
-        """A request was received; see `streams.Listener`."""
-        exchange = Exchange(_REQUEST, self._client, self._broker)
+        """Begin an exchange; `frame` may end early, `size` is that of the whole frame with its length."""
+        exchange = Exchange(_REQUEST, self._origin)
         exchange.bytes_in = size
         may_be_tokens = self._may_be_tokens
         if may_be_tokens is None:
@@ -122,8 +110,7 @@ class Conversation:
             exchange.kind = Kind.UNREADABLE
         else:
             self._may_be_tokens = False
-            api_key, version, exchange.correlation_id = _HEADER.unpack_from(frame, 4)
-            exchange.api_key, exchange.version = api_key, version
+            exchange.header = api_key, version, _ = _HEADER.unpack_from(frame, 4)
             if api_key == _PRODUCE:
                 known = self._known_acks
                 if version != known.version or not frame.startswith(known.head, _HEADER_END):
@@ -138,7 +125,10 @@ class Conversation:
             self._sink.end(exchange, b"")
 
     def holds(self, head: bytes, size: int) -> bool:
-        """Whether a response may have addresses; see `streams.Listener`."""
+        """Return whether a response has to be whole before it passes, because it may have addresses.
+
+        `head` is its beginning, up to `HEAD` bytes.
+        """
         exchange = self._find(head)
         if exchange is None or not _has_addresses(exchange):
             return False
@@ -149,11 +139,11 @@ class Conversation:
         return False
 
     def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
-        """A response was received; returns the bytes that the client gets."""
+        """End an exchange; return the bytes for the client. Those of a response that was not held are ignored."""
         exchange = self._find(frame)
         pending = self._pending
         if exchange is None:
-            exchange = Exchange(Kind.UNASKED, self._client, self._broker)
+            exchange = Exchange(Kind.UNASKED, self._origin)
             self._sink.begin(exchange, b"")
         elif pending[0] is exchange:  # as nearly always
             pending.popleft()
@@ -255,3 +245,112 @@ def _acks(frame: bytes | bytearray, version: int) -> _Acks:
     except (struct.error, DecodeError):
         return _UNKNOWN_ACKS
     return _Acks(version, bytes(frame[_HEADER_END : position + _INT16.size]), acks)
+
+
+class RequestStream:
+    """The bytes of a client; `most_kept` bytes of each frame reach the conversation."""
+
+    def __init__(self, conversation: Conversation, most_kept: int) -> None:
+        self._conversation = conversation
+        self._most_kept = most_kept
+        self._kept = bytearray()
+        self._size = 0  # of the frame with its length; 0 as long as that is unknown
+        self._seen = 0
+        self.is_opaque = False
+
+    def feed(self, data: bytes) -> None:
+        """Pass on each request that ends within `data`."""
+        size = len(data)
+        if not self._seen and size > PREFIX and int.from_bytes(data[:PREFIX], "big") + PREFIX == size:
+            self._conversation.request(data[: self._most_kept], size)
+        else:
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        position = 0
+        while position < len(data) and not self.is_opaque:
+            goal = self._size or PREFIX
+            part = data[position : position + goal - self._seen]
+            position += len(part)
+            self._seen += len(part)
+            if (room := self._most_kept - len(self._kept)) > 0:
+                self._kept += part[:room]
+            if self._seen < goal:
+                return
+            if not self._size:
+                length = int.from_bytes(self._kept, "big", signed=True)
+                self._size = PREFIX + length
+                self.is_opaque = length < 0
+            if self._seen == self._size:
+                frame, self._kept, self._seen, self._size = self._kept, bytearray(), 0, 0
+                self._conversation.request(frame, PREFIX + int.from_bytes(frame[:PREFIX], "big"))
+
+
+class ResponseStream:
+    """The bytes of a broker."""
+
+    def __init__(self, conversation: Conversation, most_kept: int) -> None:
+        self._conversation = conversation
+        self._most_kept = most_kept
+        self._held = bytearray()  # of a frame that has not passed, or the first bytes of one
+        self._held_size = 0  # of a frame that is held until it is whole
+        self._kept = bytearray()  # of a frame that passes
+        self._left = 0
+        self._size = 0
+        self.is_opaque = False
+
+    def feed(self, data: bytes) -> list[bytes | bytearray]:
+        """The bytes that may pass now, in order."""
+        passed: list[bytes | bytearray] = []
+        position = 0
+        if self._held and not self._held_size:
+            data = bytes(self._held) + data
+            self._held.clear()
+        while position < len(data):
+            if self.is_opaque:
+                passed.append(data[position:])
+                break
+            if self._left:
+                position = self._pass_on(data, position, passed)
+            elif self._held_size:
+                position = self._hold(data, position, passed)
+            else:
+                position = self._begin(data, position, passed)
+        return passed
+
+    def _begin(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        """At the start of a frame."""
+        head = data[position : position + HEAD]
+        size = PREFIX + int.from_bytes(head[:PREFIX], "big", signed=True) if len(head) >= PREFIX else HEAD
+        if size < PREFIX:
+            self.is_opaque = True
+        elif len(head) < min(HEAD, size):
+            self._held += head
+            position = len(data)
+        elif position + size <= len(data):
+            passed.append(self._conversation.response(data[position : position + size], size))
+            position += size
+        elif self._conversation.holds(head, size):
+            self._held_size = size
+        else:
+            self._left = self._size = size
+        return position
+
+    def _hold(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        part = data[position : position + self._held_size - len(self._held)]
+        self._held += part
+        if len(self._held) == self._held_size:
+            frame, self._held, self._held_size = self._held, bytearray(), 0
+            passed.append(self._conversation.response(frame, len(frame)))
+        return position + len(part)
+
+    def _pass_on(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        part = data[position : position + self._left]
+        passed.append(part)
+        self._left -= len(part)
+        if (room := self._most_kept - len(self._kept)) > 0:
+            self._kept += part[:room]
+        if not self._left:
+            frame, self._kept = self._kept, bytearray()
+            self._conversation.response(frame, self._size)
+        return position + len(part)

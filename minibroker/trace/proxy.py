@@ -1,20 +1,30 @@
-"""The proxy: a listening port for each broker, bound when a response first names the broker."""
+"""The proxy: a listening port for each broker, bound when a response first names the broker, and its connections.
+
+Neither side of a connection is read while the other one takes nothing, so that a slow client or broker costs no memory:
+it is the sockets that fill up, as without a proxy.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from minibroker.config.addresses import LAST_PORT, written
-from minibroker.trace.relay import CONNECT_S, ClientSide, unreachable
+from minibroker.trace.conversation import Conversation, RequestStream, ResponseStream
 
 if TYPE_CHECKING:
     import ssl
 
-    from minibroker.trace.conversation import Sink
+    from minibroker.trace.lines import LineWriter
 
+MOST_PENDING: Final = 10_000
+"""Requests of a connection without a response; the client is not read beyond."""
+MOST_KEPT: Final = 1 << 22
+"""Bytes of a frame that are kept to be shown."""
+CONNECT_S: Final = 30.0
+"""Seconds for a connection to a broker, with its TLS handshake."""
 MOST_BROKERS: Final = 1000
 _BACKLOG: Final = 1024
 _ATTEMPTS: Final = 100
@@ -33,7 +43,7 @@ class Proxy:
         sink: learns of all exchanges.
     """
 
-    def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: Sink) -> None:
+    def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: LineWriter) -> None:
         self.context = context
         self.sink = sink
         self._to = to
@@ -149,3 +159,164 @@ class Proxy:
     async def _serve(self, listening: socket.socket, broker: Address) -> None:
         server = await asyncio.get_running_loop().create_server(lambda: ClientSide(self, broker), sock=listening)
         self._servers.append(server)
+
+
+class _Side(asyncio.Protocol):
+    """Either side. `_holds` are the reasons for which it is not read."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: _Side | None = None
+        self._holds: set[str] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def hold(self, reason: str) -> None:
+        """Read nothing until the reason is gone."""
+        if not self._holds and self.transport is not None:
+            self.transport.pause_reading()
+        self._holds.add(reason)
+
+    def release(self, reason: str) -> None:
+        """The reason is gone."""
+        if reason in self._holds:
+            self._holds.remove(reason)
+            if not self._holds and self.transport is not None and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.hold("full")
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.release("full")
+
+    def eof_received(self) -> bool:
+        """The peer sends nothing more; what comes for it still passes, where the transport can do that."""
+        other = None if self.other is None else self.other.transport
+        if other is None or other.is_closing():
+            return False
+        if other.can_write_eof():
+            other.write_eof()
+        else:
+            other.close()
+        return self.transport is not None and self.transport.get_extra_info("sslcontext") is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        other = None if self.other is None else self.other.transport
+        if other is not None:
+            if exc is None:
+                other.close()
+            else:
+                other.abort()
+
+
+class ClientSide(_Side):
+    """The side of the client. `target` is the address of the broker."""
+
+    def __init__(self, owner: Proxy, target: tuple[str, int]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._target = target
+        self._connecting: asyncio.Task[None] | None = None
+        self.ended_by = "broker"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected: connect to the broker before anything is read."""
+        super().connection_made(transport)
+        self.hold("connecting")
+        asyncio.get_running_loop().call_soon(self._pause_again)
+        peer, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.conversation = Conversation(
+            written(peer[:2]),
+            written(self._target),
+            self._owner.sink,
+            lambda host, port: self._owner.translate(host, port, ours[0]),
+        )
+        self._stream = RequestStream(self.conversation, MOST_KEPT)
+        self._owner.opened(self)
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def _pause_again(self) -> None:
+        """Stop reading once more: in Python 3.11.2 a transport reads after `connection_made`, though it is paused."""
+        if self._holds and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.transport.pause_reading()
+
+    async def _connect(self) -> None:
+        host, port = self._target
+        context = self._owner.context
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: _BrokerSide(self), host, port, ssl=context, server_hostname=host if context else None
+                )
+        except OSError as error:
+            self._owner.sink.complain(unreachable(self._target, error))
+            assert self.transport is not None
+            self.transport.abort()
+        else:
+            self.release("connecting")
+
+    def data_received(self, data: bytes) -> None:
+        """The client has sent bytes."""
+        self._stream.feed(data)
+        other = self.other
+        assert other is not None
+        assert other.transport is not None
+        other.transport.write(data)
+        if self.conversation.pending > MOST_PENDING:
+            self.hold("pending")
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more."""
+        self.ended_by = "client"
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection to the client is over."""
+        super().connection_lost(exc)
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self.conversation.close("the client closed the connection")
+        self._owner.closed(self)
+
+    def abort(self) -> None:
+        """End both connections at once."""
+        for side in (self, self.other):
+            if side is not None and side.transport is not None:
+                side.transport.abort()
+
+
+class _BrokerSide(_Side):
+    """The side of the broker."""
+
+    def __init__(self, client: ClientSide) -> None:
+        super().__init__()
+        self._client = client
+        self.other = client
+        self._stream = ResponseStream(client.conversation, MOST_KEPT)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._client.other = self
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._client.transport
+        assert transport is not None
+        for part in self._stream.feed(data):
+            transport.write(part)
+        if self._client.conversation.pending <= MOST_PENDING:
+            self._client.release("pending")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.conversation.close(f"the {self._client.ended_by} closed the connection")
+        super().connection_lost(exc)
+
+
+def unreachable(target: tuple[str, int], error: OSError) -> str:
+    """The message for a broker that cannot be connected to."""
+    reason = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+    return f"the broker at {written(target)} cannot be reached: {reason}"

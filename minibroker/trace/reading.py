@@ -9,13 +9,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from minibroker.inspection.exchanges import Exchange, Kind
 from minibroker.inspection.journal import error_codes_of
-from minibroker.inspection.kept import holds_secrets
+from minibroker.inspection.message_forms import holds_secrets
 from minibroker.inspection.message_json import detached
 from minibroker.requests.endpoints import endpoint
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.routes import UnservedRequestError
-from minibroker.trace.exchange import Exchange, Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
@@ -115,8 +115,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
             None,
             None,
             0,
-            _raw(exchange.request, exchange.bytes_in, hides=hides),
-            _raw(exchange.response, exchange.bytes_out, hides=hides),
+            _raw(exchange.request_frame, exchange.bytes_in, hides=hides),
+            _raw(exchange.response_frame, exchange.bytes_out, hides=hides),
             (),
             (),
         )
@@ -134,8 +134,8 @@ def read(exchange: Exchange, topics: KnownTopics) -> Reading:
         detached(request) if hides else request,
         detached(response) if hides else response,
         version,
-        _raw(exchange.request, exchange.bytes_in, hides=hides) if request is None else None,
-        _raw(exchange.response, exchange.bytes_out, hides=hides) if response is None else None,
+        _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
+        _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
         # It only asks for the names of ids, which both have.
         targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
         sorted(set(map(_error, error_codes_of(response)))),
@@ -183,12 +183,12 @@ def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None
 
 def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
     """(client id, request); None for an unreadable one."""
-    view = memoryview(exchange.request)[_PREFIX:]
+    view = memoryview(exchange.request_frame)[_PREFIX:]
     client_id = None
     try:
         header = read_request_header(view)
         client_id = header.client_id
-        if served is None or len(exchange.request) < exchange.bytes_in:
+        if served is None or len(exchange.request_frame) < exchange.bytes_in:
             return client_id, None
         is_flexible = exchange.version in schema_of(served.request).flexible
         position = skip_tagged_fields(view, header.body) if is_flexible else header.body
@@ -199,7 +199,7 @@ def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, A
 
 def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
     """(version, response); None for an unreadable one."""
-    version, view = exchange.version, memoryview(exchange.response)
+    version, view = exchange.version, memoryview(exchange.response_frame)
     if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
         return version, None
     position = _RESPONSE_BODY

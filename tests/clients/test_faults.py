@@ -11,9 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from minibroker import Broker
 from minibroker.faults.fault import Fault
-from minibroker.faults.observed import journal_of
-from minibroker.faults.observer import faults_of, keep_journal
-from minibroker.faults.registry import FaultRegistry
+from minibroker.faults.registry import FaultRegistry, faults_of
+from minibroker.inspection.recording import journal_of, keep_journal
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 from tests.patience import PATIENCE_S
 

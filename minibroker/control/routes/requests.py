@@ -10,9 +10,8 @@ from minibroker.control.models import About, Body, Count, Int16, Int64, Timeout,
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.errors import ConflictError, OperationError
-from minibroker.faults.observed import journal_of
-from minibroker.faults.observer import drop_journal, keep_journal
 from minibroker.inspection.journal import Entry, Journal, error_code
+from minibroker.inspection.recording import drop_journal, journal_of, keep_journal
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.views.slicing import in_slices
 from minibroker.routing.slices import Steps

@@ -127,9 +127,13 @@ def _alter(services: "Services", changes: dict[tuple[str, str], Any]) -> Answer:
     return OK, {}
 
 
+def _uuid(services: "Services") -> Answer:
+    return OK, {"cluster_uuid": services.core.cluster.cluster_id}
+
+
 _READS: Final[dict[str, Callable[["Services"], Answer]]] = {
     "/v1/status/ready": _ready,
     "/v1/brokers": _brokers,
     "/v1/cluster/health_overview": _health,
-    "/v1/cluster/uuid": lambda services: (OK, {"cluster_uuid": services.core.cluster.cluster_id}),
+    "/v1/cluster/uuid": _uuid,
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from minibroker.inspection.exchanges import Kind
 from minibroker.page.follow.sightings import records_of
-from minibroker.trace.exchange import Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.fields.frames import request_fields, response_fields
 from minibroker_protocol.fields.tree import BATCH, STRUCT, Limits, Node
@@ -14,7 +14,7 @@ from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, RECORD_BATCH_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from minibroker.trace.exchange import Exchange
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.trace.reading import KnownTopics
 
 _HEADER_FIELDS: Final = 13
@@ -49,9 +49,9 @@ def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]
         return []
     response = None
     if exchange.bytes_out:
-        frame = memoryview(exchange.response)
+        frame = memoryview(exchange.response_frame)
         response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
-    tree = request_fields(memoryview(exchange.request), _LIMITS) if is_produce else response
+    tree = request_fields(memoryview(exchange.request_frame), _LIMITS) if is_produce else response
     if tree is None:
         return []
     answers = {} if not is_produce or response is None else _base_offsets(response, topics)
@@ -91,13 +91,13 @@ def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[
     """
     if not exchange.bytes_out or exchange.api_key not in _MARKED or exchange.kind is not Kind.REQUEST:
         return
-    frame = memoryview(exchange.response)
+    frame = memoryview(exchange.response_frame)
     response = response_fields(exchange.api_key, exchange.version, frame, _CLOSED)
     brought: dict[tuple[str, int], int] = {}
     if exchange.api_key == ApiKey.PRODUCE:
-        request = request_fields(memoryview(exchange.request), _CLOSED)
+        request = request_fields(memoryview(exchange.request_frame), _CLOSED)
         for topic, part in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
-            data = records_of(part, exchange.request)[1]
+            data = records_of(part, exchange.request_frame)[1]
             if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:
                 brought[topic, part.find("index").value] = read_header(data).last_offset_delta + 1
     names = _MARKED[exchange.api_key]

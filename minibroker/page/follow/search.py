@@ -57,7 +57,7 @@ class Search:
 
     def _look(self, recorder: Recorder, first: int, last: int) -> None:
         for exchange in recorder.between(first, last):
-            if exchange.expects_response and not exchange.bytes_out and exchange.failure is None:
+            if exchange.expects_response and not exchange.bytes_out and exchange.loss is None:
                 self._waiting.add(exchange.number)
                 continue
             for each in sightings(exchange, self._target):

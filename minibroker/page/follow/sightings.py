@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from minibroker.trace.exchange import Kind
+from minibroker.inspection.exchanges import Kind
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -23,7 +23,7 @@ from minibroker_protocol.records.header import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from minibroker.trace.exchange import Exchange
+    from minibroker.inspection.exchanges import Exchange
 
 _LIMITS: Final = Limits(fields=20_000, record_fields=0)
 """Batches stay closed: they are searched by their heads."""
@@ -82,9 +82,9 @@ def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
 def _is_about(exchange: Exchange, target: Target) -> bool:
     """Whether the frames name the topic, or for EndTxn the producer. Most exchanges end here."""
     if exchange.api_key == ApiKey.END_TXN:
-        return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request
+        return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request_frame
     needles = [target.topic.encode()] if target.topic_id is None else [target.topic_id, target.topic.encode()]
-    return any(needle in exchange.request or needle in exchange.response for needle in needles)
+    return any(needle in exchange.request_frame or needle in exchange.response_frame for needle in needles)
 
 
 class _Frames:
@@ -92,7 +92,7 @@ class _Frames:
 
     def __init__(self, exchange: Exchange) -> None:
         self.exchange = exchange
-        self.request = request_fields(memoryview(exchange.request), _LIMITS)
+        self.request = request_fields(memoryview(exchange.request_frame), _LIMITS)
         self._response: Node | None = None
 
     @property
@@ -100,7 +100,7 @@ class _Frames:
         """None without a response."""
         exchange = self.exchange
         if self._response is None and exchange.bytes_out:
-            frame = memoryview(exchange.response)
+            frame = memoryview(exchange.response_frame)
             self._response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
         return self._response
 
@@ -172,7 +172,7 @@ _PRODUCED: Final = ("responses", "name", "partition_responses", "index")
 def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
     for part in _parts(frames.request, target, _PRODUCE):
         answer = next(_parts(frames.response, target, _PRODUCED), None)
-        start, data, is_whole = records_of(part, frames.exchange.request)
+        start, data, is_whole = records_of(part, frames.exchange.request_frame)
         error = None if answer is None else _error(answer.find("error_code").value)
         is_same = _is_same_batch(data, target)
         if error:
@@ -270,7 +270,7 @@ def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
 
 def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPlace | None] | None:
     """("fetched", place) for a record in the response; ("cut", None) for one that may be in what is not kept."""
-    start, data, is_whole = records_of(part, frames.exchange.response)
+    start, data, is_whole = records_of(part, frames.exchange.response_frame)
     at = 0
     while len(data) - at > MAGIC_AT:
         base = int.from_bytes(data[at : at + 8], "big", signed=True)

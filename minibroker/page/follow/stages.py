@@ -82,14 +82,10 @@ def _bytes_text(sighting: Sighting) -> str:
     return f"at bytes {place.start} to {place.end - 1}"
 
 
-def not_kept_text(search: Search, left_out: int) -> str:
-    """A sentence on what the lab cannot know; empty if it has seen all requests."""
-    gaps: list[str] = []
-    if search.began_with > 1:
-        gaps.append(f"requests 1 to {search.began_with - 1} are no longer kept")
-    if left_out:
-        gaps.append(f"{left_out} frames came too fast for the page and were left out")
-    return f"Of what came before, {' and '.join(gaps)}." if gaps else ""
+def not_kept_text(search: Search) -> str:
+    """Return a sentence on what the lab cannot know; empty if it has seen all requests."""
+    last = search.began_with - 1
+    return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
 
 
 def produced(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:

@@ -54,7 +54,7 @@ async def story(
         newer = await remote(look_for_newer) if view is not None and view.state == "gap" else None
     except (StorageError, DecodeError, OSError) as error:
         raise OperationError(f"{topic}-{partition}: {error}") from None
-    gap = stages.not_kept_text(search, recorder.left_out)
+    gap = stages.not_kept_text(search)
     events = recorder.events.of(topic, partition)
     found = (
         stages.produced(search, target, view, gap),
@@ -73,7 +73,7 @@ async def story(
         "log": None if view is None else _bounds(view),
         "record": None if place is None else _record_json(place) | {"source": source},
         "stages": [each for each in found if each is not None],
-        "requests": {"first": search.began_with, "last": recorder.last, "left_out": recorder.left_out},
+        "requests": {"first": search.began_with, "last": recorder.last},
     }
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.page.lessons.look import Look
-    from minibroker.trace.exchange import Exchange
 
 _NO_OFFSET = -1
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from minibroker.cluster.partition import Partition
+    from minibroker.inspection.exchanges import Exchange
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.views.groups import GroupView
     from minibroker.operations.views.transactions import TransactionPage
     from minibroker.page.events import BrokerEvent
     from minibroker.page.recorder import Recorder
     from minibroker.services import Services
-    from minibroker.trace.exchange import Exchange
     from minibroker.trace.reading import KnownTopics, Reading
     from minibroker_protocol.fields.tree import Node
     from minibroker_storage.views.snapshot import BatchView, LogView
@@ -215,7 +215,7 @@ def nothing_in(topic: str) -> str:
 
 def fields(exchange: Exchange) -> Node:
     """The fields of a request, with its records."""
-    return request_fields(bytes(exchange.request))
+    return request_fields(bytes(exchange.request_frame))
 
 
 def values(root: Node, name: str) -> list[Any]:

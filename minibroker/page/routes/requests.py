@@ -9,11 +9,11 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import StreamingResponse
 
 from minibroker.errors import NotFoundError, OperationError
+from minibroker.inspection.exchanges import Kind
 from minibroker.page.detail import exchange_json, version_json
-from minibroker.page.routes import OnSource
+from minibroker.page.recorder import Recorder
+from minibroker.page.routes import OnRecorder
 from minibroker.page.rows import WAITING, Filter, filter_of, row_json
-from minibroker.page.source import Source
-from minibroker.trace.exchange import Kind
 
 router = APIRouter(prefix="/requests")
 
@@ -34,53 +34,55 @@ Errors = Annotated[bool, Query(description="Only rows with an error.")]
 
 
 @router.get("")
-async def list_requests(source: OnSource, api: Api = "", q: Words = "", *, errors: Errors = False) -> dict[str, Any]:
+async def list_requests(
+    recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False
+) -> dict[str, Any]:
     """The numbers of the requests that pass the filter; without a filter the first and the last one say it all."""
     chosen = filter_of(api, q, only_errors=errors)
-    source.catch_up()
-    return {**_state(source), "numbers": None if chosen.is_open else await _numbers(source, chosen)}
+    recorder.catch_up()
+    return {**_state(recorder), "numbers": None if chosen.is_open else await _numbers(recorder, chosen)}
 
 
 @router.get("/rows")
 async def rows(
-    source: OnSource, first: Annotated[int, Query(ge=0)], last: Annotated[int, Query(ge=0)]
+    recorder: OnRecorder, first: Annotated[int, Query(ge=0)], last: Annotated[int, Query(ge=0)]
 ) -> dict[str, Any]:
     """The rows with numbers from `first` to `last`, both included, as far as a list has told them; at most 500."""
-    numbers = range(max(first, source.first), min(last, source.last, first + _MOST_ROWS - 1) + 1)
-    found = [each for number in numbers if (each := source.known(number)) is not None]
-    return {"rows": [row_json(source.rows.row(each)) for each in found]}
+    numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MOST_ROWS - 1) + 1)
+    found = [each for number in numbers if (each := recorder.known(number)) is not None]
+    return {"rows": [row_json(recorder.rows.row(each)) for each in found]}
 
 
 @router.get("/apis")
-async def apis(source: OnSource) -> dict[str, Any]:
+async def apis(recorder: OnRecorder) -> dict[str, Any]:
     """The names of the APIs that clients have used."""
-    source.catch_up()
-    return {"apis": sorted(source.rows.apis)}
+    recorder.catch_up()
+    return {"apis": sorted(recorder.rows.apis)}
 
 
 @router.get("/live")
-async def live(source: OnSource, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
+async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
     """Server-sent events: rows that come or change."""
-    events = _events(source, filter_of(api, q, only_errors=errors))
+    events = _events(recorder, filter_of(api, q, only_errors=errors))
     return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/{number}")
-async def one(source: OnSource, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+async def one(recorder: OnRecorder, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
     """One request and its response: bytes and fields."""
-    exchange = source.find(number)
+    exchange = recorder.find(number)
     if exchange is None:
-        state = "it is no longer kept" if number < source.first else "no client has sent so many"
+        state = "it is no longer kept" if number < recorder.first else "no client has sent so many"
         raise NotFoundError(f"request {number}: {state}")
-    return {**_state(source), **exchange_json(source.rows, exchange)}
+    return {**_state(recorder), **exchange_json(recorder.rows, exchange)}
 
 
 @router.get("/{number}/versions/{version}")
 async def in_version(
-    source: OnSource, number: Annotated[int, Path(ge=1)], version: Annotated[int, Path(ge=0)]
+    recorder: OnRecorder, number: Annotated[int, Path(ge=1)], version: Annotated[int, Path(ge=0)]
 ) -> dict[str, Any]:
     """The same request and response in another version of the API."""
-    exchange = source.find(number)
+    exchange = recorder.find(number)
     if exchange is None:
         raise NotFoundError(f"request {number}: it is not kept")
     if exchange.kind is not Kind.REQUEST:
@@ -88,25 +90,25 @@ async def in_version(
     return version_json(exchange, version)
 
 
-def _state(source: Source) -> dict[str, Any]:
-    return {"first": source.first, "last": source.last, "left_out": source.left_out}
+def _state(recorder: Recorder) -> dict[str, Any]:
+    return {"first": recorder.first, "last": recorder.last}
 
 
-async def _numbers(source: Source, chosen: Filter) -> list[int]:
+async def _numbers(recorder: Recorder, chosen: Filter) -> list[int]:
     found: list[int] = []
-    start, stop = source.first, source.last
+    start, stop = recorder.first, recorder.last
     for first in range(start, stop + 1, _SLICE):
-        part = source.between(first, min(first + _SLICE - 1, stop))
-        found += [each.number for each in part if chosen.may_pass(each) and chosen.passes(source.rows.row(each))]
+        part = recorder.between(first, min(first + _SLICE - 1, stop))
+        found += [each.number for each in part if chosen.may_pass(each) and chosen.passes(recorder.rows.row(each))]
         await asyncio.sleep(0)
     return found
 
 
-async def _events(source: Source, chosen: Filter) -> AsyncIterator[str]:
-    with source.subscribed() as subscription:
-        yield _event({**_state(source), "rows": []})
+async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
+    with recorder.subscribed() as subscription:
+        yield _event({**_state(recorder), "rows": []})
         waiting: set[int] = set()  # rows that were sent and will change
-        while not source.is_over:
+        while not recorder.is_over:
             numbers = await subscription.next(_BREATH_S)
             if not numbers:
                 yield ":\n\n"
@@ -117,20 +119,20 @@ async def _events(source: Source, chosen: Filter) -> AsyncIterator[str]:
                 numbers = [*(waiting.intersection(numbers[:-_MOST_NEWEST])), *numbers[-_MOST_NEWEST:]]
             shown: list[dict[str, Any]] = []
             for count, number in enumerate(numbers):
-                exchange = source.known(number)
+                exchange = recorder.known(number)
                 waiting.discard(number)
                 if exchange is None or not chosen.may_pass(exchange):
                     continue
-                row = source.rows.row(exchange)
+                row = recorder.rows.row(exchange)
                 if chosen.passes(row):
                     shown.append(row_json(row))
                     if row.state == WAITING:
                         waiting.add(number)
                 if count % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)
-            yield _event({**_state(source), "rows": shown})
+            yield _event({**_state(recorder), "rows": shown})
             if len(waiting) > _MOST_ROWS:
-                waiting = {number for number in waiting if number >= source.first}
+                waiting = {number for number in waiting if number >= recorder.first}
             await asyncio.sleep(_FLOOD_S if is_flood else _GATHER_S)
 
 

@@ -11,8 +11,8 @@ from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.share_groups import share_partitions
 from minibroker.operations.views import clients, groups, replicas, transactions
 from minibroker.page.fetch_savings import FetchSavings
-from minibroker.page.routes import OnSource
-from minibroker.page.source import Source
+from minibroker.page.recorder import Recorder
+from minibroker.page.routes import OnRecorder
 
 router = APIRouter()
 
@@ -24,7 +24,7 @@ After = Annotated[str, Query(description="Leaves out those up to this name.")]
 
 
 @router.get("/state")
-async def overview(request: Request, on_broker: OnBroker, source: OnSource) -> dict[str, Any]:
+async def overview(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
     """The brokers, the first partitions, groups and transactions, the fetch sessions, and all requests that wait.
 
     The savings of a session are None when its beginning is not kept.
@@ -41,7 +41,7 @@ async def overview(request: Request, on_broker: OnBroker, source: OnSource) -> d
         }
 
     found = await on_broker(work)
-    _name(found["delayed"], source)
+    _name(found["delayed"], recorder)
     savings: FetchSavings = request.app.state.fetch_savings
     await savings.catch_up()
     for each in found["sessions"]:
@@ -50,11 +50,11 @@ async def overview(request: Request, on_broker: OnBroker, source: OnSource) -> d
     return found
 
 
-def _name(delayed: list[dict[str, Any]], source: Source) -> None:
+def _name(delayed: list[dict[str, Any]], recorder: Recorder) -> None:
     """Add API and client id to waiting requests, which a broker without a journal does not keep."""
-    source.catch_up()
-    rows = source.rows
-    newest = source.between(source.last - _MOST_NEWEST, source.last)
+    recorder.catch_up()
+    rows = recorder.rows
+    newest = recorder.between(recorder.last - _MOST_NEWEST, recorder.last)
     waiting = {(each.client, each.correlation_id): each for each in newest if each.ended_ms is None}
     for each in delayed:
         exchange = waiting.get((each["client"], each["correlation_id"]))

@@ -26,7 +26,7 @@ export function FollowView({ topic, partition, offset }) {
     ${error && html`<${Notice} kind="error">${error}<//>`}
     ${data ? html`<${Record} record=${data.record} log=${data.log} />
       <ol class="life">${data.stages.map((each) => html`<${Stage} key=${each.id} stage=${each} />`)}</ol>
-      <p class="muted">The lab has looked through requests ${number(data.requests.first)} to ${number(data.requests.last)}, and goes on as more come.${data.requests.left_out > 0 && ` ${number(data.requests.left_out)} frames were left out.`}</p>` : !error && html`<p class="muted">The lab looks through requests and logs …</p>`}
+      <p class="muted">The lab has looked through requests ${number(data.requests.first)} to ${number(data.requests.last)}, and goes on as more come.</p>` : !error && html`<p class="muted">The lab looks through requests and logs …</p>`}
     <section aria-labelledby="another-title"><h2 id="another-title">Follow another record</h2><${Choose} topic=${topic} partition=${partition} /></section>
   </main>`;
 }

@@ -98,7 +98,6 @@ function Rows({ requests, isPaused, isFiltered }) {
     <p class="status" role="status">
       ${length === 1 ? "1 request" : `${number(length)} requests`}${isFiltered ? " found" : ""}${isPaused ? " · paused" : isFollowing ? "" : " · scroll to the end to follow"}
       ${requests.forgotten > 0 && ` · ${number(requests.forgotten)} older ones were forgotten`}
-      ${requests.leftOut > 0 && ` · ${number(requests.leftOut)} frames were left out`}
       ${!isFollowing && html` <button type="button" class="link" onClick=${() => { setFollowing(true); box.current.scrollTop = length * rowHeight; }}>Go to request ${number(newest)}</button>`}
     </p>`;
 }

@@ -9,7 +9,7 @@ const ASLEEP_MS = 20_000; // a timer that comes so late tells of a machine that 
 
 /**
  * The requests that pass a filter (a query string), oldest first:
- * { length, at(index), indexOf(number), need(first, last), forgotten, leftOut, isLoaded, error }.
+ * { length, at(index), indexOf(number), need(first, last), forgotten, isLoaded, error }.
  */
 export function useRequests(filter, isPaused) {
   const store = useRef(null);
@@ -30,7 +30,6 @@ class Requests {
     this.numbers = filter ? [] : null; // without a filter: all from `first` to `last`
     this.first = 1;
     this.last = 0;
-    this.leftOut = 0;
     this.isLoaded = false;
     this.error = null;
     this.redraw = () => {};
@@ -99,15 +98,15 @@ class Requests {
       if (state.last < this.last) this.rows.clear(); // another broker
       if (this.numbers) this.numbers = state.numbers;
       this.asked.clear();
-      Object.assign(this, { first: state.first, last: state.last, leftOut: state.left_out, isLoaded: true, error: null });
+      Object.assign(this, { first: state.first, last: state.last, isLoaded: true, error: null });
     } catch (error) {
       this.error = error.message;
     }
     this.redraw();
   }
 
-  take({ first, last, left_out, rows }) {
-    Object.assign(this, { first, last, leftOut: left_out });
+  take({ first, last, rows }) {
+    Object.assign(this, { first, last });
     for (const row of rows) {
       this.rows.set(row.number, row);
       if (this.numbers && this.isLoaded && row.number > (this.numbers.at(-1) ?? 0)) this.numbers.push(row.number);

@@ -26,8 +26,9 @@ from minibroker.cluster.advice import (
     about_first_bytes,
 )
 from minibroker.faults.fault import Fault
-from minibroker.faults.observer import faults_of, watch_requests
+from minibroker.faults.registry import faults_of
 from minibroker.inspection.journal import Entry
+from minibroker.inspection.recording import recording_of
 from minibroker.inspection.request_lines import line_of
 from minibroker.requests.request_path import compose
 from minibroker.routing.routes import UnservedRequestError
@@ -48,15 +49,8 @@ def tapped(tmp_path: Path) -> Iterator[Tapped]:
 def over(tapped: Tapped) -> list[Entry]:
     """The requests that are over."""
     seen: list[Entry] = []
-    watch_requests(tapped.services, seen.append)
+    recording_of(tapped.services).watch(seen.append)
     return seen
-
-
-def test_nobody_looks_into_requests_once_nobody_watches(tapped: Tapped, over: list[Entry]) -> None:
-    watch_requests(tapped.services, None)
-    assert tapped.services.observer is None
-    tapped.ask(MetadataRequest(topics=None), 9)
-    assert not over
 
 
 def test_a_line_tells_what_was_asked_by_whom_and_how_it_ended(tapped: Tapped, over: list[Entry]) -> None:
@@ -96,7 +90,7 @@ def test_what_is_no_request_is_told_with_the_reason(tapped: Tapped, over: list[E
 
 def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("json", verbose=True):
-        watch_requests(tapped.services, tell_request)
+        recording_of(tapped.services).watch(tell_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         try:
             os.stat("/no/such/file")
@@ -112,7 +106,7 @@ def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.Captur
 
 def test_text_says_who_speaks_and_requests_say_when(tapped: Tapped, capsys: pytest.CaptureFixture[str]) -> None:
     with Console("text", verbose=True):
-        watch_requests(tapped.services, tell_request)
+        recording_of(tapped.services).watch(tell_request)
         tapped.ask(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
         logging.getLogger("minibroker").warning("careful")
     request, warning = capsys.readouterr().err.splitlines()

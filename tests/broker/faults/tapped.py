@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minibroker.faults.fault import Fault
-from minibroker.faults.observer import faults_of
-from minibroker.faults.registry import FaultRegistry
+from minibroker.faults.registry import FaultRegistry, faults_of
 from minibroker.requests.request_path import compose
 from minibroker.routing.outcomes import Answer, Outcome, Waiting
 from minibroker_protocol.codec import Splices
@@ -98,7 +97,7 @@ class Tapped(Harness):
 
     def is_tapped(self) -> bool:
         """Do requests pass by the journal or the faults?"""
-        return self.services.observer is not None
+        return self.services.recording is not None
 
     def fault(self, **fields: Any) -> Fault:
         """Add a fault of these fields."""

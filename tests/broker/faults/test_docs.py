@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.faults import reference
-from minibroker.faults.fault import Fault
-from minibroker.faults.files import parse_faults
+from minibroker.faults.fault import Fault, parse_faults
 from minibroker.faults.reference import filled
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.faults.fault import Fault, FaultError, RequestContext
-from minibroker.faults.files import read_faults
+from minibroker.faults.fault import Fault, FaultError, RequestContext, read_faults
 from minibroker.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
 

@@ -6,28 +6,35 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import MagicMock, Mock, patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.faults.observed import journal_of
-from minibroker.faults.observer import drop_journal, keep_journal
-from minibroker.inspection import journal as module
-from minibroker.inspection.journal import Entry, Journal, Origin
-from minibroker.inspection.kept import MOST_BYTES, request_of
+from minibroker import Broker
+from minibroker.inspection.journal import Entry, Journal
+from minibroker.inspection.message_forms import MAX_FRAME_BYTES
 from minibroker.inspection.message_json import RecordsSummary, detached, summary, to_json
+from minibroker.inspection.recording import (
+    BrokerConnection,
+    RecordedRequest,
+    Recording,
+    drop_journal,
+    journal_of,
+    keep_journal,
+    log_slow_requests,
+    recording_of,
+)
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Target
 from minibroker.requests.dispatch import call_of, encode_answers
-from minibroker.requests.endpoints import Endpoint, endpoint
+from minibroker.requests.endpoints import endpoint
 from minibroker.requests.request_path import compose
 from minibroker.requests.session import Session
 from minibroker.requests.targets import targets_by_name
 from minibroker.routing.outcomes import Answer, Waiting
 from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
-from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -44,12 +51,13 @@ from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateReque
 from minibroker_storage.files import FileHandle, FilePool, LogSlice
 from tests.broker.faults.tapped import Channel, Tapped
 from tests.broker.harness import batch, bytes_of, fetch_request, frame_of, produce_request
+from tests.broker.socket_client import SocketClient
 from tests.protocol.message_strategies import message_class, messages
 from tests.samples import examples
 
-CORE = Mock(**{"clock.monotonic_ms.return_value": 0.0, "topics.with_id.return_value": None})
+CORE = Mock(topics=MagicMock(**{"with_id.return_value": None}), **{"clock.monotonic_ms.return_value": 0.0})
 """Of a broker that knows no topic."""
-SERVICES = Mock(core=CORE, served=None)
+SERVICES = Mock(core=CORE, served=None, chain_version=0)
 SECRETS = {"authBytes", "hmac", "salt", "saltedPassword"}
 
 
@@ -210,12 +218,14 @@ def test_any_message_can_be_kept_and_shown(route: Route, kind: str, data: st.Dat
     assert json.loads(json.dumps(to_json(kept, version))) == to_json(kept, version)
 
 
-def entry_of(served: Endpoint, version: int, frame: bytes, request: Any) -> Entry:
-    """An entry as the observer makes it; its broker is never asked."""
-    entry = Entry(1, (0, 0.0), Origin("", 0, "", CORE), len(frame))
-    kept = request_of(served, memoryview(bytearray(frame)), request)
-    entry.keep(call_for(frame), version, 1, kept, None)
-    entry.drop_records()
+def recorded(frame: bytes, request: Any) -> RecordedRequest:
+    """An entry as the recording makes it; its broker is never asked."""
+    recording = Recording(SERVICES)
+    recording.keep_journal(1)
+    view = memoryview(bytearray(frame))
+    call = call_for(frame)
+    entry = RecordedRequest(recording, BrokerConnection((None, None), 0, "", CORE), view, (0, 0.0), call)
+    entry.keep(call, view, request)
     return entry
 
 
@@ -235,7 +245,7 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
     request, _ = decode(served.request, memoryview(frame), version, body)
     response = data.draw(messages(served.response, version))
     flexible = served.has_flexible_response_header(version)
-    entry = entry_of(served, version, frame, request)
+    entry = recorded(frame, request)
     call = call_for(frame)
     sent = bytes_of(Answer(response, call, 1))
     encode_answers([Answer(response, call, 1, entry)])
@@ -248,13 +258,13 @@ def test_a_message_decoded_when_read_is_the_same_as_one_decoded_at_once(route: R
 
 def held_by(entry: Entry) -> str:
     """All that an entry keeps, as a text."""
-    return repr([getattr(entry, name) for name in Entry.__slots__ if name != "_endpoint"])
+    return repr([value for name, value in vars(entry).items() if name not in {"_call", "_recording", "origin"}])
 
 
 def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, journal: Journal) -> None:
     login = SaslAuthenticateRequest(auth_bytes=b"\0u\0S3CRET")
     frame = frame_of(login, 2)
-    entry = entry_of(endpoint(ApiKey.SASL_AUTHENTICATE), 2, frame, login)
+    entry = recorded(frame, login)
     credential = ScramCredentialUpsertion(
         name="u", mechanism=1, iterations=4096, salt=b"S3CRET", salted_password=b"S3CRET"
     )
@@ -264,7 +274,7 @@ def test_no_secret_is_kept_before_anybody_reads_the_journal(tapped: Tapped, jour
         assert "hidden" in held_by(held)
 
 
-@pytest.mark.parametrize("size", [1, MOST_BYTES])
+@pytest.mark.parametrize("size", [1, MAX_FRAME_BYTES])
 def test_what_is_kept_shares_nothing_with_the_receive_buffer(tapped: Tapped, journal: Journal, size: int) -> None:
     session = tapped.session()
     take = compose(tapped.services, None, Channel())
@@ -309,7 +319,7 @@ def test_a_repeated_fetch_of_a_session_is_about_all_its_partitions(tapped: Tappe
 
 
 def test_a_long_request_is_kept_without_bytes_that_belong_to_no_field(tapped: Tapped, journal: Journal) -> None:
-    frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MOST_BYTES
+    frame = frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3) + b"junk" * MAX_FRAME_BYTES
     compose(tapped.services, None, Channel())(memoryview(bytearray(frame)), tapped.session())
     (entry,) = journal
     assert "junk" not in held_by(entry)
@@ -414,14 +424,83 @@ def test_ids_and_bytes_are_shown_as_texts() -> None:
 def test_memory_is_bounded_in_bytes(tapped: Tapped, journal: Journal) -> None:
     """A request of 800,000 bytes counts as it is kept: decoded. The newest one always stays."""
     topics = [DeleteTopicState(name=f"{number:0200}") for number in range(4000)]
-    with patch.object(module, "MAX_BYTES", 20 << 20):
-        for _ in range(5):
-            tapped.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6)
-        assert [entry.number for entry in journal] == [3, 4, 5][-len(journal) :]
-        assert 1 <= len(journal) <= 3
-        for _ in range(3):
-            tapped.produce(batch(b"a" * 900_000))  # of records a summary is kept
-        assert len(journal) >= 4
+    ring = recording_of(tapped.services).ring
+    assert ring is not None
+    ring.max_bytes = 20 << 20
+    for _ in range(5):
+        tapped.ask(DeleteTopicsRequest(topics=topics, timeout_ms=1000), 6)
+    assert [entry.number for entry in journal] == [3, 4, 5][-len(journal) :]
+    assert 1 <= len(journal) <= 3
+    for _ in range(3):
+        tapped.produce(batch(b"a" * 900_000))  # of records a summary is kept
+    assert len(journal) >= 4
     journal.clear()
     tapped.produce(batch(b"a"))
     assert len(journal) == 1
+
+
+@pytest.mark.parametrize("kind", [bytes, tuple])
+def test_reading_large_entries_keeps_none_of_what_is_read(tapped: Tapped, journal: Journal, kind: type[Any]) -> None:
+    """Whoever reads a journal holds the copies; entries do not grow."""
+    topics = [MetadataRequestTopic(name=f"{number:050}") for number in range(50 if kind is bytes else 2000)]
+    tapped.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12)
+    (entry,) = journal
+    before = {name: id(value) for name, value in vars(entry).items()}
+    assert len(entry.request.topics) == len(entry.response.topics) == len(entry.targets) == len(topics)
+    assert entry.error_codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert entry.to_json()["errors"] == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    after = {name: id(value) for name, value in vars(entry).items() if name != "_error_codes"}
+    assert after == before
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Tapped]:
+    """A broker that logs requests of more than 100 ms."""
+    made = Tapped(str(tmp_path / "slow"))
+    log_slow_requests(made.services, 100)
+    yield made
+    made.close()
+
+
+def test_a_slow_request_is_logged(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:
+    slow.produce(batch(b"a"))
+    slow.fault(api="Produce", delay_ms=100, times=1)
+    slow.start_asking(produce_request(batch(b"a")), 9)
+    slow.clock.advance(100)
+    assert not caplog.messages
+    slow.fault(api="Produce", delay_ms=101, times=1)
+    slow.start_asking(produce_request(batch(b"a")), 9)
+    slow.clock.advance(101)
+    assert caplog.messages == [
+        "Slow request: Produce v9 from test 127.0.0.1:9092-127.0.0.1:51234 took 101.0 ms",
+    ]
+
+
+def test_a_fetch_that_waits_for_records_is_not_slow(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:
+    slow.start_asking(fetch_request(("t", 0, 0), max_wait_ms=400), 12)
+    slow.clock.advance(400)
+    assert not caplog.messages
+    slow.fault(api="Fetch", delay_ms=150)
+    slow.start_asking(fetch_request(("t", 0, 0), max_wait_ms=400), 12)
+    slow.clock.advance(400)
+    slow.clock.advance(150)
+    (line,) = caplog.messages
+    assert line.endswith("took 550.0 ms, 400.0 ms of them waiting for other clients")
+
+
+def test_a_slow_request_without_a_response_is_logged(slow: Tapped, caplog: pytest.LogCaptureFixture) -> None:
+    slow.fault(api="Produce", delay_ms=200, drop="after")
+    slow.start_asking(produce_request(batch(b"a")), 9)
+    slow.clock.advance(200)
+    (line,) = caplog.messages
+    assert line.endswith("took 200.0 ms, and was not answered")
+
+
+@pytest.mark.parametrize("slow_ms", [-1, 0])
+def test_slow_requests_are_logged_if_a_limit_is_set(slow_ms: int, caplog: pytest.LogCaptureFixture) -> None:
+    with Broker(config={"minibroker.slow.request.ms": str(slow_ms)}) as broker, SocketClient(broker.address) as client:
+        assert client.ask(MetadataRequest(topics=None), 9).brokers
+        assert (broker.services.recording is not None) == (slow_ms == 0)
+        assert journal_of(broker.services) is None
+    lines = [line for line in caplog.messages if line.startswith("Slow request: Metadata v9 from ")]
+    assert bool(lines) == (slow_ms == 0)

@@ -1,7 +1,6 @@
 """A record's life as the page's server tells it, for real clients."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from minibroker import Broker
-from minibroker.page.recorder import Recorder
+from minibroker.inspection import recording
 from tests.broker.control.http import Control
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
@@ -228,7 +227,7 @@ def test_a_topic_that_is_gone_is_told(broker: Broker) -> None:
 
 
 def test_a_request_that_is_no_longer_kept_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minibroker.page.plane.Recorder", partial(Recorder, most_exchanges=10))
+    monkeypatch.setattr(recording, "MAX_EXCHANGES", 10)
     with Broker(page=True, topics=["plain"]) as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         producer.send("plain", b"first").get(PATIENCE_S)

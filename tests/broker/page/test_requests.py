@@ -8,14 +8,13 @@ import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker, Security
-from minibroker.clock import ManualClock
-from minibroker.inspection.tape import MOST_KEPT, Tap
+from minibroker.inspection.exchanges import Exchange, Kind, Origin, Ring
+from minibroker.inspection.recording import MAX_KEPT
 from minibroker.page.recorder import Recorder
 from minibroker.page.routes.requests import live
 from tests.broker.control.http import Control
@@ -114,7 +113,7 @@ def test_a_record_of_many_bytes_is_cut_and_that_is_said(shown: Broker, page: Con
     number = page.get("/data/requests?api=Produce")["numbers"][-1]
     part = page.get(f"/data/requests/{number}")["request"]
     assert part["size"] > 3 << 20
-    assert part["kept"] == MOST_KEPT + 4
+    assert part["kept"] == MAX_KEPT + 4
     assert len(part["hex"]) == 2 * part["kept"]
 
 
@@ -213,24 +212,18 @@ async def streamed(recorder: Recorder, *steps: Callable[[], None]) -> list[list[
 
 
 def test_of_a_flood_the_newest_rows_are_sent_and_those_that_have_waited() -> None:
-    recorder = Recorder()
-    tape = recorder.open_tape(ManualClock(), Mock())
-    first, other = (tape.tap((("::1", 9092), ("::1", port)), 0) for port in (1, 2))
-
-    def asked(tap: Tap) -> None:
-        tap.before(Mock())(memoryview(api_versions(7)[4:]), None)
-        tap.flush()
-
-    def answered(tap: Tap) -> None:
-        tap.sent(bytearray(struct.pack(">ii", 4, 7)), [])
+    ring: Ring[Exchange] = Ring(2000)
+    origin = Origin("c", "b")
+    first = Exchange(Kind.REQUEST, origin)
 
     def flood() -> None:
         for _ in range(1000):
-            asked(other)
-            answered(other)
-        answered(first)
+            other = Exchange(Kind.REQUEST, origin)
+            other.bytes_out = 8
+            ring.add(other)
+        first.bytes_out = 8
 
-    sent = asyncio.run(streamed(recorder, lambda: asked(first), flood))
+    sent = asyncio.run(streamed(Recorder(ring), lambda: ring.add(first), flood))
     assert sent == [[1], [1, *range(902, 1002)]]
 
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker.faults.observer import keep_journal, watch_requests
+from minibroker.inspection.recording import keep_journal, recording_of
 from minibroker.requests import dispatch
 from minibroker.requests.dispatch import accept, accept_plain, call_of
 from minibroker.requests.request_path import compose
@@ -248,7 +248,7 @@ def test_a_watcher_sees_each_request_once(tmp_path: Path) -> None:
     tapped = Tapped(str(tmp_path / "data"))
     tapped.create("packed", compression_type="gzip")
     seen: list[Any] = []
-    watch_requests(tapped.services, seen.append)
+    recording_of(tapped.services).watch(seen.append)
     data = [PartitionProduceData(index=0, records=SENT) for _ in "ab"]
     topics = [
         TopicProduceData(name=name, partition_data=[each]) for name, each in zip(("t", "packed"), data, strict=True)

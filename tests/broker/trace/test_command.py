@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -154,20 +155,10 @@ def received(connection: socket.socket, count: int) -> bytes:
 def test_a_client_that_reads_nothing_holds_up_the_broker_and_not_the_memory() -> None:
     """A broker that sends without end is stopped by the sockets' buffers, as if no proxy were there."""
 
-    class Recorder:
-        def begin(self, exchange: Any, frame: Any) -> None:
-            pass
-
-        def end(self, exchange: Any, frame: Any) -> None:
-            pass
-
-        def complain(self, text: str) -> None:
-            raise AssertionError(text)
-
     async def check() -> None:
         accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
         server = await asyncio.start_server(lambda _, writer: accepted.put_nowait(writer), "127.0.0.1", 0)
-        proxy = Proxy(("127.0.0.1", server.sockets[0].getsockname()[1]), ("127.0.0.1", 0), None, Recorder())
+        proxy = Proxy(("127.0.0.1", server.sockets[0].getsockname()[1]), ("127.0.0.1", 0), None, Mock())
         await proxy.start()
         (await accepted.get()).close()
         with socket.create_connection(proxy.address):

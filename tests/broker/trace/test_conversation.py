@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.inspection.exchanges import Exchange, Kind
 from minibroker.trace.conversation import MOST_HELD, Conversation
-from minibroker.trace.exchange import Exchange, Kind
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -23,10 +23,10 @@ class Ends:
         self.complaints: list[str] = []
 
     def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        exchange.request = bytes(frame)
+        exchange.request_frame = bytes(frame)
 
     def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        exchange.response = bytes(frame)
+        exchange.response_frame = bytes(frame)
         self.over.append(exchange)
 
     def complain(self, text: str) -> None:
@@ -39,7 +39,7 @@ def ends() -> Ends:
 
 
 @pytest.fixture
-def conversation(ends: Ends) -> Conversation:
+def conversation(ends: Any) -> Conversation:
     return Conversation("c:1", "b:2", ends, lambda host, port: ("proxy", port + 1) if host == "b" else None)
 
 
@@ -88,7 +88,7 @@ def test_responses_are_matched_by_their_correlation_ids(conversation: Conversati
         (6, Kind.REQUEST),
         (0, Kind.UNASKED),
     ]
-    assert [each.response[8:] for each in ends.over] == [b"xyz"] * 4
+    assert [each.response_frame[8:] for each in ends.over] == [b"xyz"] * 4
     assert conversation.pending == 0
 
 
@@ -100,7 +100,7 @@ def test_addresses_are_replaced_and_noted(conversation: Conversation, ends: Ends
     assert [(each.host, each.port) for each in response.brokers] == [("proxy", 9093), ("bb", 9092)]
     (exchange,) = ends.over
     assert exchange.replaced == {"b:9092": "proxy:9093"}
-    assert exchange.response == framed(metadata(1))
+    assert exchange.response_frame == framed(metadata(1))
 
 
 def test_addresses_that_cannot_be_replaced_pass_with_a_complaint(conversation: Conversation, ends: Ends) -> None:
@@ -159,7 +159,7 @@ def test_tokens_of_gssapi_may_come_first_and_the_last_one_without_an_answer(
             assert answer(conversation, b"\x60\x81 answer") == framed(b"\x60\x81 answer")
     ask(conversation, BEAT, 3, 7)
     answer(conversation, struct.pack(">i", 7) + b"x")
-    assert [(each.kind, bool(each.response)) for each in ends.over] == [
+    assert [(each.kind, bool(each.response_frame)) for each in ends.over] == [
         (Kind.TOKEN, True),
         (Kind.TOKEN, True),
         (Kind.TOKEN, False),

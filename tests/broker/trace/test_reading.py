@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.clock import ManualClock
+from minibroker.inspection.exchanges import Exchange, Kind, Origin
 from minibroker.inspection.message_json import detached, to_json
 from minibroker.requests.endpoints import endpoint
 from minibroker.routing.routes import ROUTES, Route
-from minibroker.trace.exchange import Exchange, Kind
-from minibroker.trace.line_writer import MOST_WAITING, LineWriter, Output
-from minibroker.trace.lines import json_of, line_of
+from minibroker.trace.lines import MOST_WAITING, LineWriter, Output, json_of, line_of
 from minibroker.trace.reading import MOST_SHOWN, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
@@ -47,10 +46,10 @@ def framed(content: bytes) -> bytes:
 
 
 def made(api_key: int, version: int, request: bytes, response: bytes) -> Exchange:
-    exchange = Exchange(Kind.REQUEST, "127.0.0.1:50000", "127.0.0.1:9092")
-    exchange.api_key, exchange.version = api_key, version
-    exchange.request, exchange.response = framed(request), framed(response) if response else b""
-    exchange.bytes_in, exchange.bytes_out = len(exchange.request), len(exchange.response)
+    exchange = Exchange(Kind.REQUEST, Origin("127.0.0.1:50000", "127.0.0.1:9092"))
+    exchange.header = api_key, version, 0
+    exchange.request_frame, exchange.response_frame = framed(request), framed(response) if response else b""
+    exchange.bytes_in, exchange.bytes_out = len(exchange.request_frame), len(exchange.response_frame)
     return exchange
 
 
@@ -217,7 +216,7 @@ def test_tokens_are_masked() -> None:
 def test_a_line_tells_what_when_and_how_long() -> None:
     beat = HeartbeatRequest(group_id="billing", generation_id=1, member_id="m")
     exchange = made(ApiKey.HEARTBEAT, 3, frame_of(beat, 3), response_frame(HeartbeatResponse(error_code=25), 3))
-    exchange.began_ms, exchange.ended_ms = 10.0, 12.25
+    exchange.began, exchange.ended_ms = (0, 10.0), 12.25
     words = line_of(read(exchange, KnownTopics())).split()
     assert words[1:9] == ["test", "127.0.0.1:50000", "Heartbeat", "v3", "group", "billing", "UNKNOWN_MEMBER_ID", "2.2"]
     assert words[9:] == [f"{exchange.bytes_in}/{exchange.bytes_out}"]
@@ -244,7 +243,7 @@ def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
     output = Output(file, Mock())
     writer = LineWriter(clock, output, lambda reading: f"{reading.exchange.number}\n", str, Mock())
     beat = framed(frame_of(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 3))
-    exchange = Exchange(Kind.REQUEST, "c", "b")
+    exchange = Exchange(Kind.REQUEST, Origin("c", "b"))
     writer.begin(exchange, beat)
     clock.advance(3)
     writer.end(exchange, b"\0\0\0\0")
@@ -252,22 +251,21 @@ def test_the_line_writer_shows_what_came_when_the_time_has_come() -> None:
     assert exchange.ended_ms - exchange.began_ms == 3
     clock.advance(20)
     for _ in range(MOST_WAITING + 5):  # more than may wait are shown at once
-        other = Exchange(Kind.REQUEST, "c", "b")
+        other = Exchange(Kind.REQUEST, Origin("c", "b"))
         writer.begin(other, b"")
         writer.end(other, b"")
-    assert exchange.kept_bytes
     writer.close()
     assert file.getvalue().split() == [str(number + 1) for number in range(MOST_WAITING + 6)]
 
 
 def test_frames_beyond_the_limit_are_cut_to_their_head() -> None:
     writer = LineWriter(ManualClock(), Output(io.StringIO(), Mock()), line_of, str, Mock())
-    exchanges = [Exchange(Kind.REQUEST, "c", "b") for _ in range(40)]
+    exchanges = [Exchange(Kind.REQUEST, Origin("c", "b")) for _ in range(40)]
     frame = bytes(1 << 22)
     for exchange in exchanges:
         writer.begin(exchange, frame)
-    assert {len(each.request) for each in exchanges} == {1 << 22, 1024}
-    assert sum(len(each.request) for each in exchanges) <= (1 << 26) + 40 * 1024
+    assert {len(each.request_frame) for each in exchanges} == {1 << 22, 1024}
+    assert sum(len(each.request_frame) for each in exchanges) <= (1 << 26) + 40 * 1024
 
 
 def test_complaints_are_told_once() -> None:

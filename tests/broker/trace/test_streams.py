@@ -2,11 +2,12 @@
 
 import struct
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.trace.streams import RequestStream, ResponseStream
+from minibroker.trace.conversation import RequestStream, ResponseStream
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=8)
 CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)
@@ -45,7 +46,7 @@ def pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
 
 @given(FRAMES, CUTS)
 def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list[int]) -> None:
-    seen = Seen()
+    seen: Any = Seen()
     stream = RequestStream(seen, MOST_KEPT)
     for piece in pieces(b"".join(map(with_length, frames)), cuts):
         stream.feed(piece)
@@ -54,7 +55,7 @@ def test_requests_are_found_however_they_are_cut(frames: list[bytes], cuts: list
 
 @given(FRAMES, CUTS)
 def test_responses_pass_in_order_and_held_ones_pass_changed(frames: list[bytes], cuts: list[int]) -> None:
-    seen = Seen()
+    seen: Any = Seen()
     stream = ResponseStream(seen, MOST_KEPT)
     passed = b"".join(b"".join(stream.feed(piece)) for piece in pieces(b"".join(map(with_length, frames)), cuts))
     assert passed == b"".join(
@@ -72,7 +73,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
 ) -> None:
     odd = [each + b"x" * (len(each) % 2 == 0) for each in frames]
     data = b"".join(map(with_length, odd)) + struct.pack(">i", length) + rest
-    seen = Seen()
+    seen: Any = Seen()
     requests, responses = RequestStream(seen, MOST_KEPT), ResponseStream(seen, MOST_KEPT)
     passed = b""
     for piece in pieces(data, cuts):
@@ -85,7 +86,7 @@ def test_what_is_not_kafkas_protocol_passes_as_it_is(
 
 
 def test_a_large_response_is_not_kept_back_and_a_large_request_not_kept() -> None:
-    seen = Seen()
+    seen: Any = Seen()
     stream = ResponseStream(seen, MOST_KEPT)
     assert stream.feed(struct.pack(">ii", 1 << 30 | 1, 7)) == [struct.pack(">ii", 1 << 30 | 1, 7)]
     assert stream.feed(b"x" * 1000) == [b"x" * 1000]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.faults.observer import keep_journal
+from minibroker.inspection.recording import keep_journal
 from minibroker.requests.dispatch import accept
 from minibroker.routing.outcomes import Waiting
 from minibroker.routing.routes import UnservedRequestError
