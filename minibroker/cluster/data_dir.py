@@ -22,6 +22,7 @@ from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.clean_shutdown import (
     MAX_BOOT_ID,
+    LastStop,
     boot_id,
     is_marked_clean,
     mark_clean,
@@ -30,7 +31,6 @@ from minibroker_storage.data_directory.clean_shutdown import (
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, META_PROPERTIES, SNAPSHOT_FILE
 from minibroker_storage.data_directory.staged_write import finish
-from minibroker_storage.recovery import LastStop
 
 DEFAULT_NODE_ID: Final = 1
 

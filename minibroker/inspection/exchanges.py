@@ -66,7 +66,7 @@ class Exchange:
     origin: Origin
     kind = Kind.REQUEST
     number = 0
-    began = 0, 0.0
+    began: tuple[int, float] = 0, 0.0
     ended_ms: float | None = None
     header: tuple[int, int, int] = -1, -1, 0
     request_frame: bytes | bytearray = b""

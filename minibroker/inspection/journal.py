@@ -57,7 +57,7 @@ class Entry(Exchange):
         failure: why the connection was closed over it.
     """
 
-    origin: BrokerConnection
+    origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
     fault: Any = None  # a Fault, which is above
     _call: Call | None = None
     _client_id: str | None = None

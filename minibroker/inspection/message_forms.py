@@ -114,7 +114,7 @@ def response_form(call: Call, response: Any, frame: bytearray, splices: Splices)
     for holder in _holders(response, path):
         if records := getattr(holder, path[-1]):
             if isinstance(records, bytes | bytearray | memoryview):  # they are part of the frame
-                size -= len(records)
+                size -= len(cast("bytes", records))
             setattr(holder, path[-1], summary_or_range(records))
     return _Undetached(response), size * MEMORY_PER_BYTE
 
@@ -193,7 +193,7 @@ def decoded_request(endpoint: Endpoint, form: Any) -> Any:
     if isinstance(form, _Undetached):
         return detached(form.message)
     if type(form) is tuple:
-        values, counts = form
+        values, counts = cast("tuple[Any, Any]", form)
         return message_of(endpoint.request, (*values, counts and RecordsSummary(*counts)))
     return form
 

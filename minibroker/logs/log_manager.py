@@ -25,7 +25,6 @@ from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.errors import StorageError
 from minibroker_storage.layout import LOG_SUFFIX, create_unused_directory, unlink_files
-from minibroker_storage.log import shape_of
 
 with lazy:
     from minibroker.logs import flusher as logs_flusher
@@ -407,7 +406,7 @@ class LogManager:
     def _delete_old(self, partition: Partition, log: Log) -> int:
         if self._cleaner is not None and self._cleaner.is_cleaning(partition):
             return 0  # once that is through
-        before = shape_of(log)
+        before = log_module.shape_of(log)
         deleted = log.delete_old_segments(self._clock.now_ms())
         self.schedule_deletion(partition, log)
         if deleted:

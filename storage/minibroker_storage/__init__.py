@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minibroker_storage.config import LogConfig
+    from minibroker_storage.data_directory.clean_shutdown import LastStop
     from minibroker_storage.errors import (
         CorruptCheckpointError,
         CorruptIndexError,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from minibroker_storage.layout import create_partition_directory, purge, unlink_files
     from minibroker_storage.log import Log
     from minibroker_storage.lookup import TimestampOffset
-    from minibroker_storage.recovery import LastStop
     from minibroker_storage.segment import LogSegment
     from minibroker_storage.transaction_index import AbortedTxn
 

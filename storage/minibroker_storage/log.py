@@ -13,13 +13,14 @@ from minibroker_protocol.records.varint import INT32_MAX
 from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOfRangeError, RecordBatchTooLargeError
 from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
 from minibroker_storage.local_log import LocalLog
 from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
-from minibroker_storage.recovery import LastStop, LoadedLog, load_log, replay_producers
+from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
 from minibroker_storage.segment import LogSegment
 

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator
-from enum import Enum
 from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import DecodeError
@@ -11,6 +10,7 @@ from minibroker_protocol.records import MAGIC_V2
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.entries import BASE_OFFSET, LAST_OFFSET_DELTA, LEADER_EPOCH, MAGIC, MAX_TIMESTAMP, scan
 from minibroker_storage.errors import CorruptCheckpointError, CorruptIndexError, StorageError
 from minibroker_storage.files import FilePool
@@ -18,18 +18,6 @@ from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, TXN_INDEX_SUFFIX,
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.replacement import tidy_directory
 from minibroker_storage.segment import LogSegment
-
-
-class LastStop(Enum):
-    """The way a log was closed, which decides which of its files can be trusted."""
-
-    CLEAN = "clean"
-    """It was closed: all is there."""
-    KILLED = "killed"
-    """The process died and the machine ran on: what was written before the last write is whole."""
-    CRASHED = "crashed"
-    """The machine died: what was flushed is there, below the recovery point. Right for an unknown stop, too."""
-
 
 REPLAY_WINDOW_BYTES: Final = 64 * 1024
 WORTH_A_SNAPSHOT_BYTES: Final = 1024 * 1024

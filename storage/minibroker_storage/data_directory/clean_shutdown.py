@@ -7,6 +7,7 @@ machine.
 
 import os
 import sys
+from enum import Enum
 from typing import Final
 
 from minibroker_protocol.lazy_imports import lazy
@@ -17,6 +18,17 @@ with lazy:
     import ctypes
 
 _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+class LastStop(Enum):
+    """The way a log was closed, which decides which of its files can be trusted."""
+
+    CLEAN = "clean"
+    """It was closed: all is there."""
+    KILLED = "killed"
+    """The process died and the machine ran on: what was written before the last write is whole."""
+    CRASHED = "crashed"
+    """The machine died: what was flushed is there, below the recovery point. Right for an unknown stop, too."""
 
 
 def is_marked_clean(data_dir: str) -> bool:

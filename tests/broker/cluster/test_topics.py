@@ -15,10 +15,10 @@ from minibroker.config import BrokerConfig, TopicConfig
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.uuids import new_uuid, uuid_text
 from minibroker_storage.config import LogConfig
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from minibroker_storage.files import FilePool
 from minibroker_storage.log import Log
-from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch, values_in
 
 FILE = "minibroker-topics.json"

@@ -1,4 +1,7 @@
-"""The journal of requests: what it keeps, what it finds again, and how it looks as JSON."""
+"""The journal of requests: what it keeps, what it finds again, and how it looks as JSON.
+
+One file, since most tests follow an entry from the request to its JSON.
+"""
 
 import json
 from collections.abc import Iterator

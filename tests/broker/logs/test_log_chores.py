@@ -15,8 +15,8 @@ from minibroker.cluster.partition import Partition
 from minibroker.config import TopicConfig
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.records import NewRecord, build_batch
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.log import Log
-from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch
 from tests.broker.logs.world import (
     BROKER,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.flush import LogFlush
 from minibroker_storage.log import Log
-from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, values_in
 from tests.broker.logs.world import (
     MINUTE_MS,

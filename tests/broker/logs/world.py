@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN, LOCK_FILE
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint
 from minibroker_storage.log import Log
-from minibroker_storage.recovery import LastStop
 from tests.broker.harness import Harness, batch
 
 BROKER: Final = {"log.segment.bytes": "200"}

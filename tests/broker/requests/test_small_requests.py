@@ -55,7 +55,6 @@ def _takes_steps(harness: Harness, request: Any, version: int) -> bool:
         (_metadata(0), 12),
         (_metadata(1), 12),
         (MetadataRequest(topics=None), 12),
-        (_find_coordinators(1), 4),
         (produce_request(batch(b"a")), 9),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, int) else str(value),

@@ -30,9 +30,9 @@ from minibroker_pipeline.log_directories.staging import (
     staged_partition,
     staged_task,
 )
+from minibroker_storage.data_directory.clean_shutdown import LastStop
 from minibroker_storage.data_directory.offset_checkpoints import read_offset_checkpoint, write_offset_checkpoint
 from minibroker_storage.data_directory.staged_write import UNFINISHED
-from minibroker_storage.recovery import LastStop
 from tests.storage.helpers import Moments
 
 LOG = f"{0:020d}.log"

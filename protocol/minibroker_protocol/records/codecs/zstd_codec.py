@@ -124,7 +124,9 @@ def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
 
 def _bound(data: memoryview) -> Steps[int]:
     """The most that the frames can hold, provided that the last of them is there to its end."""
-    position = bound = count = 0
+    position: int = 0
+    bound: int = 0
+    count = 0
     try:
         while position < len(data) or not position:
             count += _BLOCKS_PER_FRAME
