@@ -297,6 +297,8 @@ class Services:
             self.share_partitions.topics_deleted()
         if self.core.topics.get(SHARE_GROUP_STATE) is not None:
             self.share_states.topics_deleted()
+        for node in self.core.cluster.nodes.values():
+            node.fetch_sessions.topics_deleted()
 
 
 def open_services(

@@ -150,7 +150,7 @@ class FetchContext:
         incremental: the answer leaves out partitions without news.
     """
 
-    __slots__ = ("incremental", "partitions", "session", "session_id")
+    __slots__ = ("_epoch", "incremental", "partitions", "session", "session_id")
 
     def __init__(
         self,
@@ -163,6 +163,12 @@ class FetchContext:
         self.session = session
         self.session_id = session.id if session else NO_SESSION
         self.incremental = incremental
+        self._epoch = session.epoch if session else INITIAL_EPOCH
+
+    @property
+    def is_outdated(self) -> bool:
+        """Return whether a newer fetch of the session arrived while this incremental one waited."""
+        return self.incremental and self.session is not None and self.session.epoch != self._epoch
 
     @property
     def keys(self) -> Iterable[FetchKey]:
@@ -217,6 +223,13 @@ class FetchSessionCache:
     def clear(self) -> None:
         """End all sessions."""
         self._sessions.clear()
+
+    def topics_deleted(self) -> None:
+        """Release the partitions of deleted topics, since a session may have no further fetch."""
+        for session in self._sessions.values():
+            for entry in session.partitions.values():
+                if entry.partition is not None and entry.partition.topic.is_gone:
+                    entry.partition = None
 
     def _end(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)

@@ -15,7 +15,6 @@ from minibroker.logs.error_mapping import as_producers_know_it
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import topics_at
 from minibroker.requests.requirements import asked_by_handler, checked, missing
-from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (
@@ -23,7 +22,6 @@ from minibroker_protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -47,14 +45,15 @@ NEEDS: Final = checked(
 ) & asked_by_handler("WRITE on each topic up to version 3")
 
 
-def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
     """Serve each transaction by itself."""
     if call.api_version >= _FIRST_OF_BROKERS:
-        results: list[AddPartitionsToTxnResult] = []
-        for each in request.transactions:
-            topics = yield from _outcomes(each, call)
-            results.append(AddPartitionsToTxnResult(transactional_id=each.transactional_id, topic_results=topics))
-            yield
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id, topic_results=_outcomes(transaction, call)
+            )
+            for transaction in request.transactions
+        ]
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -62,50 +61,47 @@ def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartition
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    topics = yield from _outcomes(transaction, call)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_outcomes(transaction, call))
 
 
-def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> Steps[list[AddPartitionsToTxnTopicResult]]:
-    partitions = list(_partitions(transaction.topics))
+def _outcomes(transaction: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
+    partitions: list[TopicPartition] = []
     refused: dict[TopicPartition, ErrorCode] = {}
-    for each in partitions:
-        error = _existence_error(each, call)
-        if error:
-            refused[each] = error
-        yield
+    for topic in transaction.topics:
+        named = [(topic.name, index) for index in topic.partitions]
+        partitions += named
+        refused |= _refused(topic.name, named, call)
     if refused:
-        once = dict.fromkeys(partitions)
-        return (yield from _topics((each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in once))
+        return _topics(
+            (each, refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)) for each in dict.fromkeys(partitions)
+        )
     coordinator = call.services.transactions
     producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     if transaction.verify_only:
-        verified = ((each, coordinator.verify(*producer, *each, node=call.node)) for each in dict.fromkeys(partitions))
-        return (yield from _topics(verified))
+        known = coordinator.find(*producer, call.node)
+        return _topics(
+            (each, known if isinstance(known, ErrorCode) else known.membership_error(each))
+            for each in dict.fromkeys(partitions)
+        )
     # Only brokers send these versions, for producers that know of epochs which are raised.
     version = RAISES_EPOCHS if call.api_version >= _FIRST_OF_BROKERS else 0
     added = coordinator.add_partitions(*producer, partitions, node=call.node, client_version=version)
     error = as_producers_know_it(added, call.api_version)
-    return (yield from _topics((each, error) for each in partitions))  # also of one that is named twice
+    return _topics((each, error) for each in partitions)  # A partition named twice has two results.
 
 
-def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> Iterable[TopicPartition]:
-    return ((topic.name, partition) for topic in topics for partition in topic.partitions)
-
-
-def _existence_error(partition: TopicPartition, call: Call) -> ErrorCode:
-    name, index = partition
+def _refused(name: str, partitions: list[TopicPartition], call: Call) -> dict[TopicPartition, ErrorCode]:
+    """Return the partitions of a topic that do not exist or may not be written to."""
     topic = call.core.topics.get(name)
     if call.api_version < _FIRST_OF_BROKERS and (
         (topic is not None and topic.is_internal) or not call.allows(Operation.WRITE, ResourceType.TOPIC, name)
     ):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if topic is None or topic.partition(index) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+        return dict.fromkeys(partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    unknown = (each for each in partitions if topic is None or topic.partition(each[1]) is None)
+    return dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> list[AddPartitionsToTxnTopicResult]:
     topics: dict[str, AddPartitionsToTxnTopicResult] = {}
     for (name, index), error in outcomes:
         if name not in topics:
@@ -113,5 +109,4 @@ def _topics(outcomes: Iterable[tuple[TopicPartition, ErrorCode]]) -> Steps[list[
         topics[name].results_by_partition.append(
             AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=error)
         )
-        yield
     return list(topics.values())

@@ -128,7 +128,7 @@ def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchRe
     if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
         return DelayedFetch(request, call, reader, context)
     if call.api_version < FIRST_WITH_V2:
-        yield from reader.convert(results)
+        return (yield from reader.convert_and_answer(results))
     return reader.answer(results)
 
 

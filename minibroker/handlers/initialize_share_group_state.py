@@ -10,12 +10,14 @@ from typing import Final
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.requirements import on_cluster
+from minibroker.requests.share.states import answer_each
 from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
     InitializeStateResult,
+    PartitionData,
     PartitionResult,
 )
 
@@ -24,17 +26,11 @@ NEEDS: Final = on_cluster(Operation.CLUSTER_ACTION)
 
 def handle(request: InitializeShareGroupStateRequest, call: Call) -> Steps[InitializeShareGroupStateResponse]:
     """Begin each state (`ShareCoordinatorService.initializeState`)."""
-    results: list[InitializeStateResult] = []
-    if not request.group_id:
-        return InitializeShareGroupStateResponse(results=results)
-    for topic in request.topics:
-        partitions: list[PartitionResult] = []
-        for each in topic.partitions:
-            key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
-            outcome = call.services.share_states.initialize(key, each.state_epoch, each.start_offset, call.node)
-            partitions.append(
-                PartitionResult(partition=each.partition, error_code=outcome.code, error_message=outcome.message)
-            )
-            yield
-        results.append(InitializeStateResult(topic_id=topic.topic_id, partitions=partitions))
+    states, node = call.services.share_states, call.node
+
+    def initialize(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+        code, message = states.initialize(key, asked.state_epoch, asked.start_offset, node)
+        return PartitionResult(partition=key.partition, error_code=code, error_message=message)
+
+    results = yield from answer_each(request, initialize, InitializeStateResult, may_be_empty=True)
     return InitializeShareGroupStateResponse(results=results)

@@ -17,8 +17,9 @@ the end, the leader's. A partition that is asked for twice is INVALID_REQUEST ea
 """
 
 import os
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
 
 from minibroker.cluster.partition import Partition
 from minibroker.logs.error_mapping import MAPPED, error_code_of
@@ -51,149 +52,91 @@ _DEBUGGER: Final = -2
 """The replica id of a client that asks any replica."""
 _FEW: Final = 8
 """More partitions are looked up in steps: each may have a log to be opened, which takes half a millisecond."""
-_NOTED_AT_ONCE: Final = 500
 
 NAMES: Final = topics_at("topics.name", "partitions.partition_index")
 NEEDS: Final = on_each(Operation.DESCRIBE, ResourceType.TOPIC)
 
 
-class _Search(NamedTuple):
-    """A look-up by time, which may read many records.
-
-    Attributes:
-        response: gets what is found.
-    """
-
-    log: Log
-    timestamp: int
-    response: ListOffsetsPartitionResponse
-
-
 def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse | Steps[ListOffsetsResponse]:
     """Look every partition up by itself; in steps if there are many, or a look-up by time."""
-    if call.api_version == 0 or sum(len(topic.partitions) for topic in request.topics) > _FEW:
-        return _look_up_in_steps(request, call)
-    topics = request.topics
-    twice = () if len(topics) == 1 and len(topics[0].partitions) == 1 else drain(_named_twice(request, call))
-    response = ListOffsetsResponse(topics=[])
-    searches: list[_Search] = []
-    for topic in topics:
-        partitions = [
-            _list_offset(topic.name, partition, request, call, twice, searches) for partition in topic.partitions
-        ]
-        response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-    return _search_all(searches, request, response) if searches else response
+    steps = _look_up_all(request, call)
+    asked = [partition.timestamp for topic in request.topics for partition in topic.partitions]
+    is_long = call.api_version == 0 or len(asked) > _FEW or any(map(_is_search, asked))
+    return steps if is_long else drain(steps)
 
 
-def _look_up_in_steps(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
-    twice = yield from _named_twice(request, call)
+def _is_search(timestamp: int) -> bool:
+    """Return whether a look-up may have to read many records."""
+    return timestamp >= 0 or timestamp == _MAX_TIMESTAMP
+
+
+def _look_up_all(request: ListOffsetsRequest, call: Call) -> Steps[ListOffsetsResponse]:
+    twice = _named_twice(request) if call.api_version > 0 else ()
     response = ListOffsetsResponse(topics=[])
-    searches: list[_Search] = []
     for topic in request.topics:
         partitions: list[ListOffsetsPartitionResponse] = []
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
-        for partition in topic.partitions:
-            partitions.append(_list_offset(topic.name, partition, request, call, twice, searches))
-            if searches:
-                yield from _search(searches.pop(), request)
+        for requested in topic.partitions:
+            result = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
+            partitions.append(result)
+            if request.isolation_level not in _ISOLATION_LEVELS:
+                result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+            elif (topic.name, requested.partition_index) in twice:
+                result.error_code = ErrorCode.INVALID_REQUEST
+            else:
+                try:
+                    yield from _look_up(topic.name, requested, request, call, result)
+                except MAPPED as error:
+                    result.error_code = error_code_of(error)
             yield
     return response
 
 
-def _search_all(
-    searches: Sequence[_Search], request: ListOffsetsRequest, response: ListOffsetsResponse
-) -> Steps[ListOffsetsResponse]:
-    for each in searches:
-        yield from _search(each, request)
-        yield
-    return response
+def _named_twice(request: ListOffsetsRequest) -> Collection[TopicPartition]:
+    """Return the partitions that are asked for more than once, which only version 0 allows."""
+    counts = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    return {partition for partition, count in counts.items() if count > 1}
 
 
-def _named_twice(request: ListOffsetsRequest, call: Call) -> Steps[Collection[TopicPartition]]:
-    """The partitions that are asked for more than once, which version 0 allows."""
-    if call.api_version == 0:
-        return ()
-    asked: dict[str, set[int]] = {}
-    twice: set[TopicPartition] = set()
-    for topic in request.topics:
-        indexes = asked.setdefault(topic.name, set())
-        for number, partition in enumerate(topic.partitions):
-            index = partition.partition_index
-            if index in indexes:
-                twice.add((topic.name, index))
-            indexes.add(index)
-            if not number % _NOTED_AT_ONCE:
-                yield
-    return twice
-
-
-def _list_offset(
+def _look_up(
     topic_name: str,
     requested: ListOffsetsPartition,
     request: ListOffsetsRequest,
     call: Call,
-    twice: Collection[TopicPartition],
-    searches: list[_Search],
-) -> ListOffsetsPartitionResponse:
-    """The response for one partition; one that has to be searched is added to `searches`."""
-    response = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=ErrorCode.NONE)
-    if request.isolation_level not in _ISOLATION_LEVELS:
-        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        return response
-    if twice and (topic_name, requested.partition_index) in twice:
-        response.error_code = ErrorCode.INVALID_REQUEST
-        return response
+    response: ListOffsetsPartitionResponse,
+) -> Steps[None]:
+    """Look one partition up, and put the result into its response."""
+    timestamp = requested.timestamp
     topic = call.core.topics.get(topic_name)
     partition = topic.partition(requested.partition_index) if topic is not None else None
-    first_version = _FIRST_WITH.get(requested.timestamp, call.api_version + 1)
-    if call.api_version > 0 > requested.timestamp and call.api_version < first_version:
+    if call.api_version > 0 > timestamp and call.api_version < _FIRST_WITH.get(timestamp, call.api_version + 1):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION  # Kafka does not look for the partition then
-    elif partition is None:
+        return
+    if partition is None:
         response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif mistaken := partition.access_error(
-        call.node, requested.current_leader_epoch, leader_only=request.replica_id != _DEBUGGER
-    ):
-        response.error_code = mistaken
-    else:
-        try:
-            if call.api_version > 0:
-                committed = request.isolation_level == _READ_COMMITTED
-                if not _look_up(partition, requested.timestamp, response, committed=committed):
-                    searches.append(_Search(partition.log, requested.timestamp, response))
-            elif requested.timestamp < _EARLIEST:
-                response.error_code = ErrorCode.UNSUPPORTED_VERSION
-            else:
-                response.old_style_offsets = _segment_offsets(partition.log, requested, call.core.clock.now_ms())
-        except MAPPED as error:
-            response.error_code = error_code_of(error)
-    return response
-
-
-def _look_up(partition: Partition, timestamp: int, response: ListOffsetsPartitionResponse, *, committed: bool) -> bool:
-    """Look up a place in the log. Returns whether that is all: a time has to be searched for."""
+        return
+    leader_only = request.replica_id != _DEBUGGER
+    response.error_code = partition.access_error(call.node, requested.current_leader_epoch, leader_only=leader_only)
+    if response.error_code:
+        return
     log = partition.log
-    if timestamp == _LATEST:
+    committed = request.isolation_level == _READ_COMMITTED
+    if call.api_version == 0:
+        if timestamp < _EARLIEST:
+            response.error_code = ErrorCode.UNSUPPORTED_VERSION
+        else:
+            response.old_style_offsets = _segment_offsets(log, requested, call.core.clock.now_ms())
+    elif timestamp == _LATEST:
         response.offset = log.last_stable_offset if committed else log.high_watermark
         response.leader_epoch = partition.leader_epoch
     elif timestamp in {_EARLIEST, _EARLIEST_LOCAL}:
         response.offset = log.log_start_offset
         response.leader_epoch = _epoch_of_start(partition)
-    else:
-        return timestamp < _EARLIEST_LOCAL
-    return True
-
-
-def _search(search: _Search, request: ListOffsetsRequest) -> Steps[None]:
-    log, timestamp, response = search
-    committed = request.isolation_level == _READ_COMMITTED
-    try:
+    elif _is_search(timestamp):
         largest = timestamp == _MAX_TIMESTAMP
         found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
-    except MAPPED as error:
-        response.error_code = error_code_of(error)
-        return
-    if found is not None and not (committed and found.offset >= log.last_stable_offset):
-        response.timestamp, response.offset, response.leader_epoch = found
+        if found is not None and not (committed and found.offset >= log.last_stable_offset):
+            response.timestamp, response.offset, response.leader_epoch = found
 
 
 def _epoch_of_start(partition: Partition) -> int:

@@ -10,9 +10,11 @@ from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.requests.share.states import answer_each
 from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.messages.read_share_group_state import (
+    PartitionData,
     PartitionResult,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -26,33 +28,26 @@ REFUSAL: Final = Refusal(explained=True)
 
 def handle(request: ReadShareGroupStateRequest, call: Call) -> Steps[ReadShareGroupStateResponse]:
     """Return each state (`ShareCoordinatorService.readState`)."""
-    results: list[ReadStateResult] = []
-    if not request.group_id or not all(topic.partitions for topic in request.topics):
-        return ReadShareGroupStateResponse(results=results)
-    for topic in request.topics:
-        partitions: list[PartitionResult] = []
-        for each in topic.partitions:
-            key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
-            outcome = call.services.share_states.read(key, each.leader_epoch, call.node)
-            batches = [
-                StateBatch(
-                    first_offset=batch.first,
-                    last_offset=batch.last,
-                    delivery_state=batch.state,
-                    delivery_count=batch.deliveries,
-                )
-                for batch in outcome.batches
-            ]
-            partitions.append(
-                PartitionResult(
-                    partition=each.partition,
-                    error_code=outcome.code,
-                    error_message=outcome.message,
-                    state_epoch=outcome.state_epoch,
-                    start_offset=outcome.start_offset,
-                    state_batches=batches,
-                )
+    states, node = call.services.share_states, call.node
+
+    def read(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+        outcome = states.read(key, asked.leader_epoch, node)
+        batches = [
+            StateBatch(
+                first_offset=batch.first,
+                last_offset=batch.last,
+                delivery_state=batch.state,
+                delivery_count=batch.deliveries,
             )
-            yield
-        results.append(ReadStateResult(topic_id=topic.topic_id, partitions=partitions))
-    return ReadShareGroupStateResponse(results=results)
+            for batch in outcome.batches
+        ]
+        return PartitionResult(
+            partition=key.partition,
+            error_code=outcome.code,
+            error_message=outcome.message,
+            state_epoch=outcome.state_epoch,
+            start_offset=outcome.start_offset,
+            state_batches=batches,
+        )
+
+    return ReadShareGroupStateResponse(results=(yield from answer_each(request, read, ReadStateResult)))

@@ -4,12 +4,13 @@ Versions 0-1. Offsets are -1 where no state was begun. From version 1 on it retu
 (KIP-1226). A request without a group, or with a topic without partitions, has an empty answer, as in Kafka.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.requests.share.states import answer_each
 from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.messages.read_share_group_state_summary import (
@@ -25,25 +26,19 @@ REFUSAL: Final = Refusal(explained=True)
 
 def handle(request: ReadShareGroupStateSummaryRequest, call: Call) -> Steps[ReadShareGroupStateSummaryResponse]:
     """Return the offsets of each state (`ShareCoordinatorService.readStateSummary`)."""
-    results: list[ReadStateSummaryResult] = []
-    if not request.group_id or not all(topic.partitions for topic in request.topics):
-        return ReadShareGroupStateSummaryResponse(results=results)
-    for topic in request.topics:
-        partitions: list[PartitionResult] = []
-        for each in topic.partitions:
-            key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
-            outcome = call.services.share_states.summary(key, call.node)
-            partitions.append(
-                PartitionResult(
-                    partition=each.partition,
-                    error_code=outcome.code,
-                    error_message=outcome.message,
-                    state_epoch=outcome.state_epoch,
-                    leader_epoch=outcome.leader_epoch,
-                    start_offset=outcome.start_offset,
-                    delivery_complete_count=outcome.delivery_complete_count,
-                )
-            )
-            yield
-        results.append(ReadStateSummaryResult(topic_id=topic.topic_id, partitions=partitions))
+    states, node = call.services.share_states, call.node
+
+    def summarize(key: SharePartitionKey, _: Any) -> PartitionResult:
+        summary = states.summary(key, node)
+        return PartitionResult(
+            partition=key.partition,
+            error_code=summary.code,
+            error_message=summary.message,
+            state_epoch=summary.state_epoch,
+            leader_epoch=summary.leader_epoch,
+            start_offset=summary.start_offset,
+            delivery_complete_count=summary.delivery_complete_count,
+        )
+
+    results = yield from answer_each(request, summarize, ReadStateSummaryResult)
     return ReadShareGroupStateSummaryResponse(results=results)

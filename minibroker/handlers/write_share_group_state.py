@@ -11,9 +11,11 @@ from minibroker.coordinators.share_state.state import MOST_BATCHES, Change, Shar
 from minibroker.requests.call import Call
 from minibroker.requests.declarations import Refusal
 from minibroker.requests.requirements import on_cluster
+from minibroker.requests.share.states import answer_each
 from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.messages.write_share_group_state import (
+    PartitionData,
     PartitionResult,
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
@@ -26,22 +28,15 @@ REFUSAL: Final = Refusal(explained=True)
 
 def handle(request: WriteShareGroupStateRequest, call: Call) -> Steps[WriteShareGroupStateResponse]:
     """Change each state (`ShareCoordinatorService.writeState`)."""
-    results: list[WriteStateResult] = []
-    if not request.group_id or not all(topic.partitions for topic in request.topics):
-        return WriteShareGroupStateResponse(results=results)
-    for topic in request.topics:
-        partitions: list[PartitionResult] = []
-        for each in topic.partitions:
-            key = SharePartitionKey(request.group_id, topic.topic_id, each.partition)
-            batches = [
-                StateBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
-                for batch in each.state_batches[: MOST_BATCHES + 1]  # with more than that the whole is refused
-            ]
-            change = Change(each.leader_epoch, each.start_offset, each.delivery_complete_count, batches)
-            outcome = call.services.share_states.write(key, each.state_epoch, change, call.node)
-            partitions.append(
-                PartitionResult(partition=each.partition, error_code=outcome.code, error_message=outcome.message)
-            )
-            yield
-        results.append(WriteStateResult(topic_id=topic.topic_id, partitions=partitions))
-    return WriteShareGroupStateResponse(results=results)
+    states, node = call.services.share_states, call.node
+
+    def write(key: SharePartitionKey, asked: PartitionData) -> PartitionResult:
+        batches = [
+            StateBatch(batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
+            for batch in asked.state_batches[: MOST_BATCHES + 1]  # with more than that the whole is refused
+        ]
+        change = Change(asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches)
+        code, message = states.write(key, asked.state_epoch, change, node)
+        return PartitionResult(partition=key.partition, error_code=code, error_message=message)
+
+    return WriteShareGroupStateResponse(results=(yield from answer_each(request, write, WriteStateResult)))

@@ -12,7 +12,6 @@ from minibroker.requests.requirements import on_cluster
 from minibroker.routing.slices import Steps
 from minibroker.security.authorization.acls import Operation
 from minibroker_protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -25,29 +24,23 @@ NEEDS: Final = on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
 
 
 def handle(request: WriteTxnMarkersRequest, call: Call) -> Steps[WriteTxnMarkersResponse]:
-    """Write each marker, and say for each partition whether it is there."""
+    """Write each marker and return an error code for each partition."""
     results: list[WritableTxnMarkerResult] = []
     for marker in request.markers:
-        result = yield from _write(marker, call)
+        end = Marker(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.transaction_result,
+            marker.coordinator_epoch,
+            marker.transaction_version,
+        )
+        result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
         results.append(result)
+        for topic in marker.topics:
+            partitions: list[WritableTxnMarkerPartitionResult] = []
+            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+            for index in topic.partition_indexes:
+                code = write_marker(call.core, topic.name, index, end, node=call.node)
+                partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
+                yield
     return WriteTxnMarkersResponse(markers=results)
-
-
-def _write(marker: WritableTxnMarker, call: Call) -> Steps[WritableTxnMarkerResult]:
-    end = Marker(
-        marker.producer_id,
-        marker.producer_epoch,
-        marker.transaction_result,
-        marker.coordinator_epoch,
-        marker.transaction_version,
-    )
-    topics: list[WritableTxnMarkerTopicResult] = []
-    for topic in marker.topics:
-        partitions: list[WritableTxnMarkerPartitionResult] = []
-        for index in topic.partition_indexes:
-            code = write_marker(call.core, topic.name, index, end, node=call.node)
-            partitions.append(WritableTxnMarkerPartitionResult(partition_index=index, error_code=code))
-            yield
-        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
-        yield
-    return WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics)

@@ -184,11 +184,9 @@ class TransactionCoordinator:
         `client_version` is `RAISES_EPOCHS` when the producer knows that the end will raise its epoch.
         INVALID_REQUEST, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
+        transaction = self.find(transactional_id, producer_id, producer_epoch, node)
         if isinstance(transaction, ErrorCode):
             return transaction
-        if transaction.state.is_prepared:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
         # A repeated request, or a client that adds a partition with each batch: no record for it, as in Kafka.
         if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
             return ErrorCode.NONE
@@ -217,25 +215,14 @@ class TransactionCoordinator:
         return self._core.config.boolean("transaction.partition.verification.enable")
 
     def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        partition: int,
-        *,
-        node: Node | None = None,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, partition: int
     ) -> ErrorCode:
-        """Whether a partition is in the producer's open transaction (KIP-890); TRANSACTION_ABORTABLE when it is not.
+        """Return NONE if a partition is in the producer's transaction (KIP-890), or else TRANSACTION_ABORTABLE.
 
         Else the errors of `add_partitions`.
         """
-        transaction = self._of_producer(transactional_id, producer_id, producer_epoch, node)
-        if isinstance(transaction, ErrorCode):
-            return transaction
-        if transaction.state.is_prepared:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
-        return ErrorCode.NONE if (topic, partition) in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE
+        transaction = self.find(transactional_id, producer_id, producer_epoch)
+        return transaction if isinstance(transaction, ErrorCode) else transaction.membership_error((topic, partition))
 
     def end(
         self,
@@ -283,9 +270,10 @@ class TransactionCoordinator:
             return error or ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return transaction
 
-    def _of_producer(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None
+    def find(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, node: Node | None = None
     ) -> Transaction | ErrorCode:
+        """Return a producer's transaction to which partitions may be added, or the error of `add_partitions`."""
         transaction = self._transaction(transactional_id, node)
         if isinstance(transaction, ErrorCode):
             return transaction
@@ -294,7 +282,9 @@ class TransactionCoordinator:
         if transaction.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         # A newer producer of the same id has come: this one is a zombie (KIP-98).
-        return transaction if transaction.producer_epoch == producer_epoch else ErrorCode.PRODUCER_FENCED
+        if transaction.producer_epoch != producer_epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state.is_prepared else transaction
 
     def _is_restored(self, transaction: Transaction) -> bool:
         """Return whether a restore brought this state back, and no producer has asked for its id since."""

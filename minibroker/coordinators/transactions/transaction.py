@@ -106,6 +106,10 @@ class Transaction(NamedTuple):
         has_timeout = self.timeout_ms != NO_TIMEOUT_MS
         return has_timeout and self.state is TransactionState.ONGOING and self.start_ms + self.timeout_ms < now_ms
 
+    def membership_error(self, partition: TopicPartition) -> ErrorCode:
+        """Return NONE for a partition of the transaction, or TRANSACTION_ABORTABLE."""
+        return ErrorCode.NONE if partition in self.partitions else ErrorCode.TRANSACTION_ABORTABLE
+
     def is_end_retry(self, producer_id: int, epoch: int, *, raises_epoch: bool) -> bool:
         """Return whether a producer repeats the request that has ended the transaction: it may have lost the response.
 

@@ -8,7 +8,7 @@ from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
 from minibroker.requests.call import Call
 from minibroker.requests.delayed_read import DelayedRead
 from minibroker.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
-from minibroker.routing.slices import Steps, Work
+from minibroker.routing.slices import Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -95,15 +95,11 @@ class DelayedFetch(DelayedRead):
         if self._call.api_version >= FIRST_WITH_V2:
             self.deliver(self._reader.answer(results))
             return
-        answer = self._call.core.slices.begin(self._convert_and_answer(results))
+        answer = self._call.core.slices.begin(self._reader.convert_and_answer(results))
         if isinstance(answer, Work):
             answer.then(self._deliver_unless_gone, self._fail)
         else:
             self.deliver(answer)
-
-    def _convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
-        yield from self._reader.convert(results)
-        return self._reader.answer(results)
 
     def _deliver_unless_gone(self, response: FetchResponse) -> None:
         if not self._is_gone:

@@ -228,14 +228,18 @@ class Reader:
                 code = ErrorCode.INCONSISTENT_TOPIC_ID
         return failed_partition(index, code)
 
-    def convert(self, results: dict[FetchKey, PartitionData]) -> Steps[None]:
-        """Put records into a format that a client before version 4 reads. Such clients have no sessions."""
+    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+        """Return the response with records in a format that clients before version 4 read. They have no sessions."""
         for key, data in results.items():
             if isinstance(data.records, LogSlice):
                 results[key] = yield from self._converted(key, data, data.records)
+        return self.answer(results)
 
     def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
-        """The response, or an empty one for a client that is over its quota."""
+        """Return the response, which is empty for a client that is over its quota."""
+        if self._context.is_outdated:  # as from Kafka's `IncrementalFetchContext`
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            return FetchResponse(error_code=code, session_id=self._context.session_id, responses=[])
         topics: list[FetchableTopicResponse] = []
         leaders: dict[int, NodeEndpoint] = {}
         for key, data in self._context.select(_in_order(results)).items():

@@ -257,6 +257,29 @@ def test_a_deleted_topic_is_told_as_unknown(many: Harness) -> None:
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_the_partitions_of_a_deleted_topic_are_released_before_the_next_fetch(many: Harness) -> None:
+    session = Session(many, ("many", 0, 0), ("t", 0, 0))
+    session.fetch()
+    kept = many.core.cluster.first.fetch_sessions.get(session.id)
+    assert kept is not None
+    assert all(entry.partition is not None for entry in kept.partitions.values())
+    many.ask(DeleteTopicsRequest(topic_names=["many"], timeout_ms=20_000), 3)
+    assert [entry.partition is not None for entry in kept.partitions.values()] == [False, True]
+    assert partitions_of(session.fetch().responses) == [("many", 0)]
+
+
+def test_a_waiting_fetch_is_refused_once_a_newer_one_of_its_session_has_come(many: Harness) -> None:
+    session = Session(many, *ALL[:3])
+    older = many.send(fetch_request(session_id=session.id, session_epoch=1, max_wait_ms=500), many.fetch_version)
+    assert isinstance(older, Pending)
+    session.epoch = 2
+    assert session.fetched_partitions(ALL[3]) == [KEYS[3]]
+    many.produce(batch(b"a"), "many", 0)
+    response = older.response
+    assert (response.error_code, response.session_id, response.responses) == (WRONG_EPOCH, session.id, [])
+    assert session.fetched_partitions() == [KEYS[0]]
+
+
 # The cache: at most `max.incremental.fetch.session.cache.slots` sessions.
 
 

@@ -1,13 +1,10 @@
 """ListOffsets: the ends of a log and the offset of a moment, as Kafka 3.9.1 answers."""
 
 import os
-from types import GeneratorType
 from typing import Any
 
 import pytest
 
-from minibroker.handlers.list_offsets import handle
-from minibroker.requests.call import Call
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -180,19 +177,6 @@ def test_a_log_that_cannot_be_read_is_a_storage_error(filled: Harness, version: 
     broken, other = asked(filled, ("t", 0, timestamp), ("other", 0, LATEST), version=version)
     assert (broken.error_code, broken.offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert other.error_code == 0
-
-
-def test_partitions_are_counted_in_steps_also_if_they_are_the_same(filled: Harness) -> None:
-    count = 5_000
-    for indexes in (range(count), [7] * count):
-        partitions = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes]
-        request = ListOffsetsRequest(
-            replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name="t", partitions=partitions)]
-        )
-        call = Call(filled.core, filled.services, 5, "", filled.session())
-        steps = handle(request, call)
-        assert isinstance(steps, GeneratorType)
-        assert len(list(steps)) == count + count // 500
 
 
 class TestVersion0:
