@@ -1,7 +1,7 @@
-"""The container's entry point, as its scripts and health checks call it: see `minibroker.container.entrypoint`."""
+"""The container's entry point, as its scripts and health checks call it: see `minibroker_container.entrypoint`."""
 
 import sys
 
-from minibroker.container.entrypoint import main
+from minibroker_container.entrypoint import main
 
 main(sys.argv[1:])

@@ -1,17 +1,17 @@
 """minibroker: a Kafka-protocol broker emulator with real segment files on disk.
 
-`broker` and `async_broker` are the Python API. `core` has configuration, topics and logs, `services` all that serves
-clients. A request comes in by `server`, takes its way in `requests`, and is handled in `handlers`. `DESIGN.md` has a
-line for each folder.
+`broker` is the Python API. `cluster` has topics and logs, and `server` all that serves clients: a request comes
+in by a connection, takes its way in `server/requests`, and is handled in `server/handlers`. `DESIGN.md` has a line for
+each folder.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minibroker.async_broker import AsyncBroker
     from minibroker.broker import Broker
-    from minibroker.errors import (
+    from minibroker.broker.asynchronous import AsyncBroker
+    from minibroker.cluster.errors import (
         ConflictError,
         MinibrokerWarning,
         NotFoundError,
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
         UnexpectedRecordError,
         WaitTimeoutError,
     )
-    from minibroker.faults.fault import Fault
+    from minibroker.config.version import __version__
     from minibroker.operations.matching import record
+    from minibroker.operations.options import BrokerOptions
     from minibroker.operations.producing import Message
-    from minibroker.options import BrokerOptions
     from minibroker.security.setup import Security
-    from minibroker.version import __version__
+    from minibroker.server.faults.fault import Fault, FaultError
 
 __all__ = [
     "AsyncBroker",
@@ -33,6 +33,7 @@ __all__ = [
     "BrokerOptions",
     "ConflictError",
     "Fault",
+    "FaultError",
     "Message",
     "MinibrokerWarning",
     "NotFoundError",
@@ -45,20 +46,21 @@ __all__ = [
     "record",
 ]
 _MODULES = {
-    "AsyncBroker": "async_broker",
+    "AsyncBroker": "broker.asynchronous",
     "Broker": "broker",
-    "BrokerOptions": "options",
-    "ConflictError": "errors",
-    "Fault": "faults.fault",
+    "BrokerOptions": "operations.options",
+    "ConflictError": "cluster.errors",
+    "Fault": "server.faults.fault",
+    "FaultError": "server.faults.fault",
     "Message": "operations.producing",
-    "MinibrokerWarning": "errors",
-    "NotFoundError": "errors",
-    "NotRunningError": "errors",
-    "OperationError": "errors",
+    "MinibrokerWarning": "cluster.errors",
+    "NotFoundError": "cluster.errors",
+    "NotRunningError": "cluster.errors",
+    "OperationError": "cluster.errors",
     "Security": "security.setup",
-    "UnexpectedRecordError": "errors",
-    "WaitTimeoutError": "errors",
-    "__version__": "version",
+    "UnexpectedRecordError": "cluster.errors",
+    "WaitTimeoutError": "cluster.errors",
+    "__version__": "config.version",
     "record": "operations.matching",
 }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from minibroker.broker import Broker
-    from minibroker.options import BrokerOptions
+    from minibroker.operations.options import BrokerOptions
     from minibroker.security.setup import Security
 
 _JOURNAL: Final = 1000
@@ -158,7 +158,7 @@ def pytest_runtest_makereport(
 
 def _shorten(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
     """Have the line of the summary begin with the message: the type's name would take its room."""
-    errors = sys.modules.get("minibroker.errors")
+    errors = sys.modules.get("minibroker.cluster.errors")
     crash = getattr(report.longrepr, "reprcrash", None)
     if errors is None or crash is None or call.excinfo is None:
         return

@@ -12,7 +12,8 @@ from unittest.mock import patch
 import pytest
 from hypothesis import settings
 
-from minibroker import Broker, checked_options
+from minibroker import Broker
+from minibroker.broker import checked_options
 from minibroker.operations import groups
 from tests import memory_folder, samples, tools
 from tests.clients.broker_process import BrokerProcess

@@ -11,6 +11,9 @@ from tests.documented import ROOT
 
 _PACKAGES: Final = {
     "minibroker": ".",
+    "minibroker_lab": ".",
+    "minibroker_grade": ".",
+    "minibroker_container": ".",
     "minibroker_tools": ".",
     "minibroker_protocol": "protocol",
     "minibroker_storage": "storage",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import minibroker
-from minibroker.page.lessons.catalogue import LESSONS
-from minibroker.page.lessons.texts import ANSWERS
+from minibroker_lab.page.lessons.catalogue import LESSONS
+from minibroker_lab.page.lessons.texts import ANSWERS
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
@@ -27,15 +27,22 @@ ROOMS = {
 """Each package of the wheel, and the folder that it is in."""
 CORE_DEPENDENCIES = ["crc32c", "lz4", "python-snappy", "xxhash", "zstandard"]
 
-OF_THE_CORE = ["minibroker", "minibroker_protocol", "minibroker_storage"]
+OF_THE_CORE = [
+    "minibroker",
+    "minibroker_lab",
+    "minibroker_grade",
+    "minibroker_container",
+    "minibroker_protocol",
+    "minibroker_storage",
+]
 """The others need the extra `spark`."""
 
 # What begins so is loaded by pytest, which is there by then, or needs the extra `control`, `lab` or `security`.
 NEEDS_AN_EXTRA = [
     "minibroker.pytest_plugin",
     "minibroker.control.",
-    "minibroker.page.",
-    "minibroker.terminal.",
+    "minibroker_lab.page.",
+    "minibroker_lab.terminal.",
     "minibroker.security.tls.signing",
 ]
 
@@ -133,7 +140,7 @@ def test_each_package_says_that_it_is_typed_and_has_all_of_its_modules(package: 
 
 
 def test_all_that_the_lab_loads_is_in_the_wheel(unpacked: Path) -> None:
-    folder = "minibroker/page/static"
+    folder = "minibroker_lab/page/static"
     files = {path.relative_to(ROOT): path.read_bytes() for path in (ROOT / folder).rglob("*") if path.is_file()}
     assert {Path(folder) / name for name in ("index.html", "app.js", "vendor/preact.js")} <= set(files)
     assert {name: (unpacked / name).read_bytes() for name in files} == files
@@ -142,7 +149,9 @@ def test_all_that_the_lab_loads_is_in_the_wheel(unpacked: Path) -> None:
 def test_the_texts_of_the_lessons_are_in_the_wheel(unpacked: Path) -> None:
     texts = {path.name: path.read_bytes() for path in (ROOT / "docs" / "lessons").iterdir()}
     assert {f"{lesson.slug}.md" for lesson in LESSONS} | set(ANSWERS.values()) <= set(texts)
-    assert {path.name: path.read_bytes() for path in (unpacked / "minibroker/page/lessons/texts").iterdir()} == texts
+    assert {
+        path.name: path.read_bytes() for path in (unpacked / "minibroker_lab/page/lessons/texts").iterdir()
+    } == texts
 
 
 def test_the_metadata_names_licence_version_and_pythons(distribution: importlib.metadata.Distribution) -> None:

@@ -10,9 +10,9 @@ import minibroker
 from minibroker import Broker, ConflictError, NotFoundError, NotRunningError, OperationError, WaitTimeoutError
 from minibroker.cluster.cluster import ClusterError
 from minibroker.config import ConfigError
-from minibroker.faults.fault import FaultError
-from minibroker.inspection.journal import Journal
 from minibroker.operations.blocking import BrokerClock, BrokerNode, Brokers, ConsumerGroup, Faults, Retention
+from minibroker.server.faults.fault import FaultError
+from minibroker.server.inspection.journal import Journal
 from tests.documented import ROOT, blocks
 
 PAGE: Final = "docs/python.md"

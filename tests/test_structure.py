@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from minibroker.core import Core
+from minibroker.cluster.core import Core
 from tests.broker.harness import Harness
 from tests.samples import not_in_check
 from tests.structure import circles, import_graph, imported_names, modules_of_product, tree_of

@@ -24,16 +24,16 @@ from minibroker_protocol.lazy_imports import lazy
 with lazy:
     import datetime as dt
 
-    from minibroker.inspection import request_lines
+    from minibroker.server.inspection import request_lines
 
 if TYPE_CHECKING:
     # Most runs print no requests.
-    from minibroker.inspection.journal import Entry
+    from minibroker.server.inspection.journal import Entry
 
 FORMATS: Final = ("text", "json")
 _OURS: Final = "minibroker"
 _MOST_HELD: Final = 1000
-_requests: Final = logging.getLogger("minibroker.requests")
+_requests: Final = logging.getLogger("minibroker.server.requests")
 
 
 class Console:

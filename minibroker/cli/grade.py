@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Generator, Sequence
 
 from minibroker.config.addresses import parse_advertised
-from minibroker.grade.catalogue import STAGES, chosen
-from minibroker.grade.check import Check
-from minibroker.grade.process import BrokerProcess, free_port
-from minibroker.grade.report import Report, failure_text, summary
-from minibroker.grade.runner import Result, Target, is_alive
-from minibroker.grade.runner import run as run_checks
+from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.check import Check
+from minibroker_grade.process import BrokerProcess, free_port
+from minibroker_grade.report import Report, failure_text, summary
+from minibroker_grade.runner import Result, Target, is_alive
+from minibroker_grade.runner import run as run_checks
 
 _DESCRIPTION = """\
 Check any broker, stage by stage, for everything that Kafka's clients need. Each failure shows the request, the

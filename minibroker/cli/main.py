@@ -17,8 +17,8 @@ from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
 from minibroker.cli.variables import in_container, unread_variables, with_variable
 from minibroker.config import parse_properties
-from minibroker.names import suggestion
-from minibroker.version import __version__
+from minibroker.config.names import suggestion
+from minibroker.config.version import __version__
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
@@ -31,19 +31,19 @@ with lazy:
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
     from minibroker.config import addresses as support_addresses
-    from minibroker.faults import fault, registry
-    from minibroker.inspection import recording
     from minibroker.operations import faults as operations_faults
     from minibroker.server import link as server_link
     from minibroker.server import silent
+    from minibroker.server.faults import fault, registry
+    from minibroker.server.inspection import recording
     from minibroker_storage import atomic_files
 
 if TYPE_CHECKING:
     from minibroker.broker import Broker
     from minibroker.cli.console import Console
-    from minibroker.core import Core
-    from minibroker.faults.fault import Fault
-    from minibroker.services import Services
+    from minibroker.cluster.core import Core
+    from minibroker.server.faults.fault import Fault
+    from minibroker.server.services import Services
 
 _TOLD_TOPICS: Final = 10
 _logger: Final = logging.getLogger("minibroker")

@@ -23,7 +23,7 @@ def check_terminal() -> None:
 async def show(url: str, token: str | None, stop: asyncio.Event) -> None:
     """Show the page at `url` in the terminal until its user quits, which sets `stop`; or until `stop` is set."""
     environment = {**os.environ} if token is None else {**os.environ, "MINIBROKER_CONTROL_TOKEN": token}
-    command = [sys.executable, "-P", "-m", "minibroker.terminal", url]
+    command = [sys.executable, "-P", "-m", "minibroker_lab.terminal", url]
     child = await asyncio.create_subprocess_exec(*command, env=environment)
     ended = asyncio.ensure_future(child.wait())
     stopped = asyncio.ensure_future(stop.wait())

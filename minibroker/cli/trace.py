@@ -11,22 +11,22 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Final, TextIO
 
 from minibroker.clock import SystemClock
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, written
 from minibroker.config.properties import PropertiesError, parse_properties
-from minibroker.page import open_trace_page
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.routes import ROUTES
-from minibroker.trace import lines
-from minibroker.trace.lines import LineWriter, Output
-from minibroker.trace.proxy import Proxy
-from minibroker.trace.reading import Reading
+from minibroker.server.requests.endpoints import endpoint
+from minibroker_lab.page import open_trace_page
+from minibroker_lab.trace import lines
+from minibroker_lab.trace.lines import LineWriter, Output
+from minibroker_lab.trace.proxy import Proxy
+from minibroker_lab.trace.reading import Reading
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker.security.tls import client_contexts
 
 if TYPE_CHECKING:
-    from minibroker.page.plane import TracePlane
+    from minibroker_lab.page.plane import TracePlane
 
 _DEFAULT_LISTEN: Final = "127.0.0.1:9095"
 

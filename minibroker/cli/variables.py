@@ -1,6 +1,6 @@
 """The variables by which a container is configured, and the one that a failure of its broker is about.
 
-The broker of a container gets options and settings that `minibroker.container` makes of variables. Who reads its
+The broker of a container gets options and settings that `minibroker_container` makes of variables. Who reads its
 messages knows the variables only, so a message begins with the variable and its value.
 """
 

@@ -17,7 +17,7 @@ from pkgutil import walk_packages
 from typing import TYPE_CHECKING, Final
 
 from minibroker import coordinators
-from minibroker.routing.slices import Steps
+from minibroker.cluster.routing.slices import Steps
 from minibroker_protocol.lazy_imports import lazy, load
 
 with lazy:
@@ -25,7 +25,7 @@ with lazy:
 
 if TYPE_CHECKING:
     from minibroker.clock import Clock
-    from minibroker.core import Core
+    from minibroker.cluster.core import Core
 
 _AFTER_MS: Final = 100
 """So long after it is ready: the first clients come at once."""
@@ -59,7 +59,7 @@ def _loaded(core: "Core") -> None:
 
 def loading() -> Steps[None]:
     """Load the modules, one in a step, each with those that it needs."""
-    folders = ("minibroker_protocol.messages", "minibroker.handlers")
+    folders = ("minibroker_protocol.messages", "minibroker.server.handlers")
     of_apis = (f"{folder}.{api}" for api in _APIS.split() for folder in folders)
     of_coordinators = (module.name for module in walk_packages(coordinators.__path__, f"{coordinators.__name__}."))
     for name in (log.__name__, *of_coordinators, *of_apis):

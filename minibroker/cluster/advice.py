@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from minibroker.clock import Clock
-from minibroker.names import misspelling
+from minibroker.config.names import misspelling
 
 LOGGER: Final = "minibroker.support.advice"
 _logger: Final = logging.getLogger(LOGGER)

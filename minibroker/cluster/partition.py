@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class LogManager(Protocol):
-    """The log manager as topics see it (`minibroker.logs.log_manager.LogManager`)."""
+    """The log manager as topics see it (`minibroker.cluster.logs.log_manager.LogManager`)."""
 
     def open_log(self, partition: Partition) -> Log:
         """Open a partition's log. StorageError or OSError when that fails."""

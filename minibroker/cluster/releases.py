@@ -21,8 +21,8 @@ from minibroker.cluster.features import (
     TRANSACTION_VERSION,
     Feature,
 )
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES, release_name
-from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 
 # fmt: off

@@ -11,7 +11,7 @@ from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker import names
+    from minibroker.config import names
 
 # Broker keys that set the same thing in different units, the one that counts first in front (`brokerConfigSynonyms`).
 _SAME_THING = {

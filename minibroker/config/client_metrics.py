@@ -5,8 +5,8 @@ from typing import Final
 
 from minibroker.config.key_tables import CLIENT_METRICS_KEYS
 from minibroker.config.keys import ConfigError, ConfigValue
+from minibroker.config.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
-from minibroker.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
 _METRICS: Final = "metrics"
 _INTERVAL: Final = "interval.ms"

@@ -10,7 +10,7 @@ from minibroker.config.values import ConfigEntry, ConfigSource, ConfigValues
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker import names
+    from minibroker.config import names
 
 _UNKNOWN: Final = "Unknown topic config name: {}"
 

@@ -6,6 +6,7 @@ from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 
+from minibroker.config.version import __version__
 from minibroker.control.errors import Problem, handle_errors
 from minibroker.control.parameters import refuse_unknown_parameters
 from minibroker.control.remote import Remote
@@ -23,7 +24,6 @@ from minibroker.control.routes import (
 )
 from minibroker.control.routes.faults import FaultIds
 from minibroker.control.routes.snapshots import SnapshotShelf
-from minibroker.version import __version__
 
 _DESCRIPTION: Final = (
     "Everything that a test may do to a broker beside being its client. Names are those of the Python methods of "

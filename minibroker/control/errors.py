@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minibroker.cluster.cluster import ClusterError
-from minibroker.errors import (
+from minibroker.cluster.errors import (
     ConflictError,
     NotFoundError,
     OperationError,
     UnexpectedRecordError,
     WaitTimeoutError,
 )
-from minibroker.faults.fault import FaultError
+from minibroker.server.faults.fault import FaultError
 
 _logger = logging.getLogger(__name__)
 

@@ -16,19 +16,19 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from minibroker.cluster.errors import OperationError
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.manager import Spread
-from minibroker.errors import OperationError
-from minibroker.inspection.recording import journal_of
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.groups import group_lag
 from minibroker.operations.views.slicing import in_slices
-from minibroker.routing.slices import Steps
+from minibroker.server.inspection.recording import journal_of
 from minibroker.server.node_listener import NodeListener
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 _Labelled = dict[tuple[str, ...], float]
 

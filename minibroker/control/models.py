@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from minibroker.names import suggestion
+from minibroker.config.names import suggestion
 
 _TEN_MINUTES = 600
 _END: Final = b"]}"

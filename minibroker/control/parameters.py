@@ -7,7 +7,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from minibroker.names import suggestion
+from minibroker.config.names import suggestion
 
 _FOR_MACHINES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 

@@ -10,7 +10,6 @@ from inspect import getattr_static
 from typing import Any, Final
 
 from minibroker.control.app import make_app
-from minibroker.faults.reference import fill
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
@@ -20,6 +19,7 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
+from minibroker.server.faults.reference import fill
 
 BEGIN: Final = "<!-- Made by `python -m minibroker.control.reference docs/control-plane.md`: change the code. -->"
 _OWNERS: Final = {

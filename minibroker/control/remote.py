@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
+from minibroker.cluster.errors import are_warnings_collected, collected_warnings
 from minibroker.control.errors import UnavailableError
-from minibroker.errors import are_warnings_collected, collected_warnings
 from minibroker.operations.asynchronous import AsyncOperations
 
 if TYPE_CHECKING:

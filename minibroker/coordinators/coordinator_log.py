@@ -11,12 +11,12 @@ from functools import lru_cache
 from operator import mul
 from typing import Final
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED, error_code_of
-from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import (
     NO_PRODUCER_EPOCH,

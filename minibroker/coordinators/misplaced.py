@@ -18,7 +18,9 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module struct calls it error
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
+from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError, java_hash
 from minibroker.coordinators.share_state.state import SharePartitionKey
 from minibroker.coordinators.transactions.markers import Marker, write_marker
@@ -29,8 +31,6 @@ from minibroker.coordinators.transactions.transaction import (
     encode_value,
     transaction_of,
 )
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.coordinator_records import OffsetCommitValue, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError

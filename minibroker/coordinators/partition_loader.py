@@ -9,11 +9,11 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.coordinator_log import CoordinatorLog
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import Batch
 

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from minibroker import operations as work
-from minibroker.errors import is_the_callers, warn_caller
-from minibroker.inspection.recording import journal_of
+from minibroker.cluster.errors import is_the_callers, warn_caller
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
     AsyncBrokers,
@@ -19,15 +18,15 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
-from minibroker.services import Services
+from minibroker.server.inspection.recording import journal_of
+from minibroker.server.services import Services
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.faults import fault as faults_fault
+    from minibroker.server.faults import fault as faults_fault
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
-    from minibroker.inspection.journal import Entry, Journal
     from minibroker.operations.expecting import Matching
     from minibroker.operations.producing import Codec, Format, Message, Payload, RecordMetadata
     from minibroker.operations.records import ConsumerRecord, Isolation
@@ -35,7 +34,8 @@ if TYPE_CHECKING:
     from minibroker.operations.snapshots import Snapshot
     from minibroker.operations.topics import TopicDescription
     from minibroker.security.authorization.acls import AclBinding
-    from minibroker.telemetry.clients import TelemetryPush
+    from minibroker.server.inspection.journal import Entry, Journal
+    from minibroker.server.telemetry.clients import TelemetryPush
 
 __tracebackhide__ = is_the_callers
 

@@ -9,21 +9,21 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from minibroker import operations as work
-from minibroker.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
+from minibroker.cluster.errors import MinibrokerWarning, callers_line, is_the_callers, warn_caller
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.faults import fault as faults_fault
-    from minibroker.faults import registry
     from minibroker.operations.views import slicing
+    from minibroker.server.faults import fault as faults_fault
+    from minibroker.server.faults import registry
 
 if TYPE_CHECKING:
     # Names for the type checkers: a start loads none of it.
-    from minibroker.faults.fault import Fault
-    from minibroker.faults.registry import FaultRegistry
     from minibroker.operations.asynchronous import AsyncOperations
     from minibroker.operations.groups import GroupDescription
     from minibroker.operations.share_groups import SharePartitionDescription
+    from minibroker.server.faults.fault import Fault
+    from minibroker.server.faults.registry import FaultRegistry
     from minibroker_storage.data_directory.names import TopicPartition
 
 __tracebackhide__ = is_the_callers

@@ -9,7 +9,7 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from minibroker.errors import is_the_callers
+from minibroker.cluster.errors import is_the_callers
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import (
     AsyncBrokerClock,
@@ -20,10 +20,10 @@ from minibroker.operations.asynchronous_handles import (
     AsyncFaults,
     AsyncRetention,
 )
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 if TYPE_CHECKING:
-    from minibroker.inspection.journal import Journal
+    from minibroker.server.inspection.journal import Journal
 
 __tracebackhide__ = is_the_callers
 

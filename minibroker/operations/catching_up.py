@@ -1,8 +1,8 @@
 """Waiting until a group has read all that was sent."""
 
+from minibroker.cluster.errors import NotFoundError, is_the_callers
 from minibroker.cluster.partition import Partition
 from minibroker.coordinators.groups.share.group import ShareGroup
-from minibroker.errors import NotFoundError, is_the_callers
 from minibroker.operations.groups import (
     SETTLED,
     committed_offsets,
@@ -15,7 +15,7 @@ from minibroker.operations.records import record_slices
 from minibroker.operations.share_groups import SharePartitionDescription, partitions_described, state_logs
 from minibroker.operations.waiting import eventually
 from minibroker.operations.wording import counted, missing
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
 

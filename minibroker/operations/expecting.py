@@ -5,22 +5,22 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from minibroker.cluster.topics import Topic
-from minibroker.errors import (
+from minibroker.cluster.errors import (
     NotFoundError,
     UnexpectedRecordError,
     WaitTimeoutError,
     is_the_callers,
     warn_caller,
 )
-from minibroker.inspection.journal import Entry, Journal
-from minibroker.names import misspelling
+from minibroker.cluster.topics import Topic
+from minibroker.config.names import misspelling
 from minibroker.operations.matching import RecordMatcher, describe, explain
 from minibroker.operations.records import ConsumerRecord, end_offsets, missing_topic, record_slices
 from minibroker.operations.views.slicing import in_slices
 from minibroker.operations.waiting import check_not_negative, eventually
 from minibroker.operations.wording import counted
-from minibroker.services import Services
+from minibroker.server.inspection.journal import Entry, Journal
+from minibroker.server.services import Services
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers

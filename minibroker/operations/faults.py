@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from minibroker.names import misspelling
+from minibroker.cluster.routing.routes import ROUTES
+from minibroker.config.names import misspelling
 from minibroker.operations.records import missing_topic
-from minibroker.routing.routes import ROUTES
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_storage.data_directory.names import LEGAL_TOPIC, MAX_TOPIC_NAME
 
 if TYPE_CHECKING:
-    from minibroker.faults.fault import Fault
+    from minibroker.server.faults.fault import Fault
 
 
 def never_matches(services: Services, fault: "Fault") -> Iterator[str]:

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from minibroker.cluster.errors import ConflictError, OperationError, is_the_callers, warn_caller
+from minibroker.cluster.routing.slices import Steps
+from minibroker.config.names import misspelling
 from minibroker.coordinators.groups.classic.group import Group, GroupState
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
 from minibroker.coordinators.groups.modern.topics import Partitions
@@ -15,14 +18,11 @@ from minibroker.coordinators.groups.streams.group import (
     StreamsMember,
     partitions_of_tasks,
 )
-from minibroker.errors import ConflictError, OperationError, is_the_callers, warn_caller
-from minibroker.names import misspelling
+from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.share_groups import partitions_described, states_loaded
 from minibroker.operations.waiting import until
 from minibroker.operations.wording import counted, missing
-from minibroker.options import DEFAULT_TIMEOUT
-from minibroker.routing.slices import Steps
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolAssignment
 from minibroker_protocol.coordinator_records.versioned import decode_versioned
 from minibroker_protocol.error_codes import ErrorCode

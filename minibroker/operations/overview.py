@@ -1,11 +1,11 @@
 """A few lines about a broker's content and its newest requests, for the report of a failed test."""
 
 from minibroker.clock import SystemClock
-from minibroker.inspection.journal import Entry, Journal
-from minibroker.inspection.recording import journal_of
-from minibroker.inspection.request_lines import line_of
 from minibroker.operations.wording import counted, span
-from minibroker.services import Services
+from minibroker.server.inspection.journal import Entry, Journal
+from minibroker.server.inspection.recording import journal_of
+from minibroker.server.inspection.request_lines import line_of
+from minibroker.server.services import Services
 
 
 async def overview(services: Services, requests: int) -> str:

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
+from minibroker.cluster.errors import OperationError, is_the_callers
+from minibroker.cluster.logs.error_mapping import MAPPED
+from minibroker.cluster.topic_admin import TopicError
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.errors import OperationError, is_the_callers
-from minibroker.logs.error_mapping import MAPPED
 from minibroker.operations.records import topic_of
-from minibroker.services import Services
-from minibroker.topic_admin import TopicError
+from minibroker.server.services import Services
 from minibroker_protocol.errors import EncodeError
 from minibroker_protocol.records import (
     MAGIC_V2,

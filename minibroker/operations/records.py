@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
+from minibroker.cluster.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.config.documents import parse_json
-from minibroker.errors import NotFoundError, OperationError, is_the_callers
 from minibroker.operations.wording import missing
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
 from minibroker_protocol.records.batch import records_in_steps
 from minibroker_storage.log import Log

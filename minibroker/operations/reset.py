@@ -5,12 +5,12 @@ import os
 from collections.abc import Callable, Collection, Generator
 from functools import partial
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.errors import ConflictError
 from minibroker.cluster.topics import Topic
-from minibroker.core import Core
-from minibroker.errors import ConflictError
-from minibroker.inspection.recording import journal_of
-from minibroker.services import Services
+from minibroker.server.inspection.recording import journal_of
+from minibroker.server.services import Services
 from minibroker_storage.atomic_files import fsync_directory
 from minibroker_storage.data_directory.names import BACKUP_SUFFIX, CLUSTER_FILE, OFFSET_CHECKPOINTS, TOPICS_FILE
 from minibroker_storage.data_directory.staged_write import NEW, UNFINISHED, StagedWrite, publish, staging_name, undo

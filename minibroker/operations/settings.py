@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypedDict
 
 from minibroker.cluster.dynamic_configs import ALL_BROKERS
+from minibroker.cluster.errors import OperationError, is_the_callers, warn_caller
 from minibroker.config import BrokerConfig, ConfigError, TopicConfig
 from minibroker.config.keys import ConfigResourceType
 from minibroker.config.run_time import check, key_of
 from minibroker.config.topic import hint_of_unknown_key
-from minibroker.errors import OperationError, is_the_callers, warn_caller
 from minibroker.operations.records import topic_of
-from minibroker.quotas.entities import IP, QuotaError, check_value, keys_of
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     WILDCARD,
@@ -25,7 +24,8 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.authorization.authorizer import Authorizer
 from minibroker.security.principals import USER
-from minibroker.services import Services
+from minibroker.server.quotas.entities import IP, QuotaError, check_value, keys_of
+from minibroker.server.services import Services
 
 Setting = str | float | bool | None
 

@@ -3,15 +3,15 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from minibroker.cluster.errors import ConflictError, is_the_callers
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.share_partitions.in_flight import NO_MEMBER, RecordState
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.errors import ConflictError, is_the_callers
+from minibroker.operations.options import DEFAULT_TIMEOUT
 from minibroker.operations.waiting import until
-from minibroker.options import DEFAULT_TIMEOUT
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log

@@ -20,15 +20,15 @@ from typing import Any, Final, Self, TypeAlias
 
 from minibroker.cluster import temporary
 from minibroker.cluster.cluster import Cluster
+from minibroker.cluster.core import Core
 from minibroker.cluster.directories import marked, purge_logged
 from minibroker.cluster.dynamic_configs import DynamicConfigs
+from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.cluster.features import Features
 from minibroker.cluster.section_store import ClusterFileError, ClusterMetadata
 from minibroker.cluster.topics import Topics
-from minibroker.core import Core
-from minibroker.errors import ConflictError, NotFoundError, OperationError, is_the_callers
 from minibroker.operations.reset import METADATA_FILES, forget_visitors, replace, staging, sync_tree
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_storage.atomic_files import read_file, write_atomically
 from minibroker_storage.data_directory.lock import DirectoryLock, DirectoryLockedError
 from minibroker_storage.data_directory.names import (

@@ -9,8 +9,7 @@ from functools import partial
 from typing import cast
 
 from minibroker.cluster.advice import MOVED_CLOCK
-from minibroker.cluster.partition import Partition
-from minibroker.errors import (
+from minibroker.cluster.errors import (
     ConflictError,
     MinibrokerWarning,
     OperationError,
@@ -18,9 +17,10 @@ from minibroker.errors import (
     callers_line,
     is_the_callers,
 )
+from minibroker.cluster.partition import Partition
 from minibroker.operations.records import topic_of
 from minibroker.operations.wording import span
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 _logger = logging.getLogger(__name__)
 

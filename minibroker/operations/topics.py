@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from minibroker.cluster.directories import purge_logged
+from minibroker.cluster.errors import ConflictError, OperationError, is_the_callers
+from minibroker.cluster.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
 from minibroker.config.topic import hint_of_unknown_key
-from minibroker.errors import ConflictError, OperationError, is_the_callers
 from minibroker.operations.records import partitions_of, topic_of
-from minibroker.services import Services
-from minibroker.topic_admin import DEFAULT, TopicError, create_topics, plan_topic
+from minibroker.server.services import Services
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.uuids import uuid_text
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
-from minibroker.errors import OperationError, WaitTimeoutError, is_the_callers
+from minibroker.cluster.errors import OperationError, WaitTimeoutError, is_the_callers
 from minibroker_storage.log import Log
 
 __tracebackhide__ = is_the_callers

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from minibroker.names import suggestion
+from minibroker.config.names import suggestion
 
 _SHOWN = 10
 _LONGEST_SPAN = timedelta.max.days * 86_400

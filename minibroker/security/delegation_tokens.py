@@ -15,7 +15,7 @@ from minibroker.security.principals import Principal
 from minibroker.security.sasl.scram import ScramAccount, credential_of
 
 if TYPE_CHECKING:
-    from minibroker.core import Core
+    from minibroker.cluster.core import Core
 
 _SECTION: Final = "tokens"
 _ID_BYTES: Final = 16

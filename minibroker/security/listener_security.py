@@ -27,7 +27,7 @@ with lazy:
     from minibroker.security.tls import contexts
 
 if TYPE_CHECKING:
-    from minibroker.core import Core
+    from minibroker.cluster.core import Core
     from minibroker.security.sasl.oauthbearer import Validate
     from minibroker.security.store import SecurityStore
 

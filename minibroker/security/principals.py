@@ -16,7 +16,7 @@ class Principal(NamedTuple):
 
 
 class Client(Protocol):
-    """A client as rights and quotas see it (`minibroker.requests.session.Session`).
+    """A client as rights and quotas see it (`minibroker.server.requests.session.Session`).
 
     Attributes:
         principal: whom the client has proved to be.

@@ -7,7 +7,7 @@ from minibroker.security.delegation_tokens import DelegationTokens
 from minibroker.security.sasl.scram_credentials import ScramCredentials
 
 if TYPE_CHECKING:
-    from minibroker.core import Core
+    from minibroker.cluster.core import Core
 
 
 class SecurityStore:

@@ -17,14 +17,20 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from minibroker.cluster.advice import SECURITY, about_first_bytes, about_unauthenticated
 from minibroker.cluster.node import Node
-from minibroker.requests.dispatch import SlicedRequest, UnencodableAnswerError, comes_apart, encode_answers, hasten
-from minibroker.requests.request_path import compose
-from minibroker.requests.session import Session, address_in_kafka
-from minibroker.routing.outcomes import NO_ANSWER, Answer, Outcome, Take, Waiting
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import NO_ANSWER, Answer, Outcome, Take, Waiting
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.server.connection_quotas import ConnectionPermit
 from minibroker.server.outbox import Outbox
-from minibroker.services import Services
+from minibroker.server.requests.dispatch import (
+    SlicedRequest,
+    UnencodableAnswerError,
+    comes_apart,
+    encode_answers,
+    hasten,
+)
+from minibroker.server.requests.request_path import compose
+from minibroker.server.requests.session import Session, address_in_kafka
+from minibroker.server.services import Services
 from minibroker_protocol.codec import Splices
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.frame import FIRST_GRANT, BufferPool, FrameReader
@@ -32,14 +38,14 @@ from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
 
 with lazy:
-    from minibroker.faults import delayed_by_fault
-    from minibroker.requests import authentication, meter
     from minibroker.security.tls import names
+    from minibroker.server.faults import delayed_by_fault
+    from minibroker.server.requests import authentication, meter
 
 if TYPE_CHECKING:
     # Most brokers have no logins.
-    from minibroker.requests.authentication import Authentication
     from minibroker.security.listener_security import ListenerSecurity
+    from minibroker.server.requests.authentication import Authentication
 
 _logger = logging.getLogger(__name__)
 

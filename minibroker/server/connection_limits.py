@@ -16,7 +16,7 @@ from minibroker.config.key_tables import BROKER_KEYS
 from minibroker.config.keys import INT_MAX, ConfigError
 
 if TYPE_CHECKING:
-    from minibroker.quotas.host_names import HostNames
+    from minibroker.server.quotas.host_names import HostNames
 
 MOST: Final = "max.connections"
 MOST_OF_ADDRESS: Final = "max.connections.per.ip"

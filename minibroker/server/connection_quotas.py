@@ -19,10 +19,10 @@ from minibroker.cluster.advice import (
 )
 from minibroker.config import BrokerConfig, ConfigError
 from minibroker.config.keys import ConfigResourceType
-from minibroker.quotas.rates import Rate
 from minibroker.server.connection_limits import UNLIMITED, ConnectionLimits
 from minibroker.server.idle import IdleExpiry
-from minibroker.services import Services
+from minibroker.server.quotas.rates import Rate
+from minibroker.server.services import Services
 
 _logger: Final = logging.getLogger(__name__)
 _SECOND_MS: Final = 1000

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Final
 
 from minibroker.cluster.advice import LOGGER, about_standing_loop
-from minibroker.errors import MinibrokerWarning, is_ours
+from minibroker.cluster.errors import MinibrokerWarning, is_ours
 
 _logger: Final = logging.getLogger(LOGGER)
 

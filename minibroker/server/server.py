@@ -12,20 +12,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from minibroker.clock import Clock, SystemClock
+from minibroker.cluster.core import advertise
 from minibroker.cluster.listeners import PLAINTEXT, ServedListener, port_step
 from minibroker.cluster.node import ListenerEndpoint, Node
 from minibroker.config import BrokerConfig
-from minibroker.core import advertise
 from minibroker.server.connection import Connection, ConnectionSet
 from minibroker.server.connection_quotas import ConnectionPermit, ConnectionQuotas
 from minibroker.server.node_listener import Kind, NodeListener, check_free
-from minibroker.services import open_services
+from minibroker.server.services import open_services
 from minibroker_protocol.frame import BufferPool
 from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.descriptors import is_shortage
 
 with lazy:
-    from minibroker.logs import log_cleaner
+    from minibroker.cluster.logs import log_cleaner
     from minibroker.security import listener_security
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out, row, write
 
 with lazy:
-    from minibroker.names.regular_expressions import expression
+    from minibroker.config.names.regular_expressions import expression
 
 _ACTIONS: Final = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _SCENARIOS: Final = (

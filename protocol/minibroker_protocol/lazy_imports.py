@@ -1,7 +1,7 @@
 """Imports that load a module when it is first used, so that a start pays for nothing that it may not need.
 
     with lazy:
-        from minibroker.faults import observer
+        from minibroker.server.faults import observer
 
     observer.RequestObserver(...)  # The module is loaded here.
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker.logs import chores
+from minibroker.cluster.logs import chores
 from minibroker_storage.log import Log
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.transactions import disk as disks

@@ -8,15 +8,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 from minibroker.clock import ManualClock
+from minibroker.cluster.core import Core
+from minibroker.cluster.routing.outcomes import Answer, Outcome, Waiting
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config import BrokerConfig
-from minibroker.core import Core
 from minibroker.operations import snapshots
-from minibroker.requests.dispatch import SlicedRequest, accept, accept_plain, encode_answers
-from minibroker.requests.session import Session
-from minibroker.routing.outcomes import Answer, Outcome, Waiting
-from minibroker.routing.routes import ROUTES
 from minibroker.security.principals import USER, Principal
-from minibroker.services import Services, open_services
+from minibroker.server.requests.dispatch import SlicedRequest, accept, accept_plain, encode_answers
+from minibroker.server.requests.session import Session
+from minibroker.server.services import Services, open_services
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.create_topics import (
     CreatableTopic,

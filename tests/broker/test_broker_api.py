@@ -13,12 +13,12 @@ import pytest
 
 import minibroker
 from minibroker import Broker, BrokerOptions
-from minibroker.async_broker import AsyncBroker
+from minibroker.broker.asynchronous import AsyncBroker
 from minibroker.clock import ManualClock
+from minibroker.cluster.topic_admin import TopicError
 from minibroker.config import ConfigError
 from minibroker.config.addresses import parse_address
 from minibroker.server.server import Server
-from minibroker.topic_admin import TopicError
 from minibroker_protocol.messages.metadata import MetadataRequest
 from minibroker_storage.data_directory.topics_file import TopicsFileError
 from tests.broker.harness import batch, fetch_request, only_partition, produce_request, values_in

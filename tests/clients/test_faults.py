@@ -10,9 +10,9 @@ from aiokafka import AIOKafkaProducer  # type: ignore[import-untyped]  # no type
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from minibroker import Broker
-from minibroker.faults.fault import Fault
-from minibroker.faults.registry import FaultRegistry, faults_of
-from minibroker.inspection.recording import journal_of, keep_journal
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.registry import FaultRegistry, faults_of
+from minibroker.server.inspection.recording import journal_of, keep_journal
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, kafka_errors
 from tests.patience import PATIENCE_S
 

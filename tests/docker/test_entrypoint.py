@@ -15,8 +15,8 @@ from typing import TextIO, TypeAlias
 
 import pytest
 
-from minibroker.container import entrypoint, files
 from minibroker.security.sasl.jaas import parse_jaas
+from minibroker_container import entrypoint, files
 from tests.broker.security.sasl.login import authenticate, handshake
 from tests.broker.socket_client import SocketClient
 from tests.patience import PATIENCE_S

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.container.entrypoint import SECRETS_DIR
+from minibroker_container.entrypoint import SECRETS_DIR
 from tests.docker.boxes import Image
 from tests.documented import code
 from tests.patience import PATIENCE_S

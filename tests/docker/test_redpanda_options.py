@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import entrypoint, redpanda
+from minibroker_container import entrypoint, redpanda
 
 FILE = """
 redpanda:

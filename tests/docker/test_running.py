@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import health, sockets
+from minibroker_container import health, sockets
 
 
 def process(proc: Path, pid: int, *words: str) -> Path:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.container import entrypoint, files, lists
-from minibroker.container.entrypoint import broker_configs
+from minibroker_container import entrypoint, files, lists
+from minibroker_container.entrypoint import broker_configs
 from tests.docker.test_entrypoint import ENTRYPOINT, printed_command, run, values
 from tests.patience import PATIENCE_S
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.requirements import AUTHORIZATION_FAILED
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     SUPPORTED_OPERATIONS,
@@ -13,6 +12,7 @@ from minibroker.security.authorization.acls import (
     Operation,
     ResourceType,
 )
+from minibroker.server.requests.requirements import AUTHORIZATION_FAILED
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.endpoints import endpoint
-from minibroker.requests.refusals import error_answer
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.refusals import error_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from tests.clients.java_programs import VERSIONS, client_libs

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from minibroker.cli.main import main
-from minibroker.grade.catalogue import chosen
-from minibroker.grade.runner import Result, Target, run
+from minibroker_grade.catalogue import chosen
+from minibroker_grade.runner import Result, Target, run
 from tests.broker.grade.tables import PAGE
 from tests.broker.socket_client import address_of
 from tests.kafka import jars

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.security.authorization.acls import Operation, ResourceType
 from tests.broker.harness import Harness
 from tests.broker.security.authorization.attempts import attempts

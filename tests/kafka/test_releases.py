@@ -9,8 +9,8 @@ import pytest
 
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.releases import release, with_unstable_versions
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
-from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from tests.clients import toolchains
 from tests.kafka import jars, jvm

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import strategies as st
 
-from minibroker.routing.routes import Route
+from minibroker.cluster.routing.routes import Route
 from minibroker_protocol import coordinator_records
 from minibroker_protocol import messages as messages_of_apis
 from minibroker_protocol import primitives as p

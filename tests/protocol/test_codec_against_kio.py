@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.serial import entity_reader, entity_writer
 
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.coordinator_records.consumer_groups import CONSUMER_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.share_group_state import SHARE_STATE_RECORDS

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from minibroker.logs import chores
-from minibroker.routing import slices
-from minibroker.routing.outcomes import Answer
-from minibroker.services import Services
+from minibroker.cluster.logs import chores
+from minibroker.cluster.routing import slices
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server.services import Services
 from minibroker_protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,

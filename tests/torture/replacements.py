@@ -16,8 +16,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
+from minibroker.cluster.errors import OperationError
 from minibroker.cluster.topics import Topic
-from minibroker.errors import OperationError
 from minibroker.operations.producing import Message
 from minibroker.operations.reset import reset
 from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, Seeds, load_seeds

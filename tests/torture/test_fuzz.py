@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker_protocol.codec import decode
 from minibroker_protocol.messages.describe_cluster import DescribeClusterRequest
 from minibroker_protocol.primitives import skip_tagged_fields

@@ -3,10 +3,10 @@
 from fastapi import APIRouter
 from pydantic import Field
 
+from minibroker.cluster.errors import NotFoundError
 from minibroker.control.models import About, Body
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import NotFoundError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.asynchronous_handles import AsyncBrokerNode
 

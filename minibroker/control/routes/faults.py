@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Body, Depends, Request
 from pydantic import Field, WithJsonSchema
 
+from minibroker.cluster.errors import NotFoundError, collected_warnings
 from minibroker.control.models import About, UInt64, Warned, warned
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.control.routes.requests import JournalEntry, entry_json
-from minibroker.errors import NotFoundError, collected_warnings
-from minibroker.faults.fault import Fault
-from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
 from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
 
 
 class _Counted(About):

@@ -6,11 +6,11 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from minibroker.cluster.errors import collected_warnings
 from minibroker.control.models import About, Body, Int64, Timeout, Warned, warned
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import collected_warnings
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.share_groups import SharePartitionDescription
 from minibroker.operations.topics import page_of

@@ -6,13 +6,13 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Header, Response
 from pydantic import Field
 
+from minibroker.config.version import __version__
 from minibroker.control.errors import UnavailableError
 from minibroker.control.metrics import exposition, scrape
 from minibroker.control.models import About
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
 from minibroker.operations.asynchronous import AsyncOperations
-from minibroker.version import __version__
 
 
 class BrokerInfo(About):

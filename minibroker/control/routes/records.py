@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field, Strict
 from starlette.responses import Response
 
+from minibroker.cluster.errors import collected_warnings
 from minibroker.control.models import (
     WITH_WARNINGS,
     About,
@@ -23,7 +24,6 @@ from minibroker.control.models import (
 )
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import collected_warnings
 from minibroker.operations.matching import ANY, RecordMatcher, record
 from minibroker.operations.producing import Form, Message, headers_of, payload_of, shown
 from minibroker.operations.records import ConsumerRecord, Isolation, read_page

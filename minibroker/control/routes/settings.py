@@ -7,10 +7,10 @@ from fastapi import APIRouter
 from pydantic import Field
 from starlette.responses import Response
 
+from minibroker.cluster.errors import collected_warnings
 from minibroker.control.models import WITH_WARNINGS, About, Body, Int64, done
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import collected_warnings
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.records import topic_of
 from minibroker.operations.settings import Resource

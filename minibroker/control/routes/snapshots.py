@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from minibroker.cluster.errors import ConflictError, NotFoundError
 from minibroker.control.models import About, Body
 from minibroker.control.names import NamesRoute
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import ConflictError, NotFoundError
 from minibroker.operations import snapshots
 
 

@@ -5,10 +5,10 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from minibroker.cluster.errors import OperationError
 from minibroker.control.models import About, Body, UInt32
 from minibroker.control.remote import OnBroker
 from minibroker.control.routes import calls
-from minibroker.errors import OperationError
 from minibroker.operations.asynchronous import AsyncOperations
 from minibroker.operations.topics import TopicDescription, topics_page
 from minibroker.operations.topics import describe_topic as describe

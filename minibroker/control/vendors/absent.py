@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from minibroker.control.vendors.answers import Answer, Question, refusal
 
 if TYPE_CHECKING:
-    from minibroker.services import Services
+    from minibroker.server.services import Services
 
 
 def answer(_services: "Services", _question: Question) -> Answer:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from minibroker.control.vendors.answers import OK, READERS, Answer, Question, not_found
 
 if TYPE_CHECKING:
-    from minibroker.services import Services
+    from minibroker.server.services import Services
 
 
 def answer(services: "Services", question: Question) -> Answer:

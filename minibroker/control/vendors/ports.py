@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import h11
 
 from minibroker.config.addresses import is_loopback, parse_address
+from minibroker.config.names import suggestion
 from minibroker.control.vendors import absent, confluent, redpanda
 from minibroker.control.vendors.answers import Answer, Question, refusal
 from minibroker.control.web_pages import refusal_of
-from minibroker.names import suggestion
 
 if TYPE_CHECKING:
-    from minibroker.services import Services
+    from minibroker.server.services import Services
 
 _logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ with lazy:
 
 if TYPE_CHECKING:
     from minibroker.cluster.node import Node
-    from minibroker.services import Services
+    from minibroker.server.services import Services
 
 _USERS: Final = "/v1/security/users"
 _DEFAULT_MECHANISM: Final = "SCRAM-SHA-256"

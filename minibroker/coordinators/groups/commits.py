@@ -3,13 +3,13 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.topics import Topics
 from minibroker.config.keys import LONG_MAX
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup
 from minibroker.coordinators.groups.offsets import CommittedOffset
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.streams.group import StreamsGroup
-from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records.header import NO_TIMESTAMP
 from minibroker_storage.data_directory.names import TopicPartition

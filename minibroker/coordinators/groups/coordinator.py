@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.node import Node
 from minibroker.coordinators.groups.classic.coordinator import ClassicGroups
 from minibroker.coordinators.groups.classic.group import Group
@@ -18,7 +19,6 @@ from minibroker.coordinators.groups.registry import AnyGroup, AnyModernGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.groups.streams.group import StreamsGroup
-from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.lazy_imports import lazy
 

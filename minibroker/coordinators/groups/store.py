@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import Steps, drain
 from minibroker.config.keys import LONG_MAX
 from minibroker.config.releases import is_before
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
@@ -22,9 +25,6 @@ from minibroker.coordinators.groups.removal import expired_offsets, group_keys
 from minibroker.coordinators.groups.replay import Loading
 from minibroker.coordinators.groups.share.group import ShareGroup, state_partitions
 from minibroker.coordinators.partition_loader import PartitionLoader
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED
-from minibroker.routing.slices import Steps, drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, CompressionCodec, NewRecord

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps, Work
+from minibroker.cluster.topic_admin import TopicError, create_topics, plan_topic
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.share_partitions.changes import DeadRecords
 from minibroker.coordinators.share_state.state import SharePartitionKey
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED
-from minibroker.routing.slices import Steps, Work
-from minibroker.topic_admin import TopicError, create_topics, plan_topic
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.records import (
     Batch,

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import SHARE_VERSION
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
 from minibroker.config.keys import BY_DURATION, EARLIEST, OffsetReset
 from minibroker.coordinators.share_partitions.acquisition import Limits
 from minibroker.coordinators.share_partitions.changes import Acknowledgement, DeadRecords, Write
@@ -17,9 +20,6 @@ from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSe
 from minibroker.coordinators.share_partitions.share_partition import SharePartition
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED, error_code_of
-from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 _WITH_QUEUES: Final = 2

@@ -7,7 +7,9 @@ of partitions call it directly, and other brokers' requests come to it through i
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.node import Node
+from minibroker.cluster.topic_admin import TopicError
 from minibroker.coordinators.share_state.state import (
     MOST_BATCHES,
     UNKNOWN,
@@ -17,8 +19,6 @@ from minibroker.coordinators.share_state.state import (
     StateBatch,
 )
 from minibroker.coordinators.share_state.store import Kept, ShareStateStore
-from minibroker.core import Core
-from minibroker.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 
 _ANY_EPOCH: Final = -1

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED
 from minibroker.cluster.node import Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
@@ -25,8 +27,6 @@ from minibroker.coordinators.share_state.state import (
     update_key,
     update_value,
 )
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED
 from minibroker_protocol.coordinator_records.share_group_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,

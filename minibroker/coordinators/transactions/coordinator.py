@@ -12,8 +12,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from minibroker.clock import Timer
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import Steps, Work
 from minibroker.coordinators.transactions.markers import Marker, write_marker
 from minibroker.coordinators.transactions.store import TransactionStore
 from minibroker.coordinators.transactions.transaction import (
@@ -25,8 +27,6 @@ from minibroker.coordinators.transactions.transaction import (
     is_exhausted,
 )
 from minibroker.coordinators.transactions.verification import WriteVerifier
-from minibroker.core import Core
-from minibroker.routing.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from minibroker_storage.data_directory.names import TopicPartition

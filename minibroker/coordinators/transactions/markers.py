@@ -3,12 +3,12 @@
 import struct
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
 from minibroker.cluster.node import Node
 from minibroker.cluster.partition import Partition
 from minibroker.cluster.topics import Topic
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
-from minibroker.core import Core
-from minibroker.logs.error_mapping import MAPPED, error_code_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord, build_batch, read_header
 from minibroker_protocol.records.header import CONTROL_KEY, MAGIC_V2

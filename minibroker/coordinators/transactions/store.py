@@ -8,12 +8,12 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import TRANSACTION_VERSION
 from minibroker.cluster.node import Node
 from minibroker.coordinators.coordinator_log import CoordinatorLog, CoordinatorLogError
 from minibroker.coordinators.partition_loader import Complaints, PartitionLoader
 from minibroker.coordinators.transactions.transaction import Transaction, encode_key, encode_value, transaction_of
-from minibroker.core import Core
 from minibroker_protocol.coordinator_records import TransactionLogKey, TransactionLogValue, decode_versioned
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError, EncodeError

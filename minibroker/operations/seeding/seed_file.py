@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
+from minibroker.cluster.topic_admin import DEFAULT, TopicSpec
 from minibroker.config.documents import parse_json, read_document, read_text
 from minibroker.operations.producing import Codec, Format, Message, magic_of, payload_bytes, payload_of
 from minibroker.operations.seeding.seeds import SeededRecord, SeededTopic, SeedError, Seeds
-from minibroker.topic_admin import DEFAULT, TopicSpec
 
 _LINES: Final = (".ndjson", ".jsonl")
 _DOCUMENT: Final = ("topics", "records", "racks")

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from minibroker.cluster.errors import OperationError
 from minibroker.cluster.topics import Topic
-from minibroker.errors import OperationError
 from minibroker.operations.producing import Codec, Format, Message, produce
 from minibroker.operations.topics import create_topic
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 
 class SeedError(ValueError):

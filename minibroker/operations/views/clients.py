@@ -5,10 +5,10 @@ from typing import Final
 
 from minibroker.cluster.fetch_sessions import FetchSession
 from minibroker.cluster.node import Node
+from minibroker.cluster.routing.slices import Steps
 from minibroker.operations.views.slicing import in_slices
-from minibroker.routing.slices import Steps
 from minibroker.server.node_listener import NodeListener
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 MOST: Final = 1_000
 _MOST_PARTITIONS: Final = 200

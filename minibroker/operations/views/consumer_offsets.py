@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.groups.replay import Replay
 from minibroker.operations.views.slicing import in_slices
-from minibroker.routing.slices import Steps
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import (
     GroupMetadataValue,
     OffsetCommitKey,

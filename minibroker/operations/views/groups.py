@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from minibroker.cluster.errors import NotFoundError
 from minibroker.coordinators.groups.classic.group import CAN_FOLLOW, CONSUMER, Group, GroupState, Member, Reply
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerGroupState, ConsumerMember
 from minibroker.coordinators.groups.modern.group import MemberState
@@ -17,10 +18,9 @@ from minibroker.coordinators.groups.streams.group import (
 )
 from minibroker.coordinators.groups.streams.tasks import Tasks
 from minibroker.coordinators.transactions.transaction import TransactionState
-from minibroker.errors import NotFoundError
 from minibroker.operations.groups import describe_group, find_group, group_ids, group_loaded, missing_group
 from minibroker.operations.topics import page_of
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, decode_versioned
 from minibroker_protocol.errors import DecodeError
 

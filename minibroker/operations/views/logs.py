@@ -6,9 +6,9 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from minibroker.operations.records import partitions_of, topic_of
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.fields.batches import record_set_tree
 from minibroker_protocol.fields.coordinators import open_records

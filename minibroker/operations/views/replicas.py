@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from minibroker.services import Services
+from minibroker.server.services import Services
 
 MOST: Final = 200
 """Partitions."""

@@ -4,8 +4,8 @@ import asyncio
 from functools import partial
 from typing import TypeVar, cast
 
-from minibroker.routing.slices import Steps, Work
-from minibroker.services import Services
+from minibroker.cluster.routing.slices import Steps, Work
+from minibroker.server.services import Services
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from minibroker.coordinators.transactions.transaction import Transaction
 from minibroker.operations.views.groups import TRANSACTION, Machine, TopicPartition
-from minibroker.services import Services
+from minibroker.server.services import Services
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 
 MOST: Final = 1_000

@@ -1,4 +1,4 @@
 """Authorization: rules (`acls`), and decisions (`authorizer`, Kafka's `StandardAuthorizer`).
 
-`minibroker.requests.guard` checks each request by what its handler declares (`minibroker.requests.requirements`).
+`server/requests/guard.py` checks each request by what its handler declares (`server/requests/requirements.py`).
 """

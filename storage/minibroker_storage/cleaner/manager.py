@@ -1,6 +1,6 @@
 """The ends of a cleaning that touch the log: the choice of its segments, and putting the cleaned ones in place.
 
-The choice of the log is made in `minibroker.logs.log_cleaner` (Kafka's `LogCleanerManager`).
+The choice of the log is made in `minibroker.cluster.logs.log_cleaner` (Kafka's `LogCleanerManager`).
 """
 
 import contextlib

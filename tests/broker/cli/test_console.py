@@ -25,13 +25,13 @@ from minibroker.cluster.advice import (
     about_advertised,
     about_first_bytes,
 )
-from minibroker.faults.fault import Fault
-from minibroker.faults.registry import faults_of
-from minibroker.inspection.journal import Entry
-from minibroker.inspection.recording import recording_of
-from minibroker.inspection.request_lines import line_of
-from minibroker.requests.request_path import compose
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.registry import faults_of
+from minibroker.server.inspection.journal import Entry
+from minibroker.server.inspection.recording import recording_of
+from minibroker.server.inspection.request_lines import line_of
+from minibroker.server.requests.request_path import compose
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.faults.tapped import Channel, Tapped
@@ -98,7 +98,7 @@ def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.Captur
             logging.getLogger("minibroker.server.server").exception("It has %s", "failed")
     request, failure = map(json.loads, capsys.readouterr().err.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", request["time"])
-    assert (request["level"], request["logger"]) == ("INFO", "minibroker.requests")
+    assert (request["level"], request["logger"]) == ("INFO", "minibroker.server.requests")
     assert request["request"]["response"] == {"throttleTimeMs": 0, "errorCode": 25}
     assert (failure["level"], failure["message"]) == ("ERROR", "It has failed")
     assert failure["exception"].endswith("'/no/such/file'")

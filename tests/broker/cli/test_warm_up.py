@@ -9,15 +9,15 @@ from typing import Final, NoReturn
 import pytest
 
 from minibroker.cli import warm_up
-from minibroker.routing.slices import drain
+from minibroker.cluster.routing.slices import drain
 from tests.patience import PATIENCE_S
 
 _LOADING: Final = """
 import asyncio, sys
 from minibroker.broker import Broker
 from minibroker.cli import warm_up
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.routes import ROUTES
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.lazy_imports import is_loaded
 
 def loaded():
@@ -59,12 +59,12 @@ async def main():
         clock = broker.services.core.clock
         warm_up(broker.services.core)
         print("collects", gc.isenabled())
-        print("at once", is_loaded("minibroker.handlers.join_group"))
+        print("at once", is_loaded("minibroker.server.handlers.join_group"))
         clock.advance(1_000)
         before = gc.get_freeze_count()
         while gc.get_freeze_count() < before + 10_000:
             await asyncio.sleep(0)
-        print("soon", is_loaded("minibroker.handlers.join_group"))
+        print("soon", is_loaded("minibroker.server.handlers.join_group"))
         node = garbage()
         end = time.thread_time() + 0.3
         while time.thread_time() < end:
@@ -105,7 +105,7 @@ def test_each_module_that_is_loaded_exists(monkeypatch: pytest.MonkeyPatch) -> N
     asked: list[str] = []
     monkeypatch.setattr(importlib, "import_module", asked.append)
     drain(warm_up.loading())
-    assert "minibroker.handlers.join_group" in asked
+    assert "minibroker.server.handlers.join_group" in asked
     assert [name for name in asked if importlib.util.find_spec(name) is None] == []
 
 
@@ -138,4 +138,4 @@ def test_without_descriptors_a_module_is_left_to_the_first_request(monkeypatch: 
     monkeypatch.setattr(importlib, "import_module", failing)
     steps = sum(1 for _ in warm_up.loading())
     assert len(asked) == steps
-    assert "minibroker.handlers.join_group" in asked
+    assert "minibroker.server.handlers.join_group" in asked

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minibroker.cluster.fetch_sessions import FetchSessionCache, FetchSessionError
-from minibroker.handlers.fetch import NAMES
-from minibroker.requests.targets import targets_of
+from minibroker.server.handlers.fetch import NAMES
+from minibroker.server.requests.targets import targets_of
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.fetch import FetchResponse, PartitionData

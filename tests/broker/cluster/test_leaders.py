@@ -6,8 +6,8 @@ import pytest
 
 from minibroker.cluster.cluster import ClusterError
 from minibroker.cluster.node import ListenerEndpoint
+from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.config.keys import ConfigResourceType
-from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages import describe_topic_partitions
 from minibroker_protocol.messages.delete_records import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minibroker.cluster import partition as partition_module
-from minibroker.logs import log_manager
+from minibroker.cluster.logs import log_manager
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.handlers.create_delegation_token import handle as create_token
-from minibroker.handlers.expire_delegation_token import handle as expire_token
-from minibroker.handlers.renew_delegation_token import handle as renew_token
-from minibroker.requests.held_for_metadata import DelayedMetadataResponse
+from minibroker.server.handlers.create_delegation_token import handle as create_token
+from minibroker.server.handlers.expire_delegation_token import handle as expire_token
+from minibroker.server.handlers.renew_delegation_token import handle as renew_token
+from minibroker.server.requests.held_for_metadata import DelayedMetadataResponse
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.alter_configs import AlterableConfig as OldConfig
 from minibroker_protocol.messages.alter_configs import AlterConfigsRequest

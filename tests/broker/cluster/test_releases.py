@@ -10,8 +10,8 @@ import pytest
 from minibroker import Broker
 from minibroker.cluster.features import FEATURES
 from minibroker.cluster.releases import ReleaseError, release
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.config.releases import RELEASES
-from minibroker.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker
-from minibroker.faults.fault import Fault
+from minibroker.server.faults.fault import Fault
 from tests.broker.control.http import Control
 from tests.patience import PATIENCE_S
 

@@ -10,9 +10,9 @@ import pytest
 from starlette.responses import StreamingResponse
 
 from minibroker import AsyncBroker, Broker
+from minibroker.cluster.routing.slices import Slices, Work
 from minibroker.control.models import About, list_answer
 from minibroker.operations.records import record_slices
-from minibroker.routing.slices import Slices, Work
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -6,9 +6,9 @@ from typing import Any
 
 from minibroker.control import reference
 from minibroker.control.app import make_app
-from minibroker.faults.fault import Fault
-from minibroker.faults.reference import filled
 from minibroker.operations import asynchronous, asynchronous_handles
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.reference import filled
 from tests.broker.control.http import Control
 
 PAGE = Path(__file__).parents[3] / "docs" / "control-plane.md"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.faults import reference
-from minibroker.faults.fault import Fault, parse_faults
-from minibroker.faults.reference import filled
+from minibroker.server.faults import reference
+from minibroker.server.faults.fault import Fault, parse_faults
+from minibroker.server.faults.reference import filled
 
 PAGE = Path(__file__).parents[3] / "docs" / "faults.md"
 TEXT = PAGE.read_text(encoding="utf-8")

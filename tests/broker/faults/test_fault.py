@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.faults.fault import Fault, FaultError, RequestContext, read_faults
-from minibroker.requests.declarations import Target
+from minibroker.server.faults.fault import Fault, FaultError, RequestContext, read_faults
+from minibroker.server.requests.declarations import Target
 from minibroker_protocol.error_codes import ErrorCode
 
 

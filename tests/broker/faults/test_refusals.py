@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from minibroker.faults.fault import Fault
-from minibroker.inspection.journal import Entry, error_codes_of
-from minibroker.requests.endpoints import endpoint
-from minibroker.requests.targets import named_by
-from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.server.faults.fault import Fault
+from minibroker.server.inspection.journal import Entry, error_codes_of
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.targets import named_by
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

@@ -7,9 +7,9 @@ import pytest
 
 from minibroker import Broker
 from minibroker.clock import ManualClock
-from minibroker.faults.fault import Fault
-from minibroker.faults.registry import FaultRegistry, faults_of
-from minibroker.inspection.recording import keep_journal
+from minibroker.server.faults.fault import Fault
+from minibroker.server.faults.registry import FaultRegistry, faults_of
+from minibroker.server.inspection.recording import keep_journal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.faults.fault import Fault
-from minibroker.inspection.journal import Entry
-from minibroker.inspection.recording import keep_journal
+from minibroker.server.faults.fault import Fault
+from minibroker.server.inspection.journal import Entry
+from minibroker.server.inspection.recording import keep_journal
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from minibroker_protocol.messages.offset_commit import (

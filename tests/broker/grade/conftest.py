@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker
-from minibroker.grade.runner import Target
+from minibroker_grade.runner import Target
 
 CONFIG = {
     "offsets.topic.num.partitions": "1",

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from minibroker import Broker
-from minibroker.grade.catalogue import STAGES, chosen
-from minibroker.grade.check import Check
-from minibroker.grade.runner import Result, Target, run_check
+from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.check import Check
+from minibroker_grade.runner import Result, Target, run_check
 from tests.broker.grade.conftest import CONFIG
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Mutant, Relay

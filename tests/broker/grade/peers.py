@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks import kfake_program
-from minibroker.grade.catalogue import chosen
-from minibroker.grade.process import BrokerProcess, free_port
-from minibroker.grade.runner import Result, Target, run
+from minibroker_grade.catalogue import chosen
+from minibroker_grade.process import BrokerProcess, free_port
+from minibroker_grade.runner import Result, Target, run
 from tests.documented import ROOT
 
 _SILENT = "versions/an-impossible-length-ends-the-connection"

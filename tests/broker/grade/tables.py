@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minibroker.grade.catalogue import STAGES
+from minibroker_grade.catalogue import STAGES
 from tests.broker.grade import peers
 from tests.broker.grade.mutants import MUTANTS
 

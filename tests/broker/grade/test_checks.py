@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.grade.catalogue import STAGES, chosen
-from minibroker.grade.check import Check
-from minibroker.grade.process import BrokerProcess, free_port
-from minibroker.grade.runner import Result, Target, run_check
+from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.check import Check
+from minibroker_grade.process import BrokerProcess, free_port
+from minibroker_grade.runner import Result, Target, run_check
 from tests.broker.grade.file_mutants import FORGETFUL
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Mutant, Relay

@@ -9,12 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from minibroker.cli.main import main
-from minibroker.grade.catalogue import STAGES, chosen
-from minibroker.grade.check import Check, CheckFailedError, Stage
-from minibroker.grade.process import free_port
-from minibroker.grade.report import failure_text
-from minibroker.grade.runner import Result, Target, run, run_check
-from minibroker.grade.subject import Subject
+from minibroker_grade.catalogue import STAGES, chosen
+from minibroker_grade.check import Check, CheckFailedError, Stage
+from minibroker_grade.process import free_port
+from minibroker_grade.report import failure_text
+from minibroker_grade.runner import Result, Target, run, run_check
+from minibroker_grade.subject import Subject
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Relay

@@ -16,9 +16,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from minibroker.grade.catalogue import chosen
-from minibroker.grade.runner import Result, Target, run
-from minibroker.grade.wire import Address
+from minibroker_grade.catalogue import chosen
+from minibroker_grade.runner import Result, Target, run
+from minibroker_grade.wire import Address
 
 _PATIENCE_S = 300.0
 _SHORT_S = 0.3

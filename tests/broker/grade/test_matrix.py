@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from minibroker.grade.catalogue import chosen
-from minibroker.grade.runner import Target, run_check
+from minibroker_grade.catalogue import chosen
+from minibroker_grade.runner import Target, run_check
 from tests.broker.grade.matrix import checks_for, failing
 from tests.broker.grade.mutants import MUTANTS
 from tests.broker.grade.relay import Mutant

@@ -5,9 +5,9 @@ import struct
 import pytest
 
 from minibroker.cluster.features import FEATURES
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Answer
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.cluster.routing.routes import ROUTES
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode

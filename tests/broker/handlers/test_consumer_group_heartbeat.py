@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.session import Session
+from minibroker.server.requests.session import Session
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

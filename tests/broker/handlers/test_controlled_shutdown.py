@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.controlled_shutdown import ControlledShutdownRequest

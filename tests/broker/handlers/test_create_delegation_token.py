@@ -3,9 +3,9 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.handlers.create_delegation_token import handle
 from minibroker.security.principals import ANONYMOUS
 from minibroker.security.sasl.mechanism import SCRAM_SHA_512
+from minibroker.server.handlers.create_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest

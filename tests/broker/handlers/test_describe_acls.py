@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import Operation, ResourceType
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse

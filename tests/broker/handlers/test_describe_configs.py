@@ -132,7 +132,7 @@ def test_a_subscription_to_client_metrics_is_described_also_before_it_is_made(ha
 
 def test_loggers_tell_their_levels(harness: Harness) -> None:
     found = rows(harness, LOGGER, str(harness.core.cluster.first.id))
-    assert {"root", "minibroker", "minibroker.logs.log_manager"} <= found.keys()
+    assert {"root", "minibroker", "minibroker.cluster.logs.log_manager"} <= found.keys()
     row = found["root"]
     assert (row.config_source, row.config_type, row.read_only) == (LOGGER_SOURCE, 0, False)
     assert row.value in {"DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN"}

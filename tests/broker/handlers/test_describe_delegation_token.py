@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.handlers.describe_delegation_token import handle
+from minibroker.server.handlers.describe_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.requests.dispatch import accept
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from tests.broker.coordinators.groups.driver import Members

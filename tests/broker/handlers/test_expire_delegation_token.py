@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.handlers.expire_delegation_token import handle
 from minibroker.security.sasl.mechanism import SCRAM_SHA_256
+from minibroker.server.handlers.expire_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,

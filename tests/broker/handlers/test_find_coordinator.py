@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.topic_admin import TopicError
+from minibroker.cluster.topic_admin import TopicError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.metadata import MetadataRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

@@ -449,16 +449,16 @@ def _levels() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_levels")
 def test_a_loggers_level_counts_until_the_broker_stops(harness: Harness) -> None:
-    logger = logging.getLogger("minibroker.logs.log_manager")
+    logger = logging.getLogger("minibroker.cluster.logs.log_manager")
     before = logger.level
-    assert put(harness, LOGGER, NODE, "minibroker.logs.log_manager", "TRACE") == OK
-    assert (logger.level, value(harness, LOGGER, NODE, "minibroker.logs.log_manager")) == (5, "TRACE")
-    assert put(harness, LOGGER, NODE, "minibroker.logs.log_manager", None) == OK
+    assert put(harness, LOGGER, NODE, "minibroker.cluster.logs.log_manager", "TRACE") == OK
+    assert (logger.level, value(harness, LOGGER, NODE, "minibroker.cluster.logs.log_manager")) == (5, "TRACE")
+    assert put(harness, LOGGER, NODE, "minibroker.cluster.logs.log_manager", None) == OK
     assert logger.level == logging.NOTSET
     assert put(harness, LOGGER, NODE, "root", "FATAL") == OK
-    assert value(harness, LOGGER, NODE, "minibroker.logs.log_manager") == "FATAL"
+    assert value(harness, LOGGER, NODE, "minibroker.cluster.logs.log_manager") == "FATAL"
     assert logging.getLogger("minibroker").level == logging.CRITICAL
-    assert put(harness, LOGGER, NODE, "minibroker.logs.log_manager", "ERROR") == OK
+    assert put(harness, LOGGER, NODE, "minibroker.cluster.logs.log_manager", "ERROR") == OK
     harness.restart()
     assert logger.level == before
     assert logging.getLogger("minibroker").level != logging.CRITICAL

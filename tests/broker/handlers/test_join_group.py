@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server.requests.dispatch import accept
 from tests.broker.coordinators.groups.driver import Members
 from tests.broker.coordinators.groups.member_requests import BOTH, RANGE, SESSION_MS, join_request
 from tests.broker.harness import Harness, bytes_of, frame_of, response_of

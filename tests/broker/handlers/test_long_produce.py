@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Waiting
+from minibroker.cluster.routing.outcomes import Waiting
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

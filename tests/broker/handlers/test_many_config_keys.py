@@ -2,8 +2,8 @@
 
 import pytest
 
+from minibroker.cluster.topic_admin import MAX_RECORDS
 from minibroker.config.keys import ConfigResourceType
-from minibroker.topic_admin import MAX_RECORDS
 from minibroker_protocol.error_codes import ErrorCode
 from tests.broker.config.configs import BROKER, GROUP, OK, SET, TOPIC, change
 from tests.broker.harness import Harness

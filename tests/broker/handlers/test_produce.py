@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.routing.outcomes import Waiting
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import Waiting
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest
 from minibroker_protocol.messages.produce import (

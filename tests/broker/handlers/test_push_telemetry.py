@@ -2,9 +2,9 @@
 
 import pytest
 
-from minibroker.telemetry import clients as telemetry
-from minibroker.telemetry.clients import KEPT, TelemetryPush
-from minibroker.telemetry.otlp import ClientMetric, read_metrics
+from minibroker.server.telemetry import clients as telemetry
+from minibroker.server.telemetry.clients import KEPT, TelemetryPush
+from minibroker.server.telemetry.otlp import ClientMetric, read_metrics
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from minibroker_protocol.primitives import ZERO_UUID

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.handlers.renew_delegation_token import handle
+from minibroker.server.handlers.renew_delegation_token import handle
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,

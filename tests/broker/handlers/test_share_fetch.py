@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.routing.slices import drain
 from minibroker.config.keys import ConfigResourceType
-from minibroker.routing.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

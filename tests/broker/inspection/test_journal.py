@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker import Broker
-from minibroker.inspection.journal import Entry, Journal
-from minibroker.inspection.message_forms import MAX_FRAME_BYTES
-from minibroker.inspection.message_json import RecordsSummary, detached, summary, to_json
-from minibroker.inspection.recording import (
+from minibroker.cluster.routing.outcomes import Answer, Waiting
+from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.server.inspection.journal import Entry, Journal
+from minibroker.server.inspection.message_forms import MAX_FRAME_BYTES
+from minibroker.server.inspection.message_json import RecordsSummary, detached, summary, to_json
+from minibroker.server.inspection.recording import (
     BrokerConnection,
     RecordedRequest,
     Recording,
@@ -29,15 +31,13 @@ from minibroker.inspection.recording import (
     log_slow_requests,
     recording_of,
 )
-from minibroker.requests.call import Call
-from minibroker.requests.declarations import Target
-from minibroker.requests.dispatch import call_of, encode_answers
-from minibroker.requests.endpoints import endpoint
-from minibroker.requests.request_path import compose
-from minibroker.requests.session import Session
-from minibroker.requests.targets import targets_by_name
-from minibroker.routing.outcomes import Answer, Waiting
-from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Target
+from minibroker.server.requests.dispatch import call_of, encode_answers
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.request_path import compose
+from minibroker.server.requests.session import Session
+from minibroker.server.requests.targets import targets_by_name
 from minibroker_protocol.codec import decode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -234,7 +234,9 @@ def recorded(frame: bytes, request: Any) -> RecordedRequest:
 
 def call_for(frame: bytes) -> Call:
     """The call of a request to a broker that is never asked."""
-    return call_of(memoryview(frame), Session(SERVICES, Mock(), advertised=("", 0)))[0]
+    return call_of(
+        memoryview(frame), Session(SERVICES, Mock(**{"fetch_sessions.get.return_value": None}), advertised=("", 0))
+    )[0]
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from minibroker.cluster.logs.checkpoint_chores import Checkpoints
 from minibroker.cluster.partition import Partition
-from minibroker.logs.checkpoint_chores import Checkpoints
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness
 from tests.broker.logs.world import fill, partition_of

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from minibroker.clock import ManualClock
+from minibroker.cluster.logs import chores as module
+from minibroker.cluster.logs.chores import Chores
 from minibroker.config.keys import LONG_MAX
-from minibroker.logs import chores as module
-from minibroker.logs.chores import Chores
 
 
 class Rig:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.async_broker import AsyncBroker
-from minibroker.logs.log_cleaner import start_cleaning
+from minibroker.broker.asynchronous import AsyncBroker
+from minibroker.cluster.logs.log_cleaner import start_cleaning
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_storage.cleaner import (
     CleaningAbortedError,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest

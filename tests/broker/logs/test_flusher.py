@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.logs.flusher import Flusher, flush_now
+from minibroker.cluster.logs.flusher import Flusher, flush_now
 from minibroker_storage.flush import LogFlush
 from minibroker_storage.log import Log
 from tests.broker.harness import Harness, batch

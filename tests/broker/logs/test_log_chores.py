@@ -138,7 +138,7 @@ def test_a_log_that_fails_is_named_once_and_the_others_are_looked_after(
 def test_a_topic_that_is_deleted_between_two_slices_is_no_fault(
     configured: Make, monkeypatch: pytest.MonkeyPatch, errors: Callable[[], list[str]]
 ) -> None:
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     harness = configured(BROKER | {"log.retention.bytes": "300"})
     harness.create("u", 2)
     harness.create("v")

@@ -95,7 +95,7 @@ def test_a_log_is_not_cleaned_again_before_it_is_dirty(compacting: Harness, monk
         plans.append(log.directory)
         return plan_cleaning(log, *arguments, **options)
 
-    monkeypatch.setattr("minibroker.logs.log_cleaner.plan_cleaning", noting)
+    monkeypatch.setattr("minibroker.cluster.logs.log_cleaner.plan_cleaning", noting)
     pass_time(compacting, 10 * BACKOFF_MS)
     assert plans == []
     rewrite(compacting)
@@ -128,7 +128,7 @@ def test_the_filthiest_log_is_cleaned_first_and_all_that_are_due(compacting: Har
         return finish_cleaning_in_steps(log, result)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("minibroker.logs.log_cleaner.finish_cleaning_in_steps", noting)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", noting)
         pass_time(compacting, BACKOFF_MS)
     assert cleaned == ["c-0", "d-0"]
     assert all(offset > first[key] for key, offset in cleaner_checkpoint(compacting).items())
@@ -265,7 +265,7 @@ def test_a_log_that_cannot_be_cleaned_is_named_once_and_left_alone(
         return finish_cleaning_in_steps(log, result)
 
     with monkeypatch.context() as patched:
-        patched.setattr("minibroker.logs.log_cleaner.finish_cleaning_in_steps", failing)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", failing)
         pass_time(compacting, 10 * BACKOFF_MS)
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert len(errors) == 1
@@ -285,7 +285,7 @@ def test_a_full_disk_is_tried_again_later(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("minibroker.logs.log_cleaner.finish_cleaning_in_steps", failing)
+        patched.setattr("minibroker.cluster.logs.log_cleaner.finish_cleaning_in_steps", failing)
         pass_time(compacting, BACKOFF_MS)
         assert len(tries) == 1
         pass_time(compacting, BACKOFF_MS)

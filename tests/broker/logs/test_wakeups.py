@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from minibroker.logs.write_group import Wakeups, WriteGroup
+from minibroker.cluster.logs.write_group import Wakeups, WriteGroup
 
 
 class Loop(list[Callable[[], None]]):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from minibroker.routing.outcomes import Answer, Outcome
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import Answer, Outcome
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceResponse
 from tests.broker.harness import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.names import api_matcher, matcher
+from minibroker.config.names import api_matcher, matcher
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.advice import tell_creation
-from minibroker.inspection.journal import error_code
-from minibroker.names import misspelling
+from minibroker.config.names import misspelling
+from minibroker.server.inspection.journal import error_code
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.broker.socket_client import SocketClient
 

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import assert_type
 
 from minibroker import AsyncBroker, Broker, BrokerOptions, Fault, Message
-from minibroker.inspection.journal import Entry, Journal
 from minibroker.operations.blocking import BrokerNode, ConsumerGroup
 from minibroker.operations.groups import GroupDescription
 from minibroker.operations.producing import RecordMetadata
@@ -19,6 +18,7 @@ from minibroker.operations.snapshots import Snapshot
 from minibroker.operations.topics import TopicDescription
 from minibroker.pytest_plugin import KafkaFactory
 from minibroker.security.authorization.acls import AclBinding
+from minibroker.server.inspection.journal import Entry, Journal
 from minibroker_storage.data_directory.names import TopicPartition
 
 

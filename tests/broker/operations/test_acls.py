@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from minibroker.operations.settings import Resource
 from minibroker.security.authorization.acls import Operation, PatternType, PermissionType, ResourceType
 from minibroker_protocol.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from minibroker import Broker
 from minibroker.cluster.cluster import ClusterError
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from tests.patience import PATIENCE_S
 
 

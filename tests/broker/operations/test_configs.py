@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from minibroker import Broker, OperationError
-from minibroker.telemetry.clients import TelemetryPush
+from minibroker.server.telemetry.clients import TelemetryPush
 from minibroker_protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from minibroker_protocol.messages.push_telemetry import PushTelemetryRequest
 from tests.broker.config.configs import BROKER, LOGGER, SET, change_request
@@ -62,11 +62,11 @@ def test_what_cannot_be_configured_is_said(broker: Broker) -> None:
 
 
 def test_loggers_are_given_back_by_a_reset(broker: Broker) -> None:
-    logger = logging.getLogger("minibroker.logs.log_manager")
+    logger = logging.getLogger("minibroker.cluster.logs.log_manager")
     before = logger.level
     with SocketClient(broker.address) as client:
         node = str(broker.services.core.cluster.first.id)
-        request = change_request(LOGGER, node, (SET, "minibroker.logs.log_manager", "FATAL"))
+        request = change_request(LOGGER, node, (SET, "minibroker.cluster.logs.log_manager", "FATAL"))
         assert client.ask(request, 1).responses[0].error_code == 0
     assert logger.level == logging.CRITICAL
     broker.reset()

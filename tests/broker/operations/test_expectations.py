@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker, MinibrokerWarning
-from minibroker.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
+from minibroker.cluster.errors import NotFoundError, OperationError, UnexpectedRecordError, WaitTimeoutError
 from minibroker.operations.matching import RecordMatcher, explain, record
 from minibroker.operations.records import ConsumerRecord
 from tests.patience import PATIENCE_S

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker, Fault, MinibrokerWarning, WaitTimeoutError
-from minibroker.faults.fault import FaultError
+from minibroker.server.faults.fault import FaultError
 from tests.patience import PATIENCE_S
 
 

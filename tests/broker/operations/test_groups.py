@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker, MinibrokerWarning
+from minibroker.cluster.errors import OperationError, WaitTimeoutError
 from minibroker.cluster.partition import Partition
-from minibroker.errors import OperationError, WaitTimeoutError
 from minibroker.operations import waiting
 from minibroker.operations.catching_up import _Progress
 from minibroker.operations.records import ConsumerRecord

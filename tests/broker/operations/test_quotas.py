@@ -3,7 +3,7 @@
 import pytest
 
 from minibroker import Broker
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from tests.broker.harness import batch, produce_request
 from tests.broker.socket_client import SocketClient
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from minibroker.operations.producing import Message
 from tests.patience import PATIENCE_S
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from minibroker import Broker
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from tests.patience import PATIENCE_S
 
 

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import AcknowledgeType
 
 from minibroker import Broker
-from minibroker.errors import ConflictError, WaitTimeoutError
+from minibroker.cluster.errors import ConflictError, WaitTimeoutError
 from minibroker.operations.share_groups import InFlightRecords, SharePartitionDescription
 from tests.broker.operations.members import SHARING, from_the_start, member, polled, sharer
 from tests.patience import PATIENCE_S

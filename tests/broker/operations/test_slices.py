@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from minibroker import AsyncBroker, WaitTimeoutError
-from minibroker.errors import NotFoundError
+from minibroker.cluster.errors import NotFoundError
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.harness import frame_of
 

@@ -12,7 +12,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.cluster.data_dir import MetaPropertiesError
-from minibroker.errors import ConflictError, NotFoundError, OperationError
+from minibroker.cluster.errors import ConflictError, NotFoundError, OperationError
 from minibroker.operations.reset import reset
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from minibroker_protocol.messages.metadata import MetadataRequest

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from minibroker import Broker
-from minibroker.errors import OperationError
+from minibroker.cluster.errors import OperationError
 from tests.patience import PATIENCE_S
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker, MinibrokerWarning, OperationError
-from minibroker.names import suggestion
+from minibroker.config.names import suggestion
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
 from minibroker_protocol.messages.offset_commit import (
     OffsetCommitRequest,

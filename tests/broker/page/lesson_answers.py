@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from minibroker import Broker
 from minibroker.cli.main import make_parser
-from minibroker.page.lessons.lesson import Lesson
-from minibroker.page.lessons.texts import ANSWERS
+from minibroker_lab.page.lessons.lesson import Lesson
+from minibroker_lab.page.lessons.texts import ANSWERS
 from tests.broker.control.http import Control
 from tests.documented import ROOT, code
 

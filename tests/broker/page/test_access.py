@@ -16,7 +16,7 @@ from tests.broker.control.http import Control
 from tests.clients.broker_process import BrokerProcess, environment
 from tests.patience import PATIENCE_S
 
-STATIC = Path(__file__).parents[3] / "minibroker/page/static"
+STATIC = Path(__file__).parents[3] / "minibroker_lab/page/static"
 
 
 @pytest.mark.parametrize("path", ["/", "/requests", "/requests/17", "/logs/orders/0?offset=42", "/data/lab"])

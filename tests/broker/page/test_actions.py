@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.faults.reference import HOW_OFTEN, MATCH, WHAT
-from minibroker.page.actions import tool_lines
+from minibroker.server.faults.reference import HOW_OFTEN, MATCH, WHAT
+from minibroker_lab.page.actions import tool_lines
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
 from tests.clients import operator_tools

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from minibroker import Broker
-from minibroker.inspection import recording
+from minibroker.server.inspection import recording
 from tests.broker.control.http import Control
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S

@@ -9,13 +9,13 @@ import pytest
 
 from minibroker import Broker, Security
 from minibroker.clock import ManualClock
-from minibroker.inspection import recording
-from minibroker.inspection.exchanges import Exchange, Kind, Origin, Ring
-from minibroker.inspection.recording import MAX_KEPT, MAX_PER_SECOND, SHORT, journal_of, recording_of
-from minibroker.page.recorder import Recorder
-from minibroker.page.rows import Filter
-from minibroker.trace.conversation import Conversation
-from minibroker.trace.lines import LineWriter
+from minibroker.server.inspection import recording
+from minibroker.server.inspection.exchanges import Exchange, Kind, Origin, Ring
+from minibroker.server.inspection.recording import MAX_KEPT, MAX_PER_SECOND, SHORT, journal_of, recording_of
+from minibroker_lab.page.recorder import Recorder
+from minibroker_lab.page.rows import Filter
+from minibroker_lab.trace.conversation import Conversation
+from minibroker_lab.trace.lines import LineWriter
 from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from minibroker_protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.broker.faults.tapped import Tapped

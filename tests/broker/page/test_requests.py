@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import Broker, Security
-from minibroker.inspection.exchanges import Exchange, Kind, Origin, Ring
-from minibroker.inspection.recording import MAX_KEPT
-from minibroker.page.recorder import Recorder
-from minibroker.page.routes.requests import live
+from minibroker.server.inspection.exchanges import Exchange, Kind, Origin, Ring
+from minibroker.server.inspection.recording import MAX_KEPT
+from minibroker_lab.page.recorder import Recorder
+from minibroker_lab.page.routes.requests import live
 from tests.broker.control.http import Control
 from tests.clients import kafka_python_client
 from tests.patience import PATIENCE_S

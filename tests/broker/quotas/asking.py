@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from minibroker.requests.dispatch import accept
-from minibroker.requests.meter import Meter
-from minibroker.requests.session import Session
-from minibroker.routing.outcomes import Answer, Waiting
+from minibroker.cluster.routing.outcomes import Answer, Waiting
 from minibroker.security.principals import Principal
+from minibroker.server.requests.dispatch import accept
+from minibroker.server.requests.meter import Meter
+from minibroker.server.requests.session import Session
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterEntityData,

@@ -7,8 +7,8 @@ import pytest
 
 from minibroker import Broker
 from minibroker.clock import ManualClock
-from minibroker.quotas import host_names
-from minibroker.quotas.host_names import Addresses, HostNames
+from minibroker.server.quotas import host_names
+from minibroker.server.quotas.host_names import Addresses, HostNames
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.config.configs import BROKER, SET, change_request

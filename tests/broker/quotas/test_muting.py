@@ -6,7 +6,7 @@ import pytest
 
 from minibroker import Broker
 from minibroker.clock import ManualClock
-from minibroker.quotas import host_names
+from minibroker.server.quotas import host_names
 from minibroker_protocol.messages.metadata import MetadataRequest
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.broker.quotas.asking import alter_request

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from minibroker.quotas import manager
+from minibroker.server.quotas import manager
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

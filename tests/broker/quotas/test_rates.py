@@ -2,7 +2,7 @@
 
 import pytest
 
-from minibroker.quotas.rates import Rate, TokenBucket
+from minibroker.server.quotas.rates import Rate, TokenBucket
 
 SAMPLES, STEP_MS = 11, 1000
 

@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from minibroker.cluster.releases import release
+from minibroker.cluster.routing.outcomes import Answer, Waiting
+from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.cluster.routing.slices import Steps, drain, result_of
 from minibroker.config.releases import RELEASES
-from minibroker.requests.call import Call
-from minibroker.requests.dispatch import accept, encode_answers, serve
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.outcomes import Answer, Waiting
-from minibroker.routing.routes import ROUTES, Route, UnservedRequestError
-from minibroker.routing.slices import Steps, drain, result_of
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.dispatch import accept, encode_answers, serve
+from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.errors import DecodeError
@@ -72,7 +72,7 @@ def versions_of(route: Route) -> str:
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
 def test_a_route_has_a_handler_whose_card_tells_its_versions(route: Route) -> None:
-    module = importlib.import_module(f"minibroker.handlers.{route.module}")
+    module = importlib.import_module(f"minibroker.server.handlers.{route.module}")
     card = module.__doc__ or ""
     assert card.startswith(f"{route.message}: ")
     assert re.search(rf"\bVersions? {versions_of(route)}\b", card)
@@ -114,7 +114,7 @@ HOOKS = {"NEEDS", "NAMES", "REFUSAL", "refuse", "refuse_parts"}
 
 
 def test_an_api_is_declared_in_one_module_and_nothing_twice() -> None:
-    handlers = {path.stem: path for path in (ROOT / "minibroker" / "handlers").glob("[a-z]*.py")}
+    handlers = {path.stem: path for path in (ROOT / "minibroker" / "server" / "handlers").glob("[a-z]*.py")}
     assert set(handlers) == {route.module for route in ROUTES}
     for path in handlers.values():
         body = ast.parse(path.read_text()).body

@@ -8,12 +8,12 @@ from unittest.mock import patch
 
 import pytest
 
-from minibroker.inspection.recording import keep_journal, recording_of
-from minibroker.requests import dispatch
-from minibroker.requests.dispatch import accept, accept_plain, call_of
-from minibroker.requests.request_path import compose
-from minibroker.routing.outcomes import Answer, Outcome
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import Answer, Outcome
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.server.inspection.recording import keep_journal, recording_of
+from minibroker.server.requests import dispatch
+from minibroker.server.requests.dispatch import accept, accept_plain, call_of
+from minibroker.server.requests.request_path import compose
 from minibroker_protocol.codec import plain_codec_for, response_encoder_for
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.fetch import (
@@ -169,7 +169,7 @@ def test_an_error_that_the_handler_lets_through_is_answered(harness: Harness, mo
     def fail(*_: object) -> None:
         raise LookupError("a fault of ours")
 
-    monkeypatch.setattr("minibroker.handlers.produce.append", fail)
+    monkeypatch.setattr("minibroker.server.handlers.produce.append", fail)
     response = harness.send(produce(SENT), 9)
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from minibroker.requests.endpoints import endpoint, endpoint_named
-from minibroker.requests.refusals import error_answer, part_answer
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
+from minibroker.server.requests.endpoints import endpoint, endpoint_named
+from minibroker.server.requests.refusals import error_answer, part_answer
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.add_partitions_to_txn import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from minibroker.requests.declarations import Names, topics_at
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
+from minibroker.server.requests.declarations import Names, topics_at
+from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.schema import fields_of
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.requests.dispatch import UnencodableAnswerError, call_of, encode_answers
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.server.requests.dispatch import UnencodableAnswerError, call_of, encode_answers
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

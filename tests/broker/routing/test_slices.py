@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minibroker import Broker
-from minibroker.routing.slices import Slices, Steps, Work, drain
+from minibroker.cluster.routing.slices import Slices, Steps, Work, drain
 from minibroker_protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from minibroker_protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from minibroker import Broker, Security
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.security.tls.certificates import Certificates
 from minibroker.server import tls_server
 from minibroker_protocol.api_keys import ApiKey

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from minibroker.handlers.create_delegation_token import handle as create_token
-from minibroker.requests.call import Call
 from minibroker.security.principals import USER, Principal
+from minibroker.server.handlers.create_delegation_token import handle as create_token
+from minibroker.server.requests.call import Call
 from minibroker_protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,

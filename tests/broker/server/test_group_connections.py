@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from minibroker import Broker
-from minibroker.requests.session import address_in_kafka
+from minibroker.server.requests.session import address_in_kafka
 from tests.broker.coordinators.groups.member_requests import (
     CHANGED,
     heartbeat_request,

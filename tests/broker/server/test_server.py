@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from minibroker import Broker
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from minibroker import Broker
-from minibroker.async_broker import AsyncBroker
-from minibroker.logs.log_manager import LogManager
-from minibroker.routing.outcomes import Outcome
-from minibroker.routing.slices import Steps
+from minibroker.broker.asynchronous import AsyncBroker
+from minibroker.cluster.logs.log_manager import LogManager
+from minibroker.cluster.routing.outcomes import Outcome
+from minibroker.cluster.routing.slices import Steps
 from minibroker.server import server
 from minibroker.server.connection import Connection
 from minibroker.server.outbox import Outbox

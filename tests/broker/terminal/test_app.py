@@ -10,10 +10,10 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Static, Tree
 
 from minibroker import Broker
-from minibroker.terminal.app import LabApp
-from minibroker.terminal.bytes_view import HexPane
-from minibroker.terminal.client import PageClient
-from minibroker.terminal.view import View
+from minibroker_lab.terminal.app import LabApp
+from minibroker_lab.terminal.bytes_view import HexPane
+from minibroker_lab.terminal.client import PageClient
+from minibroker_lab.terminal.view import View
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
 from tests.samples import not_in_check

@@ -16,7 +16,7 @@ import pytest
 
 from minibroker.cli.console import Console
 from minibroker.cli.main import main
-from minibroker.terminal import __main__ as terminal
+from minibroker_lab.terminal import __main__ as terminal
 from tests.clients.broker_process import environment
 from tests.patience import PATIENCE_S
 
@@ -78,8 +78,8 @@ def test_lines_are_held_while_another_program_has_the_terminal(capsys: pytest.Ca
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delitem(sys.modules, "minibroker.terminal.app", raising=False)
+    monkeypatch.delitem(sys.modules, "minibroker_lab.terminal.app", raising=False)
     monkeypatch.setitem(sys.modules, "textual.app", None)
-    monkeypatch.setattr(sys, "argv", ["minibroker.terminal", "http://127.0.0.1:1"])
+    monkeypatch.setattr(sys, "argv", ["minibroker_lab.terminal", "http://127.0.0.1:1"])
     assert terminal.main() == 1
     assert "the package textual.app of the extra minibroker[lab] is missing: pip install" in capsys.readouterr().err

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.inspection.exchanges import Exchange, Kind
-from minibroker.trace.conversation import MOST_HELD, Conversation
+from minibroker.server.inspection.exchanges import Exchange, Kind
+from minibroker_lab.trace.conversation import MOST_HELD, Conversation
 from minibroker_protocol.codec import decode, encode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.clock import ManualClock
-from minibroker.inspection.exchanges import Exchange, Kind, Origin
-from minibroker.inspection.message_json import detached, to_json
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.routes import ROUTES, Route
-from minibroker.trace.lines import MOST_WAITING, LineWriter, Output, json_of, line_of
-from minibroker.trace.reading import MOST_SHOWN, KnownTopics, read
+from minibroker.cluster.routing.routes import ROUTES, Route
+from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
+from minibroker.server.inspection.message_json import detached, to_json
+from minibroker.server.requests.endpoints import endpoint
+from minibroker_lab.trace.lines import MOST_WAITING, LineWriter, Output, json_of, line_of
+from minibroker_lab.trace.reading import MOST_SHOWN, KnownTopics, read
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import encode
 from minibroker_protocol.messages.alter_user_scram_credentials import (

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.trace.conversation import RequestStream, ResponseStream
+from minibroker_lab.trace.conversation import RequestStream, ResponseStream
 
 FRAMES = st.lists(st.binary(max_size=40), max_size=8)
 CUTS = st.lists(st.integers(1, 30), min_size=1, max_size=12)

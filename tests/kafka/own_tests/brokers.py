@@ -26,7 +26,6 @@ from typing import Any, Final
 
 from minibroker import Broker
 from minibroker.cluster.partition import Partition
-from minibroker.requests.session import Session
 from minibroker.security.authorization.acls import (
     AclBinding,
     AclFilter,
@@ -39,7 +38,8 @@ from minibroker.security.principals import Principal
 from minibroker.security.sasl.jaas import JaasError, section_of, server_logins
 from minibroker.security.sasl.scram import NUMBERS, ScramCredential
 from minibroker.server import connection
-from minibroker.services import Services
+from minibroker.server.requests.session import Session
+from minibroker.server.services import Services
 
 SCRATCH: Final = "MINIBROKER_OWN_TESTS_SCRATCH"
 """The environment's name for the folder of the data directories."""

@@ -69,7 +69,7 @@ def body_of(root: Node) -> Node:
 
 def test_every_api_whose_messages_are_declared_has_trees() -> None:
     """None of the APIs that are served is missing."""
-    from minibroker.routing.routes import ROUTES  # noqa: PLC0415 - the only use of the broker here
+    from minibroker.cluster.routing.routes import ROUTES  # noqa: PLC0415 - the only use of the broker here
 
     assert {route.key for route in ROUTES} <= set(DECLARED)
     assert len(DECLARED) >= 70

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from benchmarks.meter import Meter
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
 from minibroker_protocol.errors import DecodeError, EncodeError
 from minibroker_protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.node import Node
 from minibroker.coordinators.groups.classic.group import Group, GroupState, Member, Protocol, Reply
 from minibroker.coordinators.groups.classic.rebalances import (
@@ -26,7 +27,6 @@ from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.group import ModernGroup
 from minibroker.coordinators.groups.share.group import ShareGroup
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.heartbeat import HeartbeatRequest
 from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from minibroker.clock import Clock
+from minibroker.cluster.core import Core
+from minibroker.cluster.routing.outcomes import DelayedResponse
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.offsets import GroupOffsets
-from minibroker.core import Core
-from minibroker.routing.outcomes import DelayedResponse
 from minibroker_protocol.coordinator_records.consumer_protocol import ConsumerProtocolSubscription
 from minibroker_protocol.coordinator_records.group_metadata import GroupMetadataValue, MemberMetadata
 from minibroker_protocol.coordinator_records.versioned import decode_versioned

@@ -14,11 +14,11 @@ from weakref import WeakSet
 
 from minibroker.clock import Timer
 from minibroker.cluster.advice import LOST_GROUPS, about_lost_members
+from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.classic.client_quirks import EarlyJoiner
 from minibroker.coordinators.groups.classic.group import Group, GroupState, Member
 from minibroker.coordinators.groups.deadlines import Deadline
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from minibroker_protocol.messages.sync_group import SyncGroupResponse

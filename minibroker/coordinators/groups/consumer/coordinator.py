@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import GROUP_VERSION
+from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.coordinators.groups.assignors import named
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
@@ -24,8 +26,6 @@ from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.topics import Partitions, is_subset
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.core import Core
-from minibroker.names.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 from minibroker_protocol.uuids import new_uuid, uuid_text

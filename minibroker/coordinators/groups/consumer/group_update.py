@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Final
 
+from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.assignors import Assignor
 from minibroker.coordinators.groups.assignors.range import GroupSpec, MemberSpec
 from minibroker.coordinators.groups.consumer.group import (
@@ -24,7 +25,6 @@ from minibroker.coordinators.groups.modern.group import JOINING
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import NOTHING, Partitions, TopicMetadata, hash_of, known_topics
 from minibroker.coordinators.java_order import hash_order, string_hash
-from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ConsumerGroupPartitionMetadataKey
 
 _NEVER: Final = 0

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Final
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.topics import Topics
 from minibroker.coordinators.groups.classic.group import Group, Member, Protocol
 from minibroker.coordinators.groups.classic.rebalances import Rebalances
@@ -20,7 +21,6 @@ from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.modern.topics import Partitions, frozen, hash_of, known_topics
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.core import Core
 from minibroker_protocol.coordinator_records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 from minibroker_protocol.coordinator_records.consumer_protocol import (
     ConsumerProtocolAssignment,

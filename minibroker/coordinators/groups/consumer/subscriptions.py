@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from minibroker.cluster.routing.slices import Slices, Steps, Work
 from minibroker.cluster.topics import Topics
+from minibroker.config.names.regular_expressions.expression import RegularExpression, RegularExpressionError
 from minibroker.coordinators.groups.consumer.group import ConsumerGroup, ConsumerMember
-from minibroker.names.regular_expressions.expression import RegularExpression, RegularExpressionError
-from minibroker.routing.slices import Slices, Steps, Work
 
 _RIGHTS_BY_SLICE: Final = 50
 _logger = logging.getLogger(__name__)

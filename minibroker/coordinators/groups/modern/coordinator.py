@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from minibroker.cluster.advice import LOST_GROUPS, about_lost_members
+from minibroker.cluster.core import Core
 from minibroker.coordinators.groups.classic.group import Group
 from minibroker.coordinators.groups.deadlines import MemberTimers
 from minibroker.coordinators.groups.modern.group import AWAY, ModernMember
@@ -17,7 +18,6 @@ from minibroker.coordinators.groups.modern.topics import Partitions
 from minibroker.coordinators.groups.offsets import GroupOffsets
 from minibroker.coordinators.groups.registry import AnyModernGroup
 from minibroker.coordinators.groups.store import GroupStore
-from minibroker.core import Core
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.records import NewRecord
 

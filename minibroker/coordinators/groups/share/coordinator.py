@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import SHARE_VERSION
+from minibroker.cluster.routing.slices import Steps, Work
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.assignors.range import MemberSpec
 from minibroker.coordinators.groups.assignors.simple import assign_simply
@@ -32,8 +34,6 @@ from minibroker.coordinators.groups.store import GroupStore
 from minibroker.coordinators.java_order import hash_order, string_hash
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.core import Core
-from minibroker.routing.slices import Steps, Work
 from minibroker_protocol.error_codes import ErrorCode
 
 _NEVER: Final = 0

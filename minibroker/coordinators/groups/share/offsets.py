@@ -7,6 +7,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.modern.records import Change
 from minibroker.coordinators.groups.share.coordinator import ShareGroups
@@ -19,8 +21,6 @@ from minibroker.coordinators.groups.share.group import (
 )
 from minibroker.coordinators.share_state.coordinator import Outcome
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.logs.error_mapping import MAPPED, error_code_of
-from minibroker.routing.slices import Steps
 from minibroker_protocol.error_codes import ErrorCode
 
 _NO_LEADER_EPOCH: Final = 0

@@ -11,6 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from minibroker.cluster.core import Core
 from minibroker.cluster.features import STREAMS_VERSION
 from minibroker.config.releases import is_before
 from minibroker.coordinators.groups.deadlines import Deadline
@@ -38,7 +39,6 @@ from minibroker.coordinators.groups.streams.tasks import (
     are_within,
 )
 from minibroker.coordinators.groups.streams.update import RACK_TAGS, STANDBYS, GroupUpdate
-from minibroker.core import Core
 from minibroker_protocol.coordinator_records.streams_groups import StreamsGroupTopologyValue
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.streams_tasks import TaskOffset

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.routing.outcomes import Answer, Waiting
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker.coordinators.groups.classic.group import GroupState
-from minibroker.requests.dispatch import accept
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.outcomes import Answer, Waiting
-from minibroker.routing.routes import ROUTES
+from minibroker.server.requests.dispatch import accept
+from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
 from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -39,7 +39,7 @@ def moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     harness.services.groups.store.save_group(with_members(harness, "group-1"))
     monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1 << 12)
     monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1 << 12)
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     harness.core.slices.slice_s = 0.0
     harness.services.groups.store.leader_moved(0)
     yield harness

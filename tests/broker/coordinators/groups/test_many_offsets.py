@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.coordinators.groups import store
-from minibroker.routing.outcomes import Waiting
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
 from minibroker_protocol.messages.delete_topics import DeleteTopicsRequest

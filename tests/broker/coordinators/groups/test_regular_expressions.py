@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from minibroker.names.regular_expressions import expression
-from minibroker.routing.outcomes import Answer
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.config.names.regular_expressions import expression
 from tests.broker.coordinators.groups.consumers import Consumers, Owned
 from tests.broker.harness import Harness
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
 from minibroker.coordinators.groups.share.coordinator import ShareHeartbeat
 from minibroker.coordinators.groups.share.group import ShareGroup, ShareGroupState
 from minibroker.coordinators.share_state.coordinator import Outcome, ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.routing.slices import drain
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from minibroker.cluster.routing.outcomes import Answer
+from minibroker.cluster.routing.slices import drain
 from minibroker.coordinators.coordinator_log import CoordinatorLog, java_hash
 from minibroker.coordinators.groups.classic.group import GroupState
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Answer
-from minibroker.routing.slices import drain
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.internal_topics import TRANSACTION_STATE
 from minibroker_protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -388,7 +388,7 @@ def test_a_small_partition_is_not_waited_for_while_all_are_loaded(
     for offset, name in enumerate(names):
         commit(harness, {T0: offset}, name)
     harness.restart()
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     store = harness.services.groups.store
     store.load_all()
     has_begun = store.is_loading
@@ -415,7 +415,7 @@ class TestLoading:
         self.producer = producer
         harness.restart()
         monkeypatch.setattr("minibroker.coordinators.partition_loader._REPLAYED_AT_ONCE", 1)
-        monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+        monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
         return harness
 
     def test_everybody_is_told_until_it_is_through(self, loading: Harness) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minibroker.coordinators.share_state.state import UNKNOWN, SharePartitionKey
-from minibroker.requests.session import Session
+from minibroker.server.requests.session import Session
 from minibroker_protocol.messages.share_acknowledge import (
     AcknowledgePartition,
     AcknowledgeTopic,

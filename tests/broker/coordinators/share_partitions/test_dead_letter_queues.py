@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from minibroker.cluster.topic_admin import create_topics, plan_topic
 from minibroker.config.keys import ConfigResourceType
 from minibroker.coordinators.share_partitions.dead_letter_queues import Buried
 from minibroker.coordinators.share_partitions.in_flight import RecordState
 from minibroker.coordinators.share_state.state import SharePartitionKey
-from minibroker.topic_admin import create_topics, plan_topic
 from minibroker_protocol.records import NewRecord, Record, RecordBatch, build_batch, iter_batches
 from minibroker_protocol.records.header import CompressionCodec
 from tests.broker.coordinators.share_partitions.members import REJECT, RELEASE, ShareMember, acquired, begin

@@ -218,7 +218,7 @@ def test_a_large_partition_is_read_in_steps(small: Harness, monkeypatch: pytest.
     Producer(small, "other")
     monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
     monkeypatch.setattr("minibroker.coordinators.coordinator_log._REPLAY_BYTES", 1)
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     small.restart()
     soon: list[Callable[[], None]] = []
     monkeypatch.setattr(small.core.chores, "_call_soon", soon.append, raising=False)
@@ -277,7 +277,7 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
     for number in range(20):
         Producer(harness, f"id-{number}")
     harness.restart()
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     store = harness.services.transactions.store
     harness.services.transactions.load_all()
     listed = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
@@ -295,7 +295,7 @@ def test_a_small_partition_is_read_at_once_for_a_request_that_needs_it(
 def test_no_step_is_taken_once_the_broker_has_stopped(small: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     Producer(small)
     monkeypatch.setattr("minibroker.coordinators.partition_loader._WAITED_FOR", 0)
-    monkeypatch.setattr("minibroker.logs.chores._SLICE_S", -1.0)
+    monkeypatch.setattr("minibroker.cluster.logs.chores._SLICE_S", -1.0)
     small.restart()
     small.services.transactions.load_all()
     store = small.services.transactions.store

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from minibroker.requests.dispatch import accept, encode_answers
-from minibroker.routing.outcomes import Waiting
+from minibroker.cluster.routing.outcomes import Waiting
+from minibroker.server.requests.dispatch import accept, encode_answers
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.coordinators.transactions.producer import Producer, init_producer_id, produce_in, read_committed

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minibroker.names.regular_expressions import characters
-from minibroker.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
+from minibroker.config.names.regular_expressions import characters
+from minibroker.config.names.regular_expressions.expression import CostError, RegularExpression, RegularExpressionError
 
 PATTERNS = [
     "",

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from minibroker import AsyncBroker, Broker
-from minibroker.errors import NotFoundError, OperationError
+from minibroker.cluster.errors import NotFoundError, OperationError
 from minibroker.operations.views import clients, groups, logs, transactions
 from minibroker_protocol.coordinator_records import ConsumerProtocolSubscription, encode_versioned
 from minibroker_protocol.json_values import dataclass_json

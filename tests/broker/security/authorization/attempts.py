@@ -5,7 +5,7 @@ from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Final, NamedTuple
 
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.primitives import ZERO_UUID, WireType
 from minibroker_protocol.records import NewRecord, build_batch
 from minibroker_protocol.schema import fields_of

@@ -7,7 +7,6 @@ import pytest
 from minibroker.cluster.section_store import ClusterMetadata
 from minibroker.config import BrokerConfig
 from minibroker.config.keys import ConfigError
-from minibroker.requests.session import Session
 from minibroker.security.authorization.acls import (
     CLUSTER_NAME,
     AclFilter,
@@ -17,6 +16,7 @@ from minibroker.security.authorization.acls import (
 )
 from minibroker.security.authorization.authorizer import Authorizer, authorizer_of
 from minibroker.security.principals import Principal
+from minibroker.server.requests.session import Session
 from tests.broker.harness import ADVERTISED, Harness
 from tests.broker.security.authorization.rules import guarded, rule
 

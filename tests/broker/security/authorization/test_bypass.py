@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from minibroker.requests.endpoints import endpoint
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
+from minibroker.server.requests.endpoints import endpoint
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.coordinators.groups.driver import Members

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from minibroker.inspection.recording import keep_journal
-from minibroker.requests.dispatch import accept
-from minibroker.routing.outcomes import Waiting
-from minibroker.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.outcomes import Waiting
+from minibroker.cluster.routing.routes import UnservedRequestError
 from minibroker.security.authorization.acls import AclFilter, Operation, ResourceType
+from minibroker.server.inspection.recording import keep_journal
+from minibroker.server.requests.dispatch import accept
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from minibroker_protocol.messages.consumer_group_heartbeat import (

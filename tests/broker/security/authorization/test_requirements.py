@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from minibroker.requests.endpoints import endpoint
-from minibroker.requests.requirements import table
-from minibroker.requests.targets import named_by
-from minibroker.routing.routes import ROUTES, Route
+from minibroker.cluster.routing.routes import ROUTES, Route
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.requirements import table
+from minibroker.server.requests.targets import named_by
 
 ROOT = Path(__file__).parents[4]
 FREE = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry"}

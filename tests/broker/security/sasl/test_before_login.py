@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from minibroker import Broker, Security
-from minibroker.routing.routes import ROUTES
+from minibroker.cluster.routing.routes import ROUTES
 from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.messages.api_versions import ApiVersionsRequest
 from minibroker_protocol.primitives import write_uvarint

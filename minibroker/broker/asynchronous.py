@@ -1,0 +1,288 @@
+"""The broker on the caller's event loop; `Broker` runs one of these on a thread of its own."""
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, Self, Unpack
+
+from minibroker.broker.checked_options import CheckedOptions
+from minibroker.cluster import temporary
+from minibroker.cluster.core import Core
+from minibroker.cluster.errors import NOT_RUNNING, NotRunningError, is_the_callers
+from minibroker.cluster.topic_admin import DEFAULT, TopicError, TopicPlan, TopicSpec, create_topics, plan_topic
+from minibroker.cluster.topics import Topic
+from minibroker.config.addresses import reachable
+from minibroker.config.topic import hint_of_unknown_key
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.options import BrokerOptions, by_name
+from minibroker.operations.wording import counted
+from minibroker.server.server import Server
+from minibroker.server.services import Services
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.operations.seeding import seeds
+    from minibroker.server import loop_watch
+    from minibroker.server.inspection import journal as inspection_journal
+    from minibroker.server.inspection import recording
+
+_logger: Final = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    # Most brokers have neither.
+    from minibroker.security.setup import Security
+    from minibroker.server.loop_watch import LoopWatch
+
+__tracebackhide__ = is_the_callers
+
+
+class Companion(Protocol):
+    """A server beside the broker that has it asked for things, such as the control plane."""
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        ...
+
+    def start(self, broker: AsyncOperations, loop: asyncio.AbstractEventLoop) -> None:
+        """Serve what is asked of a broker that runs on `loop`."""
+        ...
+
+    async def stop(self) -> None:
+        """Serve no more. On the broker's loop."""
+        ...
+
+
+class WatchingCompanion(Companion, Protocol):
+    """A companion that sees the bytes of clients: the page."""
+
+    def watch(self, services: Services) -> None:
+        """See the connections of a broker. Before it listens."""
+        ...
+
+
+class AsyncBroker(AsyncOperations):
+    """A broker on the running event loop, for as long as an `async with` block lasts.
+
+        async with AsyncBroker() as broker:
+            producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+
+    A client that blocks would wait for itself there: for such clients there is `Broker`. The options are those of
+    `BrokerOptions`; TypeError, ValueError or ConfigError names a wrong one.
+
+    When the loop stands still for over a second while a client waits, a MinibrokerWarning names the line that holds it.
+
+    Attributes:
+        owns_loop: nothing else runs on the event loop, so no watch is kept on whether it stands still.
+    """
+
+    @by_name
+    def __init__(self, **options: Unpack[BrokerOptions]) -> None:
+        self._options = CheckedOptions(options)
+        self._data_dir = self._options.data_dir
+        self._server: Server | None = None
+        self._plane: Companion | None = None
+        self._page: WatchingCompanion | None = None
+        self._watch: LoopWatch | None = None
+        self.owns_loop = False
+
+    def remarks(self) -> list[str]:
+        """Warnings about the configuration."""
+        return self._options.remarks()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """HOST:PORT for a client's configuration, with commas between those of several brokers."""
+        return ",".join(map(reachable, self._running.addresses))
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The addresses of another listener than the first. ValueError for an unknown one."""
+        if all(each.name != listener for each in self._options.listeners):
+            raise ValueError(f"there is no listener {listener!r}; there are {', '.join(self.listener_names)}")
+        return ",".join(map(reachable, self._running.addresses_of(listener)))
+
+    @property
+    def security(self) -> "Security":
+        """The `security` argument, which configures clients. RuntimeError if none was given."""
+        if self._options.security is None:
+            raise RuntimeError(
+                "the broker was given no security, so its clients need no settings for it; "
+                "Broker(security=Security(...)) gives it one, or kafka_security in the ini file of pytest"
+            )
+        return self._options.security
+
+    @property
+    def listener_names(self) -> list[str]:
+        """The names of its listeners."""
+        return [each.name for each in self._options.listeners]
+
+    @property
+    def advertised(self) -> list[tuple[str, int]]:
+        """The advertised address of the first broker, if clients should not use the one that they have connected to."""
+        return [each.advertised for each in self._options.listeners if each.advertised is not None]
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """(host, port) that the first broker listens on. RuntimeError unless it runs."""
+        return self._running.address
+
+    @property
+    def data_dir(self) -> str:
+        """The directory of the logs. RuntimeError before the broker has run with a temporary directory."""
+        if self._data_dir is None:
+            raise NotRunningError(NOT_RUNNING)
+        return self._data_dir
+
+    @property
+    def control_url(self) -> str:
+        """The address of the control plane. RuntimeError unless there is one, and the broker runs."""
+        if self._plane is None:
+            raise RuntimeError("there is no control plane")
+        return self._plane.url
+
+    @property
+    def page_url(self) -> str:
+        """The address of the lab's web page. RuntimeError unless there is one, and the broker runs."""
+        if self._page is None:
+            raise RuntimeError("there is no page")
+        return self._page.url
+
+    @property
+    def services(self) -> Services:
+        """The services that the handlers share. RuntimeError unless the broker runs."""
+        return self._running.services
+
+    @property
+    def patience(self) -> float:
+        """Seconds that methods wait without a `timeout`."""
+        return self._options.timeout
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker runs."""
+        return self._server is not None
+
+    @property
+    def _running(self) -> Server:
+        if self._server is None:
+            raise NotRunningError(NOT_RUNNING)
+        return self._server
+
+    async def start(self) -> None:
+        """Start. When it returns, clients can connect, and the topics of the options exist. RuntimeError if it runs."""
+        if self._server is not None:
+            raise RuntimeError("the broker is running")
+        options = self._options
+        if options.data_dir is None:
+            self._data_dir = temporary.make()
+        server: Server | None = None
+        try:
+            plane = self._plane = options.open_control_plane()
+            self._page = options.open_page(plane)
+            server = Server(
+                options.config,
+                self.data_dir,
+                options.listeners,
+                options.clock,
+                brokers=options.brokers,
+                racks=options.racks,
+            )
+            if self._page is not None:
+                self._page.watch(server.services)
+            self._make_topics(server.services)
+            self._record_requests(server.services)
+            await server.start()
+        except BaseException:
+            self._server = server
+            await self.stop()
+            raise
+        self._server = server
+        for companion in (self._plane, self._page):
+            if companion is not None:
+                companion.start(self, asyncio.get_running_loop())
+        if not self.owns_loop:
+            self._watch = loop_watch.LoopWatch(server.has_waiting_clients)
+
+    def make_topics(self) -> None:
+        """Create the topics of the options that do not exist, and fill those that have seeds."""
+        # Else the topics file would be written again for nothing.
+        if self._options.topics or self._options.seeds is not None:
+            self._make_topics(self.services)
+
+    def _make_topics(self, services: Services) -> None:
+        core = services.core
+        plans: list[TopicPlan] = []
+        for spec in self._options.topics:
+            topic = core.topics.get(spec.name)
+            if topic is None:
+                plans.append(_plan(core, spec))
+            else:
+                _warn_if_another(topic, spec)
+        create_topics(core, plans)
+        if self._options.seeds is not None:
+            seeds.load_seeds(services, self._options.seeds)
+
+    def _record_requests(self, services: Services) -> None:
+        journal, slow_ms = self._options.journal, services.core.config.integer("minibroker.slow.request.ms")
+        if not journal and slow_ms < 0:
+            return
+        if journal:
+            recording.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
+        if slow_ms >= 0:
+            recording.log_slow_requests(services, slow_ms)
+
+    async def stop(self) -> None:
+        """Stop: close connections and logs, and remove a temporary directory."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+        companions = self._page, self._plane  # the page may serve the control plane's address
+        self._plane = self._page = None
+        for companion in companions:
+            if companion is not None:
+                await companion.stop()
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(keep=self._options.data_dir is not None)
+        if self._options.data_dir is None and self._data_dir is not None:
+            temporary.remove(self._data_dir)
+            self._data_dir = None
+
+    def __enter__(self) -> NoReturn:
+        """TypeError: it takes `async with`."""
+        raise TypeError("an AsyncBroker takes `async with AsyncBroker()`; for `with` there is `Broker()`")
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Never called; Python looks for it before it calls `__enter__`."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+
+def _warn_if_another(topic: Topic, spec: TopicSpec) -> None:
+    """Log how an existing topic differs from the one in the options, since it stays as it is."""
+    differs = [
+        f"{key} is {topic.config.overrides.get(key, 'not set')}, not {value}"
+        for key, value in spec.configs.items()
+        if topic.config.overrides.get(key) != str(value)
+    ]
+    if spec.partitions not in (DEFAULT, len(topic.partitions)):
+        differs.insert(0, f"it has {counted(len(topic.partitions), 'partition')}, not {spec.partitions}")
+    if differs:
+        _logger.warning("topic %r exists already, and stays as it is: %s", spec.name, "; ".join(differs))
+
+
+def _plan(core: Core, spec: TopicSpec) -> TopicPlan:
+    try:
+        return plan_topic(core, spec.name, spec.partitions, configs=spec.configs)
+    except TopicError as error:
+        hint = hint_of_unknown_key(error, spec.configs)
+        raise TopicError(error.code, f"topic {spec.name!r}: {error}{hint}") from None

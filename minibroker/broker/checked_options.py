@@ -1,0 +1,232 @@
+"""The options of a broker once they are checked, with the defaults of those that were left out."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from minibroker.cluster.listeners import (
+    PLAINTEXT,
+    ListenerError,
+    ServedListener,
+    advertised_addresses,
+    check_room,
+    served_listeners,
+)
+from minibroker.cluster.topic_admin import TopicSpec
+from minibroker.config import BrokerConfig
+from minibroker.config.addresses import guarded_address, parse_address, parse_advertised, with_room
+from minibroker.config.keys import refused
+from minibroker.operations.options import DEFAULT_LISTEN, DEFAULT_TIMEOUT, BrokerOptions
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker import control as control_module
+    from minibroker.operations.seeding import seed_file
+    from minibroker_lab import page as page_module
+
+if TYPE_CHECKING:
+    # Most brokers have none of these.
+    from minibroker.control.plane import ControlPlane
+    from minibroker.operations.seeding.seeds import Seeds
+    from minibroker_lab.page.plane import PagePlane
+
+
+class CheckedOptions:
+    """The checked options of a broker. TypeError, ValueError or ConfigError name the wrong option.
+
+    Attributes:
+        racks: the rack of each broker, empty for `broker.rack`; nothing without the option.
+        listeners: those of the first broker.
+        seeds: the topics and records of `seed_data`.
+        journal: how many requests are kept; True for the default number, 0 for no journal.
+        data_dir: None for a temporary directory.
+        timeout: seconds.
+    """
+
+    def __init__(self, options: BrokerOptions) -> None:
+        self.security = options.get("security")  # whose certificates last as long as it does
+        properties = {name: _text(name, each) for name, each in (options.get("config") or {}).items()}
+        if self.security is not None:
+            properties = {**self.security.settings(), **properties}
+        self.config = BrokerConfig.from_properties(properties)
+        self.topics = _topics(options)
+        self.seeds = _seeds(options)
+        self.racks = _racks(options, self.seeds)
+        self.brokers = _number_of_brokers(options, self.racks)
+        self.listeners = _listeners(options, properties, self.brokers)
+        self._properties = properties
+        self._advertises = options.get("advertise") is not None
+        self._is_list_served = options.get("listeners") is not None or self.security is not None
+        self.clock = options.get("clock")
+        self.journal = options.get("journal", False)
+        if self.journal is not True and self.journal < 0:
+            raise ValueError(f"journal: {self.journal} is below 0")
+        self._control_token = options.get("control_token")
+        self._control = _address_of_plane("control", options.get("control"), self._control_token)
+        self._page = _address_of_plane("page", _page(options), self._control_token)
+        self.timeout = options.get("timeout", DEFAULT_TIMEOUT)
+        if not self.timeout >= 0:  # nor is "not a number"
+            raise ValueError(f"timeout: {self.timeout} s is below 0")
+        data_dir = options.get("data_dir")
+        self.data_dir = None if data_dir is None else os.fspath(data_dir)
+
+    def remarks(self) -> list[str]:
+        """Warnings about the configuration."""
+        unserved = (
+            [] if self._is_list_served else _unserved(self._properties, self.listeners, advertises=self._advertises)
+        )
+        for name in ("log.dirs", "log.dir"):
+            text = self._properties.get(name)
+            if text and self.data_dir not in {each.strip() for each in text.split(",")}:
+                unserved.append(f"{name}={text} has no effect: data_dir names the directory of the logs")
+        return self.config.remarks() + self.config.remarks_on_replicas(self.brokers) + unserved
+
+    def open_control_plane(self) -> "ControlPlane | None":
+        """The control plane, which has its address but does not serve yet; None without `control`.
+
+        ValueError without the extra; OSError if the address is in use.
+        """
+        if self._control is None:
+            return None
+        return control_module.open_plane(self._control, self._control_token)
+
+    def open_page(self, control: "ControlPlane | None") -> "PagePlane | None":
+        """The page, which has its address but is not served yet; None without `page`.
+
+        It also serves the address of the control plane, if there is one. ValueError without the extra; OSError if the
+        address is in use.
+        """
+        if self._page is None:
+            return None
+        page = page_module.open_page(self._page, self._control_token)
+        if control is not None:
+            page.adopt(control)
+        return page
+
+
+def _topics(options: BrokerOptions) -> list[TopicSpec]:
+    given = options.get("topics", ())
+    if isinstance(given, Mapping):
+        raise TypeError(f"topics: {given!r} is a dict; give a list, such as ['orders:4']")
+    topics = [_topic(each) for each in given]
+    for name, count in Counter(spec.name for spec in topics).items():
+        if count > 1:
+            raise ValueError(f"topic {name!r} is given {count} times")
+    return topics
+
+
+def _topic(given: object) -> TopicSpec:
+    if not isinstance(given, str):
+        raise TypeError(f"topics: {given!r} is not a text such as 'orders' or 'orders:4'")
+    return TopicSpec.parse(given)
+
+
+def _racks(options: BrokerOptions, seeds: "Seeds | None") -> list[str]:
+    given = options.get("racks") or (() if seeds is None else seeds.racks)
+    racks = ["" if each is None else each for each in given]
+    for each in racks:
+        if not isinstance(each, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+            raise TypeError(f"racks: {each!r} is not the name of a rack, or None")
+    return [each.strip() for each in racks]
+
+
+def _number_of_brokers(options: BrokerOptions, racks: Sequence[str]) -> int:
+    brokers = options.get("brokers")
+    if brokers is None:
+        return len(racks) or 1
+    if not isinstance(brokers, int):  # pyright: ignore[reportUnnecessaryIsInstance] - not all callers have types
+        raise TypeError(f"brokers: {brokers!r} is not a number of brokers")
+    if brokers < 1:
+        raise ValueError(f"brokers: {brokers} is not at least 1")
+    if racks and len(racks) != brokers:
+        raise ValueError(
+            f"racks: {', '.join(map(repr, racks))} are not as many as the brokers, of which there are {brokers}"
+        )
+    return brokers
+
+
+def _listeners(options: BrokerOptions, properties: Mapping[str, str], brokers: int) -> list[ServedListener]:
+    advertise = options.get("advertise")
+    advertised = (
+        None if advertise is None else with_room(parse_advertised(advertise, "advertise"), brokers, "advertise")
+    )
+    listed = options.get("listeners")
+    if listed is not None:
+        found = served_listeners(properties, listed, "listeners")
+        if advertised is not None:
+            found[0] = found[0]._replace(advertised=advertised)
+        check_room(found, brokers)
+    else:
+        security = options.get("security")
+        protocol = PLAINTEXT if security is None else security.protocol
+        host, port = with_room(parse_address(options.get("listen", DEFAULT_LISTEN), "listen"), brokers, "listen")
+        if advertised is None and (by_list := advertised_addresses(properties).get(protocol)) is not None:
+            advertised = with_room(by_list, brokers, "advertised.listeners")
+        found = [ServedListener(protocol, protocol, host, port, advertised)]
+    return found + [_further(text, number) for number, text in enumerate(options.get("also_listen", ()), 2)]
+
+
+def _further(text: str, number: int) -> ServedListener:
+    """A further listener in plaintext, written as HOST:PORT or HOST:PORT=ADVERTISED. ValueError."""
+    listen, equals, written = text.partition("=")
+    host, port = parse_address(listen, "also_listen")
+    advertised = parse_advertised(written, "advertise") if equals else None
+    return ServedListener(f"{PLAINTEXT}-{number}", PLAINTEXT, host, port, advertised)
+
+
+def _unserved(properties: Mapping[str, str], given: Sequence[ServedListener], *, advertises: bool) -> list[str]:
+    """Return remarks on `listeners` and `advertised.listeners`, in whose place another address was `given`."""
+    remarks: list[str] = []
+    listed, advertised = properties.get("listeners"), properties.get("advertised.listeners")
+    if advertised and not advertises and given[0].protocol not in advertised_addresses(properties):
+        remarks.append(f"advertised.listeners={advertised} has no effect: none is named {given[0].protocol}")
+    if not listed:
+        return remarks
+    try:
+        asked = served_listeners(properties, listed, "listeners")
+    except ListenerError:
+        return remarks
+    if any(each.protocol != PLAINTEXT for each in asked):
+        remarks.append(
+            f"listeners={listed} is passed over, since another address was given: clients are served there in plain "
+            "text and need not log in. `minibroker serve` without --listen has the list served, and so has "
+            "Broker(listeners=...)"
+        )
+    elif {each.port for each in asked}.isdisjoint(each.port for each in given):
+        remarks.append(f"listeners={listed} has no effect: Broker(listeners=...) has the list served")
+    return remarks
+
+
+def _seeds(options: BrokerOptions) -> "Seeds | None":
+    path = options.get("seed_data")
+    if path is None:
+        return None
+    return seed_file.read_seeds(os.fspath(path))
+
+
+def _page(options: BrokerOptions) -> str | None:
+    given = options.get("page")
+    return DEFAULT_LISTEN if given is True else given or None
+
+
+def _address_of_plane(option: str, text: str | None, token: str | None) -> tuple[str, int] | None:
+    """The address of the control plane or the page; None for none. ValueError as `guarded_address` has it."""
+    sources = "--control-token, MINIBROKER_CONTROL_TOKEN, or control_token in Python"
+    return None if text is None else guarded_address(option, text, token, sources)
+
+
+def _text(name: str, value: object) -> str:
+    """A value of the configuration as a properties file has it. ConfigError for what none can have."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    shown = repr(value)
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        if all(isinstance(item, str) for item in items):
+            return ",".join(map(str, items))
+    raise refused(name, shown, "Expected a text, a number, True, False or a list of texts")

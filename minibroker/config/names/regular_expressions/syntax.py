@@ -1,0 +1,386 @@
+r"""A parser of regular expressions in the syntax of RE2/J (its class Parser), which is Perl's as far as it goes.
+
+There are no references back and no look-around. `\p{...}` knows the general categories of Unicode, not its scripts.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+from minibroker.config.names.regular_expressions import characters
+from minibroker.config.names.regular_expressions.characters import Accepts
+
+_MOST_REPEATS: Final = 1000
+_MOST_DIGITS: Final = 8
+_DEEPEST: Final = 200
+_MOST_ELEMENTS: Final = 2_000
+_MOST_SHOWN: Final = 200
+_LAST_CODE_POINT: Final = 0x10FFFF
+_ESCAPES: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_OCTAL: Final = "01234567"
+_HEX: Final = "0123456789abcdefABCDEF"
+_ANCHORS: Final = {"A": "text begins", "z": "text ends", "b": "word boundary", "B": "no word boundary"}
+_FLAGS: Final = frozenset("imsU")
+_NO_RANGE: Final = "invalid character class range"
+_NO_ESCAPE: Final = "invalid escape sequence"
+
+
+class RegularExpressionError(ValueError):
+    """A text that is no regular expression, or needs more memory than is allowed; the message says why.
+
+    Attributes:
+        description: the reason alone. For a mistake in the syntax it has the words of RE2/J, which Kafka prints.
+    """
+
+    def __init__(self, description: str, where: str = "") -> None:
+        super().__init__(f"{where}: {description}" if where else description)
+        self.description = description
+
+
+class Character(NamedTuple):
+    """One character of a set."""
+
+    accepts: Accepts
+
+
+class Anchor(NamedTuple):
+    """No character, but a place: "text begins", "text ends", "line ...", "word boundary", "no word boundary"."""
+
+    place: str
+
+
+class Repeat(NamedTuple):
+    """A node several times; `most` is None for any number."""
+
+    node: "Node"
+    least: int
+    most: int | None
+
+
+class Branches(NamedTuple):
+    """One of several sequences of nodes."""
+
+    sequences: "list[list[Node]]"
+
+
+Node: TypeAlias = Character | Anchor | Repeat | Branches
+
+
+@dataclass
+class _Group:
+    """A group that is open: the flags around it, and what it has so far."""
+
+    flags: frozenset[str]
+    sequences: list[list[Node]] = field(default_factory=lambda: [[]])
+
+
+def parse(pattern: str) -> Branches:
+    """Parse an expression. RegularExpressionError."""
+    return _Parser(pattern).run()
+
+
+class _Parser:
+    """An expression, read from left to right."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._at = 0
+        self._flags: frozenset[str] = frozenset()
+        self._groups = [_Group(self._flags)]
+        self._names: set[str] = set()
+        self._elements = 0
+        self._literals: dict[tuple[str, bool], Character] = {}
+
+    def run(self) -> Branches:
+        """Read all of it."""
+        has_repeated = False
+        while self._at < len(self._pattern):
+            is_brace = self._peek() == "{"  # which is not repeated, even where it stands for itself
+            repeat = self._repeat_here()
+            if repeat is None:
+                self._element()
+            elif has_repeated:
+                raise self._error("invalid nested repetition operator")
+            else:
+                self._repeat(*repeat)
+            has_repeated = is_brace or repeat is not None
+        if len(self._groups) > 1:
+            raise self._error("missing closing )")
+        return Branches(self._groups[0].sequences)
+
+    # The text
+
+    def _error(self, description: str) -> RegularExpressionError:
+        shown = self._pattern[:_MOST_SHOWN]
+        return RegularExpressionError(description, f"{shown!r}, character {self._at}")
+
+    def _count(self) -> None:
+        """Count an element: a character, a group, or a member of a class."""
+        self._elements += 1
+        if self._elements > _MOST_ELEMENTS:
+            raise self._error(f"the expression has more than {_MOST_ELEMENTS} elements")
+
+    def _peek(self) -> str:
+        return self._pattern[self._at : self._at + 1]
+
+    def _take(self) -> str:
+        taken = self._peek()
+        self._at += 1
+        return taken
+
+    def _skip(self, text: str) -> bool:
+        """Go on behind this text, if it is here."""
+        is_here = self._pattern.startswith(text, self._at)
+        self._at += len(text) * is_here
+        return is_here
+
+    def _until(self, end: str) -> str | None:
+        """The text before the next `end`, going on behind that; None if none follows."""
+        found = self._pattern.find(end, self._at)
+        if found < 0:
+            return None
+        taken, self._at = self._pattern[self._at : found], found + len(end)
+        return taken
+
+    # Sequences
+
+    @property
+    def _sequence(self) -> list[Node]:
+        return self._groups[-1].sequences[-1]
+
+    def _literal(self, character: str) -> None:
+        key = character, "i" in self._flags
+        node = self._literals.get(key)
+        if node is None:
+            accepts = characters.between(ord(character), ord(character))
+            node = self._literals[key] = Character(self._with_case(accepts))
+        self._sequence.append(node)
+
+    def _with_case(self, accepts: Accepts) -> Accepts:
+        return characters.folded(accepts) if "i" in self._flags else accepts
+
+    def _element(self) -> None:
+        """Read the next element, but a repeat."""
+        self._count()
+        character = self._take()
+        by_line = "line" if "m" in self._flags else "text"
+        if character == "(":
+            self._open()
+        elif character == ")":
+            self._close()
+        elif character == "|":
+            self._groups[-1].sequences.append([])
+        elif character == "^":
+            self._sequence.append(Anchor(f"{by_line} begins"))
+        elif character == "$":
+            self._sequence.append(Anchor(f"{by_line} ends"))
+        elif character == ".":
+            self._sequence.append(Character(characters.ANY if "s" in self._flags else characters.NO_NEWLINE))
+        elif character == "[":
+            self._sequence.append(Character(self._class()))
+        elif character == "\\":
+            self._escape()
+        else:
+            self._literal(character)
+
+    # Groups
+
+    def _open(self) -> None:
+        before = self._flags
+        if self._skip("?") and not self._begins_group():
+            return
+        if len(self._groups) > _DEEPEST:
+            raise self._error(f"groups within more than {_DEEPEST} others")
+        self._groups.append(_Group(before))
+
+    def _close(self) -> None:
+        if len(self._groups) == 1:
+            raise self._error("a ) closes no group")
+        group = self._groups.pop()
+        self._flags = group.flags
+        self._sequence.append(Branches(group.sequences))
+
+    def _begins_group(self) -> bool:
+        """Read what follows `(?`: a name, or flags; those alone are no group, and count from here on."""
+        if self._skip("P<") or self._skip("<"):
+            name = self._until(">")
+            if not name or not all(each == "_" or _is_alphanumeric(each) for each in name):
+                raise self._error("invalid named capture")
+            if name in self._names:
+                raise self._error("duplicate capture group name")
+            self._names.add(name)
+            return True
+        flags, switched_on, has_flags = self._flags, True, False
+        while True:
+            character = self._take()
+            if character in _FLAGS:
+                flags = flags | {character} if switched_on else flags - {character}
+                has_flags = True
+            elif character == "-" and switched_on:
+                switched_on, has_flags = False, False
+            elif character and character in ":)" and (switched_on or has_flags):
+                self._flags = flags
+                return character == ":"
+            else:
+                raise self._error("invalid or unsupported Perl syntax")
+
+    # Repeats
+
+    def _repeat_here(self) -> tuple[int, int | None] | None:
+        """Read the repeat that stands here; None if there is none."""
+        found: tuple[int, int | None] | None
+        if self._skip("*"):
+            found = 0, None
+        elif self._skip("+"):
+            found = 1, None
+        elif self._skip("?"):
+            found = 0, 1
+        else:
+            found = self._counts()
+        if found is not None:
+            self._skip("?")  # which of several ways is taken does not matter for a match of the whole text
+        return found
+
+    def _counts(self) -> tuple[int, int | None] | None:
+        """`{3}`, `{3,}` or `{3,5}`; anything else in braces stands for itself."""
+        start = self._at
+        if self._skip("{") and (least := self._number()) is not None:
+            most: int | None = least
+            if self._skip(","):
+                most = None if self._peek() == "}" else self._number()
+                is_read = most is not None or self._peek() == "}"
+            else:
+                is_read = True
+            if is_read and self._skip("}"):
+                if max(least, most or 0) > _MOST_REPEATS or (most is not None and most < least):
+                    raise self._error("invalid repeat count")
+                return least, most
+        self._at = start
+        return None
+
+    def _number(self) -> int | None:
+        start = self._at
+        while self._peek() and self._peek() in "0123456789":
+            self._at += 1
+        digits = self._pattern[start : self._at]
+        if not digits or (len(digits) > 1 and digits[0] == "0"):
+            return None
+        return int(digits) if len(digits) <= _MOST_DIGITS else _MOST_REPEATS + 1
+
+    def _repeat(self, least: int, most: int | None) -> None:
+        if not self._sequence:
+            raise self._error("missing argument to repetition operator")
+        self._sequence.append(Repeat(self._sequence.pop(), least, most))
+
+    # Escapes
+
+    def _escape(self) -> None:
+        """Behind a backslash."""
+        if self._skip("Q"):
+            quoted = self._until("\\E")
+            if quoted is None:
+                quoted, self._at = self._pattern[self._at :], len(self._pattern)
+            for each in quoted:
+                self._count()
+                self._literal(each)
+        elif self._peek() and self._peek() in _ANCHORS:
+            self._sequence.append(Anchor(_ANCHORS[self._take()]))
+        elif (accepts := self._named_set()) is not None:
+            self._sequence.append(Character(accepts))
+        else:
+            self._literal(self._escaped())
+
+    def _named_set(self) -> Accepts | None:
+        r"""Behind a backslash: `\d` and its like, `\pL`, `\p{Lu}`, `\P{^Lu}`; None where something else is here."""
+        letter = self._peek()
+        if letter and letter in "dswDSW":
+            self._at += 1
+            return self._signed(characters.perl(letter.lower()), is_negated=letter.isupper())
+        if not letter or letter not in "pP":
+            return None
+        self._at += 1
+        name: str | None = self._take()
+        if name == "{":
+            name = self._until("}")
+        is_negated = letter == "P"
+        if name and name.startswith("^"):
+            name, is_negated = name[1:], not is_negated
+        accepts = characters.unicode(name or "")
+        if accepts is None:
+            raise self._error(_NO_RANGE)
+        return self._signed(accepts, is_negated=is_negated)
+
+    def _signed(self, accepts: Accepts, *, is_negated: bool) -> Accepts:
+        accepts = self._with_case(accepts)
+        return characters.negated(accepts) if is_negated else accepts
+
+    def _escaped(self) -> str:
+        """The character that is meant behind a backslash."""
+        character = self._take()
+        if character in _ESCAPES:
+            return _ESCAPES[character]
+        if character == "x":
+            return self._hexadecimal()
+        if character and character in _OCTAL and (character == "0" or (self._peek() and self._peek() in _OCTAL)):
+            digits = character
+            while len(digits) < 3 and self._peek() and self._peek() in _OCTAL:  # noqa: PLR2004 - as C has them
+                digits += self._take()
+            return chr(int(digits, 8))
+        if not character:
+            raise self._error("trailing backslash at end of expression")
+        if _is_alphanumeric(character):
+            raise self._error(_NO_ESCAPE)
+        return character
+
+    def _hexadecimal(self) -> str:
+        if self._skip("{"):
+            digits = self._until("}")
+        else:
+            digits, self._at = self._pattern[self._at : self._at + 2].rjust(2), self._at + 2
+        if not digits or not all(each in _HEX for each in digits) or int(digits, 16) > _LAST_CODE_POINT:
+            raise self._error(_NO_ESCAPE)
+        return chr(int(digits, 16))
+
+    # Classes
+
+    def _class(self) -> Accepts:
+        """Behind a `[`."""
+        is_negated = self._skip("^")
+        members: list[Accepts] = []
+        while self._peek() != "]" or not members:
+            members.append(self._member())
+        self._at += 1
+        accepts = characters.union(members)
+        return characters.negated(accepts) if is_negated else accepts
+
+    def _member(self) -> Accepts:
+        """A class within a class, a range, or a character."""
+        self._count()
+        start = self._at
+        if self._skip("[:"):
+            name = self._until(":]")
+            if name is not None:
+                accepts = characters.posix(name.removeprefix("^"))
+                if accepts is None:
+                    raise self._error(_NO_RANGE)
+                return self._signed(accepts, is_negated=name.startswith("^"))
+        elif self._skip("\\"):
+            found = self._named_set()
+            if found is not None:
+                return found
+        self._at = start
+        first = last = self._class_character()
+        if self._peek() == "-" and self._pattern[self._at + 1 : self._at + 2] != "]":
+            self._at += 1
+            last = self._class_character()
+        if last < first:
+            raise self._error(_NO_RANGE)
+        return self._with_case(characters.between(ord(first), ord(last)))
+
+    def _class_character(self) -> str:
+        if not self._peek():
+            raise self._error("missing closing ]")
+        return self._escaped() if self._skip("\\") else self._take()
+
+
+def _is_alphanumeric(character: str) -> bool:
+    return character.isascii() and character.isalnum()

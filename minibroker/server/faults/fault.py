@@ -1,0 +1,336 @@
+"""Faults: which requests they hit, how often, and what happens to them.
+
+A fault is data, and is checked when it is made: FaultError names the field and its wrong value.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from minibroker.cluster.errors import OperationError, is_the_callers
+from minibroker.cluster.routing.routes import ROUTES
+from minibroker.config.documents import read_document
+from minibroker.config.names import matcher, suggestion
+from minibroker.server.inspection.journal import Entry, error_code, matcher_of_apis
+from minibroker.server.requests.declarations import Target
+from minibroker.server.requests.endpoints import endpoint, endpoint_named
+from minibroker.server.requests.targets import named_by
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.schema import VersionRange
+
+Corruption = Literal["records", "body", "correlation_id", "length"]
+
+_KEPT_HITS: Final = 1000
+_NAMES: Final = ("client_id", "topic", "group", "transactional_id")
+_TARGETS: Final = ("topic", "partition", "group", "transactional_id")
+_WHEN: Final = ("before", "after")
+_CORRUPTIONS: Final = ("records", "body", "correlation_id", "length")
+ACTIONS: Final = ("error", "drop", "disconnect", "black_hole", "truncate", "corrupt", "stale_metadata")
+"""Of which a fault has one at most; `delay_ms` and `throttle_ms` go with any of them, and alone."""
+_ONLY_FOR: Final = {"stale_metadata": "Metadata"}
+_INTEGERS: Final[dict[str, int | None]] = {
+    "partition": 0,
+    "node": 0,
+    "nth": 1,
+    "after": 0,
+    "times": 1,
+    "seed": None,
+    "truncate": 0,
+    "stale_metadata": 1,
+    "throttle_ms": 1,
+}
+"""The least that each may be."""
+_NEVER_BIG: Final = 2**31 - 1
+
+__tracebackhide__ = is_the_callers
+
+
+class FaultError(OperationError):
+    """An invalid fault; the message begins with the name of the field."""
+
+
+class RequestContext(NamedTuple):
+    """The properties of a request that a fault is matched against."""
+
+    api: str
+    version: int
+    client_id: str | None
+    node: int
+    targets: tuple[Target, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class Fault:
+    """A fault: its effect, the requests that it hits, and how often; `faults.reference` describes each field.
+
+    Attributes:
+        hits: the entries of the requests that it has hit, the newest 1000 of them; also when no journal is kept.
+    """
+
+    api: str | None = None
+    versions: str | int | None = None
+    node: int | None = None
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    nth: int | None = None
+    after: int | None = None
+    times: int | None = None
+    probability: float | None = None
+    seed: int | None = None
+    error: ErrorCode | str | int | None = None
+    drop: Literal["before", "after"] | None = None
+    disconnect: Literal["before", "after"] | None = None
+    black_hole: bool | None = None
+    truncate: int | None = None
+    corrupt: Corruption | None = None
+    stale_metadata: int | None = None
+    delay_ms: float | None = None
+    throttle_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.hits: deque[Entry] = deque(maxlen=_KEPT_HITS)
+        self._fired = 0
+        self._matched = 0
+        self._check_types()
+        try:
+            self._is_api = None if self.api is None else matcher_of_apis(self.api)
+        except OperationError as error:
+            raise FaultError(str(error)) from None
+        self._check_api()
+        #: The versions that it is for; None for all.
+        self.version_range = None if self.versions is None else _version_range(self.versions)
+        self._check_actions()
+        self._is_named = {name: None if (text := getattr(self, name)) is None else matcher(text) for name in _NAMES}
+        self._random = random.Random(self.seed)  # noqa: S311 - no secret depends on it
+
+    def __repr__(self) -> str:
+        return f"Fault({', '.join(f'{name}={value!r}' for name, value in self.to_json().items())})"
+
+    # Checks
+
+    def _check_types(self) -> None:
+        for name in ("api", *_NAMES):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise FaultError(f"{name}: {value!r} is not a text")
+        for name, least in _INTEGERS.items():
+            _check_integer(name, getattr(self, name), least)
+        _check_number("probability", self.probability, 1)
+        _check_number("delay_ms", self.delay_ms, _NEVER_BIG)
+        for name, allowed in (("drop", _WHEN), ("disconnect", _WHEN), ("corrupt", _CORRUPTIONS)):
+            _check_word(name, getattr(self, name), allowed)
+        if self.black_hole is not None and self.black_hole is not True:
+            raise FaultError(f"black_hole: {self.black_hole!r} is not true")
+        if self.nth is not None:
+            for name in ("after", "times"):
+                if getattr(self, name) is not None:
+                    raise FaultError(f"{name}: {getattr(self, name)!r} has no meaning beside nth, which is one request")
+        if self.seed is not None and self.probability is None:
+            raise FaultError(f"seed: {self.seed!r} has no meaning without probability")
+
+    def _check_api(self) -> None:
+        apis = [route for route in ROUTES if self.is_for(route.message)]
+        for name in _TARGETS:
+            value = getattr(self, name)
+            if value is not None and not any(name in named_by(endpoint(route.key)) for route in apis):
+                raise FaultError(f"{name}: {value!r} never matches, since {self.api} names none")
+
+    def _check_actions(self) -> None:
+        given = [name for name in ACTIONS if getattr(self, name) is not None]
+        if not given and self.delay_ms is None and self.throttle_ms is None:
+            raise FaultError(f"nothing happens: give one of {', '.join((*ACTIONS, 'delay_ms', 'throttle_ms'))}")
+        if len(given) > 1:
+            raise FaultError(
+                f"{given[1]}: {getattr(self, given[1])!r} cannot go with {given[0]}: a fault does one thing"
+            )
+        needed = "Fetch" if self.corrupt == "records" else _ONLY_FOR.get(given[0] if given else "")
+        if needed and (self._is_api is None or not self._is_api(needed)):
+            raise FaultError(f"{given[0]}: {getattr(self, given[0])!r} is for api={needed!r}, not for {self.api!r}")
+        if self.throttle_ms is not None and given and given[0] not in {"error", "stale_metadata"}:
+            raise FaultError(
+                f"throttle_ms: {self.throttle_ms!r} cannot go with {given[0]}, which leaves no answer whole"
+            )
+        if self.error is not None:
+            try:
+                self.error = error_code(self.error)
+            except ValueError as error:
+                raise FaultError(str(error)) from None
+            if self.error is ErrorCode.NONE:
+                raise FaultError("error: NONE is not an error")
+
+    # What it hits
+
+    @property
+    def fired(self) -> int:
+        """The number of requests that it has hit."""
+        return self._fired
+
+    @property
+    def action(self) -> str | None:
+        """The one of `ACTIONS` that it does; None when it only delays or throttles."""
+        return next((name for name in ACTIONS if getattr(self, name) is not None), None)
+
+    @property
+    def is_partial(self) -> bool:
+        """Does it name a topic or a partition, so that the others in the request are served?"""
+        return self.topic is not None or self.partition is not None
+
+    def is_for(self, api: str) -> bool:
+        """Return whether it is for requests of this API."""
+        return self._is_api is None or self._is_api(api)
+
+    def is_about(self, target: Target) -> bool:
+        """Is it about this one of the things that a request names?"""
+        if self.partition is not None and target.partition not in {self.partition, None}:
+            return False
+        if self.partition is not None and target.topic is None:
+            return False
+        for name in ("topic", "group", "transactional_id"):
+            matches = self._is_named[name]
+            if matches is not None and ((value := getattr(target, name)) is None or not matches(value)):
+                return False
+        return True
+
+    def matches(self, context: RequestContext) -> bool:
+        """Does it match a request, however often it did before?"""
+        return (
+            self.is_for(context.api)
+            and (self.version_range is None or context.version in self.version_range)
+            and (self.node is None or self.node == context.node)
+            and ((is_client := self._is_named["client_id"]) is None or is_client(context.client_id or ""))
+            and (self.corrupt != "records" or context.api == "Fetch")
+            and (self.stale_metadata is None or context.api == "Metadata")
+            and (self.partition is None or "partition" in named_by(endpoint_named(context.api)))
+            and any(map(self.is_about, context.targets))
+        )
+
+    def is_due(self, context: RequestContext) -> bool:
+        """Does it match, and is it this request's turn? Counts the requests that match."""
+        if not self.matches(context):
+            return False
+        self._matched += 1
+        if self.nth is not None and self._matched != self.nth:
+            return False
+        if self.after is not None and self._matched <= self.after:
+            return False
+        if self.times is not None and self._fired >= self.times:
+            return False
+        return self.probability is None or self._random.random() < self.probability
+
+    def fire(self, entry: Entry) -> None:
+        """It hits a request."""
+        self._fired += 1
+        self.hits.append(entry)
+
+    def take_back(self, entry: Entry) -> None:
+        """There was nothing in the answer that it could hit."""
+        self._fired -= 1
+        if entry in self.hits:
+            self.hits.remove(entry)
+        entry.fault = None
+
+    # As data
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that are given; an error by its name."""
+        shown = {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        if isinstance(self.error, ErrorCode):
+            shown["error"] = self.error.name
+        return shown
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Fault:
+        """A fault of its fields. FaultError for a field that there is not one of, or a value that it cannot have."""
+        known = {each.name for each in fields(cls)}
+        for name in data:
+            if name not in known:
+                hint = suggestion(name, known) or f"; there are {', '.join(sorted(known))}"
+                raise FaultError(f"{name}: there is no such field{hint}")
+        return cls(**data)
+
+
+def _check_integer(name: str, value: object, least: int | None) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FaultError(f"{name}: {value!r} is not an integer")
+    if least is not None and value < least:
+        raise FaultError(f"{name}: {value} is below {least}")
+    if abs(value) > _NEVER_BIG:
+        raise FaultError(f"{name}: {value} is above {_NEVER_BIG}")
+
+
+def _check_number(name: str, value: object, most: float) -> None:
+    if value is None:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise FaultError(f"{name}: {value!r} is not a number")
+    if not 0 < value <= most:
+        raise FaultError(f"{name}: {value} is not above 0 and at most {most}")
+
+
+def _check_word(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value is not None and value not in allowed:
+        raise FaultError(f"{name}: {value!r} is not one of {', '.join(allowed)}")
+
+
+def _version_range(value: object) -> VersionRange:
+    try:
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            found = VersionRange.parse(str(value))
+            if 0 <= found.first <= found.last:
+                return found
+    except ValueError:
+        pass
+    raise FaultError(f"versions: {value!r} is not a version such as 7, or a range such as '0-3' or '9+'")
+
+
+def read_faults(path: str) -> list[Fault]:
+    """Return the faults of a file: JSON, or YAML where PyYAML is installed.
+
+        {"faults": [{"api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 2}, ...]}
+
+    The fields are those of `Fault`. The list alone will do, too.
+
+    Raises:
+        FaultError: It names the file, the fault and the field.
+        OSError: The file cannot be read.
+    """
+    try:
+        data = read_document(path)
+    except ValueError as error:
+        raise FaultError(str(error)) from None
+    return parse_faults(data, path)
+
+
+def parse_faults(data: object, source: str) -> list[Fault]:
+    """Return the faults of a document that was read from `source`, or raise FaultError."""
+    listed = data
+    if isinstance(data, Mapping):
+        document = cast("Mapping[object, object]", data)
+        for name in document:
+            if name != "faults":
+                raise FaultError(f"{source}: {name!r} is not known; there is faults, a list")
+        listed = document.get("faults")
+    if not isinstance(listed, list):
+        raise FaultError(f"{source}: faults: {listed!r} is not a list")
+    return [
+        _fault(each, f"{source}: fault {number}") for number, each in enumerate(cast("Sequence[object]", listed), 1)
+    ]
+
+
+def _fault(data: object, source: str) -> Fault:
+    if not isinstance(data, Mapping):
+        raise FaultError(f"{source}: {data!r} is not a list of fields with values")
+    fields = {str(name): value for name, value in cast("Mapping[object, Any]", data).items()}
+    try:
+        return Fault.from_json(fields)
+    except FaultError as error:
+        raise FaultError(f"{source}: {error}") from None

@@ -1,0 +1,116 @@
+"""Tables of docs/faults.md: `python -m minibroker.server.faults.reference docs/faults.md` writes them."""
+
+import sys
+from typing import Final, NamedTuple
+
+BEGIN: Final = "<!-- Made by `python -m minibroker.server.faults.reference docs/faults.md`: change the table there. -->"
+
+END: Final = "<!-- The end of what was made. -->"
+
+
+def filled(page: str, begin: str, tables: str) -> str:
+    """A page with its tables between the mark `begin` and the mark of the end. ValueError when it has no such place."""
+    before, mark, rest = page.partition(begin)
+    _, other, after = rest.partition(END)
+    if not mark or not other:
+        raise ValueError("there is no place for the tables")
+    return f"{before}{begin}\n\n{tables}\n{END}{after}"
+
+
+def fill(path: str, begin: str, tables: str) -> None:
+    """Write them into the file `path`. ValueError when it has no such place, OSError."""
+    with open(path, encoding="utf-8") as file:
+        page = filled(file.read(), begin, tables)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+class Row(NamedTuple):
+    """One field of `Fault`."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+MATCH: Final = (
+    Row("api", "pattern", "The API: `Produce`, `PRODUCE`, `*Group*`."),
+    Row("versions", "range", "The API's versions: `7`, `0-3`, `9+`."),
+    Row("node", "integer", "The id of the broker that receives the request."),
+    Row("client_id", "pattern", "The client id. A client without an id has the empty text."),
+    Row("topic", "pattern", "A topic that the request names."),
+    Row("partition", "integer from 0", "A partition that the request names."),
+    Row("group", "pattern", "A group that the request names."),
+    Row("transactional_id", "pattern", "A transactional id that the request names."),
+)
+HOW_OFTEN: Final = (
+    Row("nth", "integer from 1", "Fires on the nth matching request only."),
+    Row("after", "integer from 0", "Skips the first N matching requests."),
+    Row("times", "integer from 1", "Fires at most N times."),
+    Row("probability", "number, above 0 and at most 1", "The chance to fire on each matching request."),
+    Row("seed", "integer", "Makes the random choices repeatable."),
+)
+WHAT: Final = (
+    Row(
+        "error",
+        "name or number",
+        "The broker does not apply the request. The response has this error, where its API has errors.",
+    ),
+    Row(
+        "drop",
+        "`before`, `after`",
+        "No response. `before`: the broker does not apply the request. `after`: it does, and the response is lost. "
+        "Later requests on the connection wait until the client gives up.",
+    ),
+    Row(
+        "disconnect",
+        "`before`, `after`",
+        "The broker closes the connection instead of responding, before or after it has applied the request.",
+    ),
+    Row(
+        "black_hole",
+        "`true`",
+        "The connection stays open, but from now on the broker applies and answers nothing on it, even after you have "
+        "removed the fault.",
+    ),
+    Row(
+        "truncate",
+        "integer from 0",
+        "The broker sends the first N bytes of the response, its length field included, and closes the connection.",
+    ),
+    Row(
+        "corrupt",
+        "`records`, `body`, `correlation_id`, `length`",
+        "The response has wrong bytes. `records`: the checksum of each partition's first batch is wrong (Fetch). "
+        "`body`: every byte after the header is inverted. `correlation_id`: no request has it. `length`: it is -1.",
+    ),
+    Row(
+        "stale_metadata",
+        "integer from 1",
+        "Metadata responses show the cluster as it was N changes ago, or when you added the fault if there were fewer "
+        "changes. Changes between two requests count as one.",
+    ),
+    Row(
+        "delay_ms",
+        "number above 0",
+        "Delays the response, or what happens instead of it. The broker applies the request at once.",
+    ),
+    Row(
+        "throttle_ms",
+        "integer from 1",
+        "The response has this `throttle_time_ms`, and the broker serves nothing on the connection for as long.",
+    ),
+)
+
+
+def render() -> str:
+    """The tables, in Markdown."""
+    return "\n".join(
+        f"| {title} | Type | Meaning |\n| --- | --- | --- |\n"
+        + "".join(f"| `{row.name}` | {row.kind} | {row.meaning} |\n" for row in rows)
+        for title, rows in (("Which requests", MATCH), ("How often", HOW_OFTEN), ("What happens", WHAT))
+    )
+
+
+if __name__ == "__main__":
+    fill(sys.argv[1], BEGIN, render())

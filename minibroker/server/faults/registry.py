@@ -1,0 +1,179 @@
+"""The faults of a broker: which are installed, which of them hit a request, and what they make of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.cluster.hooks import FaultHit
+from minibroker.cluster.routing.outcomes import Answer, DelayedResponse, Outcome, Waiting
+from minibroker.cluster.routing.slices import Steps, result_of
+from minibroker.server.faults.delayed_by_fault import DelayedByFault
+from minibroker.server.faults.fault import RequestContext
+from minibroker.server.faults.refusals import refuse
+from minibroker.server.faults.stale_metadata import MetadataHistory
+from minibroker.server.inspection.recording import recording_of
+from minibroker.server.requests.dispatch import outcome_of, serve
+from minibroker.server.requests.targets import targets_of
+from minibroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from minibroker.cluster.routing.outcomes import Channel
+    from minibroker.server.faults.fault import Fault
+    from minibroker.server.inspection.recording import RecordedRequest
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.declarations import Target
+    from minibroker.server.services import Services
+
+_IMMEDIATE: Final = frozenset({None, "error", "stale_metadata"})
+"""Actions whose response leaves as any other does, unless it is delayed."""
+
+
+@dataclass(slots=True)
+class MatchedFault:
+    """The effect of a fault on one request.
+
+    Attributes:
+        fault: the one that decides; None when the request is only delayed or throttled.
+        all: every fault that hits.
+        delay_ms: of all of them together.
+        throttle_ms: the longest of them.
+    """
+
+    fault: Fault | None
+    all: list[Fault]
+    delay_ms: float
+    throttle_ms: int
+
+
+class FaultRegistry:
+    """The installed faults in the order in which they were added. Requests pass it while there are any.
+
+    Attributes:
+        history: of the metadata, while a fault answers with an earlier state.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._faults: tuple[Fault, ...] = ()  # replaced, never changed: other threads may look at it
+        self.history: MetadataHistory | None = None
+
+    def __len__(self) -> int:
+        return len(self._faults)
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._faults)
+
+    def list(self) -> tuple[Fault, ...]:
+        """Return the faults, in the order in which they were added."""
+        return self._faults
+
+    def add(self, fault: Fault) -> Fault:
+        """Install a fault after the others; one that is installed stays where it is."""
+        if fault not in self._faults:
+            self._install((*self._faults, fault))
+        return fault
+
+    def remove(self, fault: Fault) -> bool:
+        """Remove a fault; return False when it is not installed."""
+        if fault not in self._faults:
+            return False
+        self._install(tuple(other for other in self._faults if other is not fault))
+        return True
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        self._install(())
+
+    @contextmanager
+    def installed(self, fault: Fault) -> Generator[Fault]:
+        """Install a fault for a `with` block."""
+        self.add(fault)
+        try:
+            yield fault
+        finally:
+            self.remove(fault)
+
+    def _install(self, faults: tuple[Fault, ...]) -> None:
+        self._faults = faults
+        depth = max((fault.stale_metadata or 0 for fault in faults), default=0)
+        if not depth:
+            self.history = None
+        elif self.history is None or self.history.depth < depth:
+            self.history = MetadataHistory(self._services, depth)
+        recording_of(self._services).note_faults(has_faults=bool(faults))
+
+    def match(self, context: RequestContext) -> MatchedFault | None:
+        """Return the fault that hits a request, or None.
+
+        Each fault counts the requests that match it. Of those that are due the first that does more than to delay or
+        to throttle decides; faults that only do that come on top, whatever their place.
+        """
+        due = [fault for fault in self._faults if fault.is_due(context)]
+        if not due:
+            return None
+        first = next((fault for fault in due if fault.action is not None), None)
+        hitting = [fault for fault in due if fault is first or fault.action is None]
+        return MatchedFault(
+            first,
+            hitting,
+            sum(fault.delay_ms or 0 for fault in hitting),
+            max((fault.throttle_ms or 0 for fault in hitting), default=0),
+        )
+
+    def serve(self, channel: Channel, request: Any, call: Call, entry: RecordedRequest) -> Steps[Outcome]:
+        """Serve a request, unless a fault prevents it, and do what the faults say with the response."""
+        if self.history is not None:
+            self.history.note()
+        endpoint, correlation_id = call.endpoint, entry.correlation_id
+        targets = targets_of(endpoint.names, request, call)
+        node = call.session.node.id
+        matched = self.match(RequestContext(endpoint.api, entry.version, call.client_id, node, targets))
+        if matched is None:
+            return outcome_of((yield from result_of(serve(request, call))), call, correlation_id, entry)
+        fault = matched.fault
+        shown = entry.fault = fault or matched.all[0]
+        for hitting in matched.all:
+            hitting.fire(entry)
+        self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown.to_json))
+        action = None if fault is None else fault.action
+        is_lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
+        response = None if is_lost else (yield from self._respond(fault, request, targets, call, entry))
+        if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
+            return outcome_of(response, call, correlation_id, entry)
+        has_answer = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
+        if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
+            fault.take_back(entry)
+        inner = response if isinstance(response, DelayedResponse) else None
+        answer = Answer(None, call, correlation_id, entry)
+        delayed = DelayedByFault(channel, self._services.core.clock, matched, answer, inner, has_answer=has_answer)
+        if inner is None:
+            self._services.core.call_soon(partial(delayed.go_on, response))  # once what it appends is written
+        return Waiting(delayed, answer)
+
+    def _respond(
+        self, fault: Fault | None, request: Any, targets: tuple[Target, ...], call: Call, entry: RecordedRequest
+    ) -> Steps[Any]:
+        """Return the response of the handler, or that of a fault in its place."""
+        if fault is None or fault.action not in {"error", "stale_metadata"}:
+            return (yield from result_of(serve(request, call)))
+        if fault.action == "stale_metadata":
+            assert self.history is not None
+            return self.history.response(request, fault.stale_metadata or 1, call)
+        response, has_error = yield from refuse(
+            fault, call.endpoint, request, targets, call, lambda part: serve(part, call)
+        )
+        if not has_error:
+            fault.take_back(entry)
+        return response
+
+
+def faults_of(services: Services) -> FaultRegistry:
+    """Return the faults of a broker, to which others are added. They are in `Services.faults` from then on."""
+    if services.faults is None:
+        services.faults = FaultRegistry(services)
+    return cast("FaultRegistry", services.faults)

@@ -1,0 +1,88 @@
+"""Metadata as it was: what the cluster looked like before its last changes."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from minibroker.cluster.routing.slices import drain, result_of
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.security.principals import BROKER
+from minibroker.server.inspection.message_json import detached
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.session import Session
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from minibroker_protocol.primitives import ZERO_UUID
+
+if TYPE_CHECKING:
+    from minibroker.server.services import Services
+
+_VERSION = 12
+_NOWHERE = ("", 0)
+"""The address of an earlier connection is unknown, so the client gets the one of today."""
+
+
+class MetadataHistory:
+    """The past states of the cluster's metadata, from the time on when this was made.
+
+    Attributes:
+        depth: how many changes are remembered.
+    """
+
+    def __init__(self, services: Services, depth: int) -> None:
+        self._services = services
+        self.depth = depth
+        self._states: deque[MetadataResponse] = deque(maxlen=depth + 1)
+        self.note()
+
+    def note(self) -> None:
+        """Look whether anything has changed."""
+        session = Session(self._services, advertised=_NOWHERE, client_host="", principal=BROKER)
+        now: MetadataResponse = detached(_ask(None, Call(self._services.core, self._services, _VERSION, None, session)))
+        if not self._states or now != self._states[-1]:
+            self._states.append(now)
+
+    def response(self, request: Any, changes: int, call: Call) -> MetadataResponse:
+        """The response that a request would have had so many changes ago, or at the beginning if there were fewer."""
+        self.note()
+        past: MetadataResponse = detached(self._states[max(0, len(self._states) - 1 - changes)])
+        today = {broker.node_id: broker for broker in _ask([], call).brokers}
+        past.brokers = [
+            today.get(broker.node_id) or replace(broker, host=broker.host or call.session.advertised[0])
+            for broker in past.brokers
+        ]
+        past.topics = [each for each in past.topics if _may_describe(each.name, call)]
+        requested = request.topics
+        if requested is not None and (requested or call.api_version > 0):
+            past.topics = [_find(each, past.topics, call) for each in requested]
+        return past
+
+
+def _ask(topics: list[Any] | None, call: Call) -> Any:
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    # Version 0 would take no topics for all of them.
+    newest = Call(call.core, call.services, _VERSION, call.client_id, call.session)
+    handled = endpoint(ApiKey.METADATA).handle(request, newest)
+    response: MetadataResponse = drain(result_of(handled))
+    return response
+
+
+def _may_describe(name: str | None, call: Call) -> bool:
+    return call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name or "")
+
+
+def _find(requested: Any, topics: list[MetadataResponseTopic], call: Call) -> MetadataResponseTopic:
+    by_id = requested.topic_id != ZERO_UUID
+    for topic in topics:
+        if topic.topic_id == requested.topic_id if by_id else topic.name == requested.name:
+            return topic
+    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not by_id and not _may_describe(requested.name, call):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return MetadataResponseTopic(
+        error_code=code, name=None if by_id else requested.name, topic_id=requested.topic_id, partitions=[]
+    )

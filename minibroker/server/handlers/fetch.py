@@ -1,0 +1,205 @@
+"""Fetch: ranges of the log, sent from file to socket. Sessions: `cluster.fetch_sessions`, waits: `requests.fetch`.
+
+Versions 0-18. Each version adds to the ones before:
+
+- 0 to 3: records come in message format v0 or v1, converted where needed (UNSUPPORTED_VERSION with
+  `message.downconversion.enable=false`). Before version 3 the limits are hard and cut the first batch, too.
+- 4: readers of committed data get the records below the last stable offset, and the aborted transactions among them
+  (KIP-98). Batches that producers have compressed with zstd are sent from here on.
+- 7: fetch sessions (KIP-227), see `minibroker.cluster.fetch_sessions`.
+- 9: the leader epoch is checked (FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH).
+- 10: a topic whose `compression.type` is zstd needs it (KIP-110, UNSUPPORTED_COMPRESSION_TYPE below). Kafka 4 sends
+  such a topic in all versions that it serves, 4 and later.
+- 11: a replica that does not lead serves consumers, too (KIP-392). A broker without a replica answers
+  NOT_LEADER_OR_FOLLOWER. With `replica.selector.class` the leader sends a consumer with a rack to a replica in that
+  rack, at once and without records.
+- 12: of a last fetched epoch that ended before the fetch offset the end is answered, and no records (KIP-595).
+- 13: topics go by their ids (KIP-516). UNKNOWN_TOPIC_ID: no topic has the id. INCONSISTENT_TOPIC_ID: the session knew
+  the id, and its name belongs to another topic now. FETCH_SESSION_TOPIC_ID_ERROR: the session began with names, and the
+  request has ids, or the other way round.
+- 16: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH come with the leader and its address (KIP-951).
+
+A fetch reads from the start of the batch that holds the fetch offset. It reads at most `partition_max_bytes` of each
+partition and `max_bytes` (and `fetch.max.bytes`) in all, but always at least one whole batch (KIP-74). A later
+partition whose first batch does not fit gets no records: clients fail over a set without a whole batch
+(`ReplicaManager.readFromLog`). Where the index knows the start of a batch, a range ends there. Elsewhere it may end
+within a batch, which clients pass over.
+
+With fewer than `min_bytes` a fetch waits for appends, at most `max_wait_ms`, and costs nothing meanwhile. Bytes behind
+the range count, too, since waiting would not bring more (Kafka's `DelayedFetch`).
+
+Partitions are answered in the order of the request, or of the session, and get their share of `max_bytes` in it. Those
+that do not exist or may not be read come last.
+
+Ignored: the state of replicas.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from minibroker.cluster.fetch_sessions import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchKey,
+    FetchSessionError,
+)
+from minibroker.cluster.logs.error_mapping import MAPPED
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import PlainShape, Refusal, Target, topics_at
+from minibroker.server.requests.fetch.delayed import DelayedFetch
+from minibroker.server.requests.fetch.reader import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_V2,
+    FIRST_WITH_ZSTD,
+    ISOLATION_LEVELS,
+    Reader,
+    refused_partition,
+)
+from minibroker.server.requests.requirements import asked_by_handler
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+)
+from minibroker_protocol.schema import first_version
+
+_FIRST_PLAIN: Final = max(first_version(FetchRequest, "session_id"), FIRST_WITH_ZSTD)
+_MAX_PARTITIONS_AT_ONCE: Final = 500
+"""The logs of a fetch of more partitions are opened in slices."""
+
+
+def _held_by_session(request: FetchRequest, call: Call) -> tuple[Target, ...]:
+    """An incremental fetch is about all partitions of its session, in which seldom anything changes."""
+    session = call.node.fetch_sessions.get(request.session_id)
+    if session is None or request.session_epoch <= 0:
+        return ()
+    names, kept = call.core.topics.names, session.targets
+    if kept is None or kept[0] is not names:
+        kept = session.targets = names, _targets(session.partitions, call)
+    forgotten = request.forgotten_topics_data
+    if not forgotten:
+        return kept[1]
+    by_id = session.names is not None
+    gone = {(each.topic_id if by_id else each.topic, index) for each in forgotten for index in each.partitions}
+    return _targets([key for key in session.partitions if key not in gone], call)
+
+
+def _targets(keys: Iterable[FetchKey], call: Call) -> tuple[Target, ...]:
+    return tuple(dict.fromkeys(Target(_name_of(named, call), index) for named, index in keys))
+
+
+def _name_of(named: str | bytes, call: Call) -> str | None:
+    if isinstance(named, str):
+        return named
+    topic = call.core.topics.with_id(named)
+    return None if topic is None else topic.name
+
+
+NAMES: Final = topics_at("topics.topic", "partitions.partition", implied=_held_by_session)
+NEEDS: Final = asked_by_handler("READ on each topic; CLUSTER_ACTION on the cluster, for replicas")
+REFUSAL: Final = Refusal({"high_watermark": -1, "records": b""})
+
+
+def handle(
+    request: FetchRequest, call: Call
+) -> FetchResponse | DelayedResponse | Steps[FetchResponse | DelayedResponse]:
+    """Answer at once if there are enough bytes, else park until there are."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return refuse(request, call.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+    is_long = sum(len(topic.partitions) for topic in request.topics) > _MAX_PARTITIONS_AT_ONCE
+    steps = _serve(request, call, is_long=is_long)
+    return steps if is_long or call.api_version < FIRST_WITH_V2 else drain(steps)
+
+
+def _serve(request: FetchRequest, call: Call, *, is_long: bool) -> Steps[FetchResponse | DelayedResponse]:
+    core = call.core
+    ids = core.topics if call.api_version >= FIRST_WITH_IDS else None
+    try:
+        context = call.node.fetch_sessions.context(request, core.clock.now_ms(), ids)
+    except FetchSessionError as error:
+        return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
+    reader = Reader(request, call, context)
+    if is_long:
+        yield from reader.open_logs()
+    results = reader.read()
+    if request.max_wait_ms > 0 and reader.readable and not reader.has_enough():
+        return DelayedFetch(request, call, reader, context)
+    if call.api_version < FIRST_WITH_V2:
+        return (yield from reader.convert_and_answer(results))
+    return reader.answer(results)
+
+
+def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[Any, ...] | None:  # noqa: PLR0911 - calls would cost more than what they do
+    """Serve a fetch of one partition that finds enough, by a consumer without session, rack and transactions."""
+    if call.api_version < _FIRST_PLAIN:
+        return None
+    (
+        replica_id,
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        name,
+        topic_id,
+        index,
+        leader_epoch,
+        offset,
+        last_fetched_epoch,
+        _,
+        partition_max_bytes,
+        rack_id,
+    ) = values
+    services, core = call.services, call.core
+    if isolation_level or session_epoch != FINAL_EPOCH or session_id or replica_id >= 0 or last_fetched_epoch >= 0:
+        return None
+    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
+    partition = None if topic is None else topic.partition(index)
+    if (
+        partition is None
+        or partition.leader is not call.session.node
+        or 0 <= leader_epoch != partition.leader_epoch
+        or (rack_id and services.prefers_racks)
+    ):
+        return None
+    core.writes.commit()
+    log = partition.opened_log
+    limit = min(partition_max_bytes, max_bytes, services.fetch_max_bytes)
+    if log is None or limit < 0 or not log.log_start_offset <= offset <= log.high_watermark:
+        return None
+    try:
+        found = log.read(offset, limit, min_one_batch=True)
+    except MAPPED:
+        return None
+    if max_wait_ms > 0 and found.size < min(min_bytes, max_bytes):
+        return None
+    if found.size and services.works_around_clients:
+        call.session.waited_fetches = 0
+    end, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
+    return 0, 0, NO_SESSION, name, topic_id, index, 0, end, stable, start, -1, found if found.size else b""
+
+
+def _as_they_are(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return values
+
+
+PLAIN: Final = PlainShape(_handle_plain, _as_they_are)
+
+
+def refuse(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """From version 13 on clients look at the error of the whole alone."""
+    topics = [] if version >= FIRST_WITH_IDS else request.topics
+    return FetchResponse(
+        error_code=code,
+        session_id=request.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic, partitions=[refused_partition(each.partition, code) for each in topic.partitions]
+            )
+            for topic in topics
+        ],
+    )

@@ -1,0 +1,251 @@
+"""Produce: batches are checked, stamped with their offsets and appended.
+
+Versions 0-13. A partition gets exactly one batch of format v2 (before version 3 also none, which does nothing). Below
+version 3 it may also be a message set of format v0 or v1; from there on those are INVALID_RECORD. A topic whose
+configuration asks for nothing special (codec, timestamps, message format, keys) takes v2 batches as they come; all
+else goes through the log validator, which converts, recompresses and re-stamps. zstd needs version 7 (KIP-110).
+Version 13 names topics by their ids (KIP-516): an unknown one is UNKNOWN_TOPIC_ID.
+A partition that is named twice gets the records that come last, and has one outcome, as in Kafka.
+Each partition has its own outcome: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD,
+INVALID_TIMESTAMP and so on. The topics of the coordinators are INVALID_TOPIC_EXCEPTION.
+
+Idempotent producers (KIP-98, KIP-360): sequence numbers must follow one another; a batch that is among the last five
+of its producer is answered with its first offset and not appended again.
+
+Transactional batches (KIP-98): one that begins a transaction in the log is verified with the coordinator (KIP-890).
+When its partition was not added, TRANSACTION_ABORTABLE, or INVALID_TXN_STATE below version 11; what another try may
+mend is NOT_ENOUGH_REPLICAS, as in Kafka. From version 12 on the batch itself adds its partition, and
+CONCURRENT_TRANSACTIONS is returned as it is. Without transactional id it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+
+A broker that does not lead a partition answers NOT_LEADER_OR_FOLLOWER, from version 10 on with the leader and where
+it is (KIP-951).
+
+`acks`: 0 has no response, and an error then closes the connection, as Kafka's does. -1 wants `min.insync.replicas` of
+the replicas in sync (NOT_ENOUGH_REPLICAS); they share the log, so that it has nothing more to wait for than 1 has. The
+answer leaves when the batch is in the log file, or, once `flush.messages` records have come together, when it is on
+disk; NOT_LEADER_OR_FOLLOWER if another broker leads the partition by then. The timeout has nothing to wait for.
+"""
+
+from functools import partial
+from typing import Any, Final, cast
+
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.slices import Steps, drain
+from minibroker.cluster.topics import Topic
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import PlainShape, Refusal, topics_at
+from minibroker.server.requests.leader_hints import hint_of
+from minibroker.server.requests.produce.delayed import DelayedProduce
+from minibroker.server.requests.produce.partition_append import RefusedError, append, append_validated
+from minibroker.server.requests.produce.record_sets import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_ONE_BATCH,
+    is_transactional,
+    takes_as_it_comes,
+    takes_long_to_validate,
+)
+from minibroker.server.requests.requirements import checked, on_each
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.schema import first_version
+
+_FIRST_WITH_LEADERS: Final = first_version(ProduceResponse, "node_endpoints")
+_ACKS: Final = frozenset({-1, 0, 1})
+_ANSWERED_ACKS: Final = frozenset({-1, 1})
+_MAX_BATCHES_AT_ONCE: Final = 4
+"""Each batch may be unpacked, and walked record by record, and its log may have to be opened."""
+_NOT_LEADER: Final = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _transaction_error(request: ProduceRequest, call: Call) -> ErrorCode:
+    """Transactional records need the right to their transaction (`RequestUtils.hasTransactionalRecords`)."""
+    if not any(is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
+        return ErrorCode.NONE
+    transactional_id = request.transactional_id
+    if transactional_id is not None and call.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return ErrorCode.NONE
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+NAMES: Final = topics_at("topic_data.name", "partition_data.index")
+NEEDS: Final = checked(_transaction_error, "WRITE on the transactional id, for transactional records") & on_each(
+    Operation.WRITE, ResourceType.TOPIC
+)
+REFUSAL: Final = Refusal({"base_offset": -1})
+
+
+def handle(
+    request: ProduceRequest, call: Call
+) -> ProduceResponse | DelayedResponse | Steps[ProduceResponse | DelayedResponse | None] | None:
+    """Append what the request carries; the write group writes it before the answer leaves."""
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        request.topic_data = _without_repetitions(request.topic_data, by_id=call.api_version >= FIRST_WITH_IDS)
+    is_long = _is_long(request, call)
+    if is_long:
+        return _append(_kept(request), call, is_long=True)
+    return drain(_append(request, call, is_long=False))
+
+
+def _append(request: ProduceRequest, call: Call, *, is_long: bool) -> Steps[ProduceResponse | DelayedResponse | None]:
+    """Append the records of all partitions. A long request takes steps; topics may come and go between them."""
+    refusal = None
+    if request.acks not in _ACKS:
+        refusal = RefusedError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks: {request.acks} is not -1, 0 or 1")
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
+    responses: list[TopicProduceResponse] = []
+    flushed: list[tuple[Topic, PartitionProduceResponse]] = []
+    for asked in request.topic_data:
+        name = asked.name
+        outcomes: list[PartitionProduceResponse] = []
+        for data in asked.partition_data:
+            topic = topics.with_id(asked.topic_id) if by_id else topics.get(name)
+            outcome = append(topic, data.index, data.records, call, refusal, request.acks, request.transactional_id)
+            if outcome is None:
+                steps = append_validated(cast("Topic", topic), data, call, request)
+                outcome = (yield from call.core.slices.large(steps)) if is_long else drain(steps)
+            outcomes.append(outcome)
+            if topic is not None:
+                name = topic.name
+                if topic.flushes_on_append:
+                    flushed.append((topic, outcome))
+            if is_long:
+                yield
+        responses.append(TopicProduceResponse(name=name, topic_id=asked.topic_id, partition_responses=outcomes))
+    return _outcome_of(request, ProduceResponse(responses=responses), flushed, call)
+
+
+def _handle_plain(values: tuple[Any, ...], call: Call) -> tuple[str, bytes, PartitionProduceResponse] | None:
+    transactional_id, acks, _, name, topic_id, index, records = values
+    core = call.core
+    topic = core.topics.with_id(topic_id) if call.api_version >= FIRST_WITH_IDS else core.topics.get(name)
+    if topic is None or topic.flushes_on_append or acks not in _ANSWERED_ACKS or not core.cluster.is_single:
+        return None
+    outcome = append(topic, index, records, call, None, acks, transactional_id)
+    return None if outcome is None else (topic.name, topic_id, outcome)
+
+
+def _plain_values(plain: tuple[str, bytes, PartitionProduceResponse]) -> tuple[Any, ...] | ProduceResponse:
+    name, topic_id, outcome = plain
+    if outcome.error_code:  # the write may have failed after the append
+        topic = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[outcome])
+        return ProduceResponse(responses=[topic])
+    offset, time_ms, start = outcome.base_offset, outcome.log_append_time_ms, outcome.log_start_offset
+    return name, topic_id, outcome.index, 0, offset, time_ms, start, 0
+
+
+PLAIN: Final = PlainShape(_handle_plain, _plain_values)
+
+
+def _is_long(request: ProduceRequest, call: Call) -> bool:
+    """Return whether there are many batches, or many records to be validated."""
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
+    count = 0
+    for asked in request.topic_data:
+        topic = topics.with_id(asked.topic_id) if by_id else topics.get(asked.name)
+        count += len(asked.partition_data)
+        if topic is None or (topic.keeps_batches and call.api_version >= FIRST_WITH_ONE_BATCH):
+            continue
+        for data in asked.partition_data:
+            records = data.records
+            if (
+                isinstance(records, memoryview)
+                and not takes_as_it_comes(topic, records, call)
+                and takes_long_to_validate(records, topic.max_message_bytes)
+            ):
+                return True
+    return count > _MAX_BATCHES_AT_ONCE
+
+
+def _kept(request: ProduceRequest) -> ProduceRequest:
+    """Return the request with records that stay as they are when the receive buffer is used again."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if isinstance(data.records, memoryview):
+                data.records = memoryview(bytearray(data.records))
+    return request
+
+
+def _without_repetitions(topics: list[TopicProduceData], *, by_id: bool) -> list[TopicProduceData]:
+    """Return the topics that have partitions, each once. Of a partition's repeated records the last ones count."""
+    merged: dict[str | bytes, dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        if topic.partition_data:
+            partitions = merged.setdefault(topic.topic_id if by_id else topic.name, {})
+            partitions.update((data.index, data) for data in topic.partition_data)
+    return [
+        TopicProduceData(
+            name=key if isinstance(key, str) else "",
+            topic_id=key if isinstance(key, bytes) else ZERO_UUID,
+            partition_data=list(partitions.values()),
+        )
+        for key, partitions in merged.items()
+    ]
+
+
+def _outcome_of(
+    request: ProduceRequest,
+    response: ProduceResponse,
+    flushed: list[tuple[Topic, PartitionProduceResponse]],
+    call: Call,
+) -> ProduceResponse | DelayedResponse | None:
+    """The response, once all is appended: perhaps after a flush, and none for acks=0."""
+    core = call.core
+    if request.acks and not flushed and core.cluster.is_single:
+        return response
+    if not core.cluster.is_single:
+        _hint(response, call)
+    waiting = _flush(flushed, response, call) if flushed else None
+    if request.acks == 0:
+        core.writes.commit()
+        failed = next((o for r in response.responses for o in r.partition_responses if o.error_code), None)
+        if failed is not None:
+            raise UnservedRequestError(f"produce with acks=0 failed: {failed.error_message}")
+        return None
+    return waiting or response
+
+
+def _flush(
+    appended: list[tuple[Topic, PartitionProduceResponse]], response: ProduceResponse, call: Call
+) -> DelayedResponse | None:
+    """Have the logs brought to disk that hold `flush.messages` records which are not; None when nothing is due."""
+    core = call.core
+    core.writes.commit()
+    due: dict[Partition, list[PartitionProduceResponse]] = {}
+    for topic, outcome in appended:
+        partition = topic.partition(outcome.index)
+        if outcome.error_code or partition is None:
+            continue
+        if partition.log.unflushed_records >= topic.log_config.flush_messages:
+            due.setdefault(partition, []).append(outcome)
+    delayed = DelayedProduce(response, (partition.log for partition in due))
+    for partition, outcomes in due.items():
+        core.logs.flusher.request(partition.log, partial(delayed.on_flushed, partition, call.node, outcomes))
+    return delayed if delayed.is_waiting else None
+
+
+def _hint(response: ProduceResponse, call: Call) -> None:
+    """Name the leader to producers that have asked another broker (KIP-951)."""
+    if call.api_version < _FIRST_WITH_LEADERS:
+        return
+    topics, by_id = call.core.topics, call.api_version >= FIRST_WITH_IDS
+    nodes: dict[int, NodeEndpoint] = {}
+    for topic_response in response.responses:
+        topic = topics.with_id(topic_response.topic_id) if by_id else topics.get(topic_response.name)
+        for outcome in topic_response.partition_responses:
+            partition = topic.partition(outcome.index) if topic is not None else None
+            if partition is None or outcome.error_code != _NOT_LEADER:
+                continue
+            outcome.current_leader = hint_of(partition, call, nodes)
+    response.node_endpoints = list(nodes.values())

@@ -1,0 +1,338 @@
+"""StreamsGroupHeartbeat: join a streams group, be given tasks, stay, leave (KIP-1071).
+
+Versions 0-1; from 1 on a member hears of client tags that it lacks, and of the acceptable recovery lag. The client
+makes the member id. The coordinator works out which internal topics the topology needs, makes those that are missing if
+the client may, and gives tasks once all topics are there; until then a status says what is wrong. As in Kafka 4.4 no
+task is a warm-up, a topology cannot change, and no member is asked for the description of one where no plugin keeps it
+(KIP-1331). A broker that emulates 4.3 or an earlier release has no static members, and takes no offsets of tasks.
+
+- INVALID_REQUEST: fields that contradict each other
+- STREAMS_INVALID_TOPOLOGY: a topology that cannot work
+- GROUP_ID_NOT_FOUND: a group of another kind
+- UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID: another member has the same instance id
+- UNSUPPORTED_VERSION: the feature streams.version is off
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.topic_admin import (
+    DEFAULT,
+    TopicError,
+    TopicPlan,
+    create_topics,
+    plan_topic,
+    refuse_too_large,
+    refuse_too_many,
+)
+from minibroker.cluster.topics import topic_name_error
+from minibroker.coordinators.groups.modern.coordinator import GroupRefusedError
+from minibroker.coordinators.groups.modern.group import AWAY, JOINING, LEAVING
+from minibroker.coordinators.groups.streams.coordinator import StreamsAnswer, StreamsHeartbeat
+from minibroker.coordinators.groups.streams.group import EndpointPartitions
+from minibroker.coordinators.groups.streams.internal_topics import InternalTopic, StatusCode, to_record
+from minibroker.coordinators.groups.streams.tasks import Tasks, TaskSets, task_sets
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.declarations import Refusal
+from minibroker.server.requests.held_for_metadata import hold
+from minibroker.server.requests.requirements import asked_by_handler, checked, missing_to_subscribe
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.internal_topics import INTERNAL_TOPICS
+from minibroker_protocol.java_text import in_java_order
+from minibroker_protocol.messages.streams_group_heartbeat import (
+    EndpointToPartitions,
+    Status,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+    TopicPartition,
+)
+from minibroker_protocol.messages.streams_tasks import Endpoint, TaskIds
+
+_NOT_SAID: Final = -1
+_MOST_FAILURES: Final = 3
+_MOST_PARTS: Final = 2_500
+_FIRST_WITH_MISSING_TAGS: Final = 1
+_KINDS: Final = ("ActiveTasks", "StandbyTasks", "WarmupTasks")
+
+
+def _right_error(request: StreamsGroupHeartbeatRequest, call: Call) -> ErrorCode:
+    """A member may only run a topology with topics that it may describe."""
+    named = _topics(request)
+    is_refused = any(name in INTERNAL_TOPICS or topic_name_error(name) for name in named)  # later, with a message
+    return missing_to_subscribe(call, request.group_id, () if is_refused else named)
+
+
+NEEDS: Final = checked(_right_error, "READ on the group; DESCRIBE on all topics of the topology") & asked_by_handler(
+    "to make internal topics: CREATE on the cluster, or on each of them"
+)
+
+
+REFUSAL: Final = Refusal({"status": []})
+
+
+def handle(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsGroupHeartbeatResponse | DelayedResponse:
+    """Answer immediately: no member waits for another (`GroupMetadataManager.streamsGroupHeartbeat`)."""
+    coordinator = call.services.groups
+    streams = coordinator.streams
+    if not streams.is_enabled:
+        return _refused(ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        _check(request, call)
+        code = coordinator.status(request.group_id, call.node)
+        if code:
+            return _refused(code)
+        if request.member_epoch in {LEAVING, AWAY}:
+            left = streams.leave_with_shutdown(
+                request.group_id,
+                request.member_id,
+                request.instance_id,
+                request.member_epoch,
+                shuts_down=request.shutdown_application,
+            )
+            return _response(left)
+        answer = streams.heartbeat(_heartbeat(request, call))
+    except GroupRefusedError as error:
+        return _refused(error.code, error.message)
+    response = _response(answer)
+    response.heartbeat_interval_ms = streams.heartbeat_interval_ms(request.group_id)
+    if not call.services.is_before("4.4"):
+        response.task_offset_interval_ms = streams.task_offset_interval_ms(request.group_id)
+        response.acceptable_recovery_lag = streams.acceptable_recovery_lag(request.group_id)
+    if not answer.missing:
+        return response
+    _make_topics(answer.missing.values(), response, call)
+    return hold(response, request, call)
+
+
+def _check(request: StreamsGroupHeartbeatRequest, call: Call) -> None:
+    """Look at all that needs no group. GroupRefusedError."""
+    for look, code in (
+        (_size_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        (_topology_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        *(((_new_in_4_4, ErrorCode.INVALID_REQUEST),) if call.services.is_before("4.4") else ()),
+        (_unsupported, ErrorCode.INVALID_REQUEST),
+        (_fault, ErrorCode.INVALID_REQUEST),
+        (_changelog_fault, ErrorCode.STREAMS_INVALID_TOPOLOGY),
+        (_task_fault, ErrorCode.INVALID_REQUEST),
+    ):
+        wrong = look(request)
+        if wrong is not None:
+            raise GroupRefusedError(code, wrong)
+
+
+def _topics(request: StreamsGroupHeartbeatRequest) -> list[str]:
+    """The topics of the topology, in the order in which Kafka looks at them."""
+    named: dict[str, None] = {}
+    for each in () if request.topology is None else request.topology.subtopologies:
+        named.update(dict.fromkeys((*each.source_topics, *each.repartition_sink_topics)))
+        named.update(dict.fromkeys(info.name for info in each.repartition_source_topics))
+        named.update(dict.fromkeys(info.name for info in each.state_changelog_topics))
+    return list(named)
+
+
+def _size_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find a topology that would take too long to look at; Kafka has no such limit."""
+    size = 0
+    for each in () if request.topology is None else request.topology.subtopologies:
+        internal = [*each.repartition_source_topics, *each.state_changelog_topics]
+        size += 1 + len(each.source_topics) + len(each.repartition_sink_topics) + len(internal)
+        size += sum(len(info.topic_configs) for info in internal)
+        size += sum(
+            len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups
+        )
+        if size > _MOST_PARTS:
+            return f"The topology has more than {_MOST_PARTS:,} subtopologies, topics and settings of topics."
+    return None
+
+
+def _topology_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find topics that no application can have."""
+    named = _topics(request)
+    prohibited = [name for name in named if name in INTERNAL_TOPICS]
+    if prohibited:
+        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+    invalid = [name for name in named if topic_name_error(name)]
+    return f"Topic names {','.join(invalid)} are not valid topic names." if invalid else None
+
+
+def _changelog_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find a changelog that asks for a number of partitions, while its tasks decide that."""
+    for each in () if request.topology is None else request.topology.subtopologies:
+        for info in each.state_changelog_topics:
+            if info.partitions:
+                return (
+                    f"Changelog topic {info.name} must have an undefined partition count, "
+                    f"but it is set to {info.partitions}."
+                )
+    return None
+
+
+def _new_in_4_4(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find what earlier releases refuse."""
+    if request.instance_id is not None:
+        return "Static membership is not yet supported."
+    if request.task_offsets is not None:
+        return "TaskOffsets are not supported yet."
+    if request.task_end_offsets is not None:
+        return "TaskEndOffsets are not supported yet."
+    if request.warmup_tasks:
+        return "WarmupTasks are not supported yet."
+    return None
+
+
+def _unsupported(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find what no Kafka serves yet."""
+    if request.topology is not None and any(each.source_topic_regex for each in request.topology.subtopologies):
+        return "Regular expressions for source topics are not supported yet."
+    return None
+
+
+def _fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find what is invalid in a request, except tasks and topologies."""
+    named = (
+        ("MemberId", request.member_id),
+        ("GroupId", request.group_id),
+        ("InstanceId", request.instance_id),
+        ("RackId", request.rack_id),
+    )
+    for name, value in named:
+        if value is not None and not value.strip():
+            return f"{name} can't be empty."
+    if request.member_epoch == AWAY and request.instance_id is None:
+        return "InstanceId can't be null."
+    if request.member_epoch < AWAY:
+        return f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2."
+    return _join_fault(request) if request.member_epoch == JOINING else None
+
+
+def _join_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find the fields that a joining member must set, or must not."""
+    if request.rebalance_timeout_ms == _NOT_SAID:
+        return "RebalanceTimeoutMs must be provided in first request."
+    for name, tasks in zip(_KINDS, _tasks(request), strict=True):
+        if tasks:
+            return f"{name} must be empty when (re-)joining."
+    return "Topology must be non-null when (re-)joining." if request.topology is None else None
+
+
+def _task_fault(request: StreamsGroupHeartbeatRequest) -> str | None:
+    """Find incomplete lists of tasks, and topologies of members that have joined before."""
+    tasks = _tasks(request)
+    if any(each is not None for each in tasks) and any(each is None for each in tasks):
+        return "If one task-type is non-null, all must be non-null."
+    if request.member_epoch != JOINING and request.topology is not None:
+        return "Topology can only be provided when (re-)joining."
+    return None
+
+
+def _tasks(request: StreamsGroupHeartbeatRequest) -> tuple[list[TaskIds] | None, ...]:
+    return request.active_tasks, request.standby_tasks, request.warmup_tasks
+
+
+def _heartbeat(request: StreamsGroupHeartbeatRequest, call: Call) -> StreamsHeartbeat:
+    active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
+    owned = None
+    if active is not None and standby is not None and warmup is not None:
+        owned = Tasks(task_sets(active), task_sets(standby), task_sets(warmup))
+    endpoint, tags = request.user_endpoint, request.client_tags
+    return StreamsHeartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topology=None if request.topology is None else to_record(request.topology),
+        owned=owned,
+        offsets=request.task_offsets,
+        end_offsets=request.task_end_offsets,
+        process_id=request.process_id,
+        endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
+        tags=None if tags is None else {each.key: each.value for each in tags},
+        shuts_down=request.shutdown_application,
+        endpoint_epoch=request.endpoint_information_epoch,
+        knows_missing_tags=call.api_version >= _FIRST_WITH_MISSING_TAGS,
+        client_id=call.client_id or "",
+        client_host=call.client_host,
+    )
+
+
+def _response(answer: StreamsAnswer) -> StreamsGroupHeartbeatResponse:
+    response = StreamsGroupHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=0,
+        task_offset_interval_ms=0,
+        status=[Status(status_code=each.code, status_detail=each.detail) for each in answer.statuses],
+        endpoint_information_epoch=answer.endpoint_epoch,
+    )
+    if answer.tasks is not None:
+        response.active_tasks = _listed(answer.tasks.without_epochs().active)
+        response.standby_tasks = _listed(answer.tasks.standby)
+        response.warmup_tasks = _listed(answer.tasks.warmup)
+    if answer.endpoints is not None:
+        response.partitions_by_user_endpoint = [_endpoint(each) for each in answer.endpoints]
+    return response
+
+
+def _listed(tasks: TaskSets) -> list[TaskIds]:
+    return [TaskIds(subtopology_id=each, partitions=sorted(indexes)) for each, indexes in in_java_order(tasks)]
+
+
+def _endpoint(each: EndpointPartitions) -> EndpointToPartitions:
+    host, port = each.endpoint
+    return EndpointToPartitions(
+        user_endpoint=Endpoint(host=host, port=port),
+        active_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in each.active],
+        standby_partitions=[TopicPartition(topic=topic, partitions=indexes) for topic, indexes in each.standby],
+    )
+
+
+def _make_topics(topics: Iterable[InternalTopic], response: StreamsGroupHeartbeatResponse, call: Call) -> None:
+    """Make internal topics; the member's status tells which could not be made (`AutoTopicCreationManager`)."""
+    listed = list(topics)
+    if not call.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+        refused = [each.name for each in listed if not call.allows(Operation.CREATE, ResourceType.TOPIC, each.name)]
+        if refused:
+            _tell(response, f"; Unauthorized to CREATE on topics {', '.join(refused)}.")
+            return
+    plans: list[TopicPlan] = []
+    failed: list[str] = []
+    for each in listed:
+        try:
+            factor = each.replication_factor or DEFAULT
+            plans.append(plan_topic(call.core, each.name, each.partitions, factor, dict(each.configs)))
+        except TopicError as error:
+            failed.append(f"{each.name} ({error})")
+    try:
+        partitions = sum(plan.partitions for plan in plans)
+        refuse_too_many(partitions)
+        refuse_too_large(partitions + len(plans))
+        create_topics(call.core, plans)
+    except TopicError as error:
+        failed += [f"{plan.name} ({error})" for plan in plans]
+    if failed:
+        more = f" and {len(failed) - _MOST_FAILURES} more" if len(failed) > _MOST_FAILURES else ""
+        _tell(response, f"; Creation failed: {', '.join(failed[:_MOST_FAILURES])}{more}.")
+
+
+def _tell(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
+    for each in response.status or ():
+        if each.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+            each.status_detail += detail
+
+
+def _refused(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
+    return StreamsGroupHeartbeatResponse(
+        error_code=code,
+        error_message=message,
+        member_id="",
+        member_epoch=0,
+        heartbeat_interval_ms=0,
+        task_offset_interval_ms=0,
+        status=[],
+        endpoint_information_epoch=0,
+    )

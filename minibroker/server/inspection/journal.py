@@ -1,0 +1,324 @@
+"""The journal: the newest requests of clients and their responses, as tests and people read them.
+
+It is a view of the ring of exchanges that `inspection.recording` fills. It has the newest `capacity` of them, and at
+most 64 MiB of their messages. Messages are decoded when they are read. Of records it shows how many there were
+(`message_json.RecordsSummary`); their bytes are kept only within small requests.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.cluster.errors import OperationError
+from minibroker.cluster.routing.routes import ROUTES
+from minibroker.cluster.routing.slices import drain
+from minibroker.config.names import api_matcher, matcher, suggestion, suggestion_by_end
+from minibroker.server.inspection.exchanges import Exchange, Kind
+from minibroker.server.inspection.message_forms import decoded_request, decoded_response
+from minibroker.server.inspection.message_json import to_json
+from minibroker.server.requests.targets import targets_by_name
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.primitives import WireType
+from minibroker_protocol.schema import fields_of
+
+with lazy:
+    from minibroker.server.inspection import request_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from minibroker.cluster.routing.slices import Steps
+    from minibroker.server.inspection.exchanges import Ring
+    from minibroker.server.inspection.recording import BrokerConnection
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.declarations import Target
+
+DEFAULT_CAPACITY: Final = 10_000
+_MAX_KEPT_TARGETS: Final = 16
+"""An entry keeps so many targets once they were read. More are read from the request each time."""
+_ENTRIES_PER_STEP: Final = 16
+"""Entries that are looked at in one step: some may have to be decoded."""
+
+
+class Entry(Exchange):
+    """One request and its answer; `inspection.recording` sets the attributes.
+
+    Messages are decoded anew each time that they are read: nothing limits the memory that a reader's copies take.
+
+    Attributes:
+        number: counts the requests since the journal was begun; 0 when none is kept and a fault has hit. On a broker
+            with a page it is the number that the page shows.
+        bytes_in: its size, with the length field.
+        bytes_out: the size of the answer with its length field; 0 when nothing was sent.
+        fault: the fault that has hit it.
+        failure: why the connection was closed over it.
+    """
+
+    origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
+    fault: Any = None  # a Fault, which is above
+    _call: Call | None = None
+    _client_id: str | None = None
+    _request_form: Any = None
+    _response_form: Any = None
+    _targets: tuple[Target, ...] | None = None
+    _error_codes: frozenset[ErrorCode] | None = None
+
+    def __str__(self) -> str:
+        """The line of the report of a failed test (`inspection.request_lines`)."""
+        return request_lines.line_of(self)
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    @property
+    def api(self) -> str:
+        """The name of the API, "Produce"; empty for a request without a header."""
+        if self._call is not None:
+            return self._call.endpoint.api  # type: ignore[no-any-return]  # of a lower floor
+        try:
+            return ApiKey(self.api_key).message
+        except ValueError:
+            return "" if self.api_key < 0 else str(self.api_key)
+
+    @property
+    def client_id(self) -> str | None:
+        """The client id, as the client has given it."""
+        return self._client_id if self._call is None else self._call.client_id
+
+    @property
+    def duration_ms(self) -> float | None:
+        """From the request to the answer, on the broker's clock; None until it was answered."""
+        return None if self.ended_ms is None else self.ended_ms - self.began_ms
+
+    @property
+    def connection(self) -> str:
+        """Both ends, "HOST:PORT-HOST:PORT", ours first."""
+        return f"{self.origin.address}-{self.origin.client}"
+
+    @property
+    def opened_after(self) -> int:
+        """The number of the last request before the first one of this connection."""
+        return self.origin.opened_after
+
+    @property
+    def node(self) -> int:
+        """The id of the broker that was asked."""
+        return self.origin.node
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka writes it, "/127.0.0.1"."""
+        return self.origin.client_host
+
+    @property
+    def request(self) -> Any:
+        """The request without record bytes; None when it could not be decoded."""
+        return None if self._call is None else decoded_request(self._call.endpoint, self._request_form)
+
+    @property
+    def response(self) -> Any:
+        """The response without record bytes; None while there is none, and when there will be none."""
+        return None if self._call is None else decoded_response(self._call, self._response_form)
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The topics, partitions, groups and transactional ids that it names."""
+        targets = self._targets
+        if targets is not None or self._call is None:
+            return targets or ()
+        targets = targets_by_name(self._call.endpoint.names, self.request, self.origin.core)
+        if len(targets) <= _MAX_KEPT_TARGETS:
+            self._targets = targets
+        return targets
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer has been sent."""
+        return self.bytes_out > 0
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it names."""
+        return frozenset(target.topic for target in self.targets if target.topic is not None)
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups that it names."""
+        return frozenset(target.group for target in self.targets if target.group is not None)
+
+    @property
+    def error_codes(self) -> frozenset[ErrorCode]:
+        """The errors in the response; empty while there is none."""
+        codes = self._error_codes
+        if codes is None:
+            codes = frozenset(ErrorCode(code) for code in error_codes_of(self.response))
+            if self.is_answered:
+                self._error_codes = codes
+        return codes
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as `json.dumps` takes it; messages have Kafka's own field names."""
+        return {
+            "number": self.number,
+            "time": self.time_ms,
+            "connection": self.connection,
+            "node": self.node,
+            "clientHost": self.client_host,
+            "clientId": self.client_id,
+            "api": self.api,
+            "version": self.version,
+            "correlationId": self.correlation_id,
+            "request": to_json(self.request, self.version),
+            "response": to_json(self.response, self.version),
+            "errors": sorted(code.name for code in self.error_codes),
+            "durationMs": self.duration_ms,
+            "bytesIn": self.bytes_in,
+            "bytesOut": self.bytes_out,
+            "fault": None if self.fault is None else self.fault.to_json(),
+            "failure": self.failure,
+        }
+
+
+def error_codes_of(message: Any) -> Iterator[int]:
+    """Yield every error code in a message, also those within the elements of its arrays."""
+    if message is None:
+        return
+    codes, arrays = _error_places(message.__class__)
+    for name in codes:
+        if code := getattr(message, name):
+            yield code
+    for name in arrays:
+        for each in getattr(message, name) or ():
+            yield from error_codes_of(each)
+
+
+@cache
+def _error_places(cls: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a class's error codes, and of the arrays with such in their elements."""
+    names = fields_of(cls)
+    codes = tuple(each.name for each in names if each.name.endswith("error_code"))
+    return codes, tuple(each.name for each in names if each.is_array and _has_errors(each.kind))
+
+
+def _has_errors(kind: Any) -> bool:
+    return not isinstance(kind, WireType) and any(_error_places(kind))
+
+
+class Journal:
+    """The newest requests, oldest first.
+
+    Args:
+        ring: the exchanges. Those before the journal was begun do not count.
+    """
+
+    def __init__(self, ring: Ring[Entry], capacity: int = DEFAULT_CAPACITY) -> None:
+        self._ring = ring
+        self._capacity = capacity
+        self._begins_after = ring.last
+        self._cleared_after = 0
+
+    def __len__(self) -> int:
+        return len(self._entries())
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries())
+
+    def _entries(self) -> list[Entry]:
+        last = self._ring.last
+        first = max(self._begins_after, self._cleared_after, last - self._capacity) + 1
+        return [entry for entry in self._ring.between(first, last) if entry.kind is not Kind.TOKEN]
+
+    @property
+    def count(self) -> int:
+        """The number of requests so far, with those that are no longer kept."""
+        return self._ring.last - self._begins_after
+
+    @property
+    def cleared_after(self) -> int:
+        """The number of the last request before the last `clear`; 0 if there was none."""
+        return self._cleared_after
+
+    def clear(self) -> None:
+        """Forget the entries; numbers go on."""
+        self._cleared_after = self._ring.last
+        if self._ring.max_exchanges == self._capacity:  # nobody else reads it
+            self._ring.clear()
+
+    def entries(
+        self,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: ErrorCode | str | int | None = None,
+        after: int = 0,
+    ) -> list[Entry]:
+        """Return the entries that match all that is given; names may have the wildcards * and ?.
+
+        `after` leaves out the entries up to this number.
+
+        Raises:
+            ValueError: Kafka has no such error.
+            OperationError: Kafka has no such API.
+        """
+        fitting = self.find(api=api, client_id=client_id, topic=topic, group=group, error=error, after=after)
+        return drain(fitting)
+
+    def find(
+        self,
+        *,
+        api: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        error: ErrorCode | str | int | None = None,
+        after: int = 0,
+    ) -> Steps[list[Entry]]:
+        """`entries` in steps, for a server with other clients."""
+        is_api = None if api is None else matcher_of_apis(api)
+        is_client, is_topic, is_group = (None if each is None else matcher(each) for each in (client_id, topic, group))
+        code = None if error is None else error_code(error)
+        found: list[Entry] = []
+        for count, each in enumerate(self._entries(), 1):
+            if (
+                each.number > after
+                and (is_api is None or is_api(each.api))
+                and (is_client is None or is_client(each.client_id or ""))
+                and (is_topic is None or any(map(is_topic, each.topics)))
+                and (is_group is None or any(map(is_group, each.groups)))
+                and (code is None or code in each.error_codes)
+            ):
+                found.append(each)
+            if not count % _ENTRIES_PER_STEP:
+                yield
+        return found
+
+
+def matcher_of_apis(pattern: str) -> Callable[[str], bool]:
+    """A test for names of APIs. OperationError for a pattern that none of those that are served fits."""
+    is_api = api_matcher(pattern)
+    known = [route.message for route in ROUTES]
+    if not any(map(is_api, known)):
+        hint = suggestion(pattern, known) or f"; there are {', '.join(known)}"
+        raise OperationError(f"api: {pattern!r} is not an API of Kafka{hint}")
+    return is_api
+
+
+def error_code(error: object) -> ErrorCode:
+    """An error by its name or number. ValueError for one that Kafka does not have."""
+    try:
+        if isinstance(error, str):
+            return ErrorCode[error]
+        if isinstance(error, int) and not isinstance(error, bool):
+            return ErrorCode(error)
+    except (KeyError, ValueError):
+        pass
+    hint = ""
+    if isinstance(error, str):
+        names = [each.name for each in ErrorCode]
+        hint = suggestion(error.upper(), names) or suggestion_by_end(error.upper(), names)
+    raise ValueError(f"error: {error!r} is neither the name nor the number of one of Kafka's errors{hint}")

@@ -1,0 +1,309 @@
+"""The forms in which the recording keeps messages: bytes of its own, decoded when they are read.
+
+To decode and to copy a message costs more than to serve the request, and few are ever read. Messages with secrets are
+copied immediately, without the secrets (`message_json.detached`), and so are long requests, whose bytes may hold more
+than the message. Of records a summary is kept, or the range of the file where a summary takes long; its heads are read
+when somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from minibroker.server.inspection.exchanges import Kind
+from minibroker.server.inspection.message_json import (
+    SECRETS,
+    SETTING,
+    RecordsSummary,
+    counts_of,
+    detached,
+    summary,
+    summary_or_range,
+)
+from minibroker.server.requests.targets import implied_targets, targets_of
+from minibroker_protocol import primitives as p
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import UNDECODABLE, decode, encode, message_of
+from minibroker_protocol.copying import shallow_copy
+from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
+from minibroker_protocol.schema import fields_of, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker.server.inspection.exchanges import Exchange
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.declarations import Names, Target
+    from minibroker.server.requests.endpoints import Endpoint
+    from minibroker_protocol.codec import Splices
+    from minibroker_protocol.schema import Field
+    from minibroker_storage.files import LogSlice
+
+MAX_FRAME_BYTES: Final = 4096
+"""A longer request is decoded at once: a client may add bytes that belong to no field."""
+MEMORY_PER_BYTE: Final = 8
+"""Bytes of memory that a byte of a decoded message takes."""
+_LENGTH_SIZE: Final = 4
+_REQUEST_HEADER_SIZE: Final = 12
+"""Length, API key, version and correlation id."""
+_RESPONSE_HEADER_SIZE: Final = 8
+"""Length and correlation id."""
+_MARK: Final = b"\xff"
+"""Stands for records; no offset begins with that byte."""
+_LONG_MARK: Final = b"\0\0\0\1" + _MARK
+_COMPACT_MARK: Final = b"\2" + _MARK
+"""The mark with its length, as old and as flexible versions write lengths."""
+_MAY_KEEP: Final[dict[type[Any], bool]] = {}
+_RECORDS_AT: Final[dict[type[Any], tuple[str, ...] | None]] = {}
+
+
+class _Undetached(NamedTuple):
+    """A message with summaries of records, or ranges of files, to be copied when it is read."""
+
+    message: Any
+
+
+class _Spliced(NamedTuple):
+    """The bytes of a message without its records, and these: (position, summary or range of a file)."""
+
+    frame: bytearray
+    records: list[tuple[int, RecordsSummary | LogSlice | None]]
+
+
+def request_form(endpoint: Endpoint, frame: memoryview, request: Any) -> tuple[Any, int]:
+    """Return the form of a request, which was decoded from `frame`, and the bytes of memory that it takes."""
+    if request is None:
+        return None, 0
+    cls, size = endpoint.request, len(frame)
+    path = _path_to_records(cls)
+    if size <= MAX_FRAME_BYTES and (path is not None or may_keep_bytes(cls)):
+        return bytes(frame), size
+    if path is None:
+        return detached(request), size * MEMORY_PER_BYTE
+    sizes: list[int] = []
+    copy = _summarized(request, path, sizes)
+    return _Undetached(copy), (size - sum(sizes)) * MEMORY_PER_BYTE
+
+
+def plain_request_form(frame: memoryview, values: tuple[Any, ...]) -> tuple[Any, int]:
+    """Return the form of a request in the plain shape, and the bytes of memory that it takes."""
+    size = len(frame)
+    if size <= MAX_FRAME_BYTES:
+        return bytes(frame), size
+    records = values[-1]  # the last field is always that of the records
+    return (values[:-1], counts_of(records)), size - len(records or b"")
+
+
+def response_form(call: Call, response: Any, frame: bytearray, splices: Splices) -> tuple[Any, int]:
+    """Return the form of a response, and the bytes of memory that it takes.
+
+    The frame is without what stands in files, which is in `splices`.
+
+    The response has been sent and is not used any more: its records go.
+    """
+    cls: type[Any] = call.endpoint.response
+    size = len(frame)
+    if may_keep_bytes(cls):
+        return frame, size
+    path = _path_to_records(cls)
+    if path is None:
+        return detached(response), size * MEMORY_PER_BYTE
+    if isinstance(response, tuple) or size <= MAX_FRAME_BYTES:
+        return _Spliced(frame, [(position, summary_or_range(part)) for position, part in splices]), size
+    for holder in _holders(response, path):
+        if records := getattr(holder, path[-1]):
+            if isinstance(records, bytes | bytearray | memoryview):  # they are part of the frame
+                size -= len(cast("bytes", records))
+            setattr(holder, path[-1], summary_or_range(records))
+    return _Undetached(response), size * MEMORY_PER_BYTE
+
+
+def _summarized(message: Any, path: tuple[str, ...], sizes: list[int]) -> Any:
+    """Return a copy of a message as far as its records, with summaries of these, whose sizes are added to `sizes`."""
+    made = shallow_copy(message)
+    name, rest = path[0], path[1:]
+    value = getattr(message, name)
+    if rest:
+        if value is not None:
+            setattr(made, name, [_summarized(element, rest, sizes) for element in value])
+    elif value is not None:
+        sizes.append(len(value))
+        setattr(made, name, summary(value))
+    return made
+
+
+def _path_to_records(cls: type[Any]) -> tuple[str, ...] | None:
+    """The names of the lists that lead to the only field of records, and its own.
+
+    None for a message with other fields that are to be copied, or with secrets.
+    """
+    try:
+        return _RECORDS_AT[cls]
+    except KeyError:
+        path = _RECORDS_AT[cls] = _found_path(cls)
+        return path
+
+
+def _found_path(cls: type[Any]) -> tuple[str, ...] | None:
+    kinds = [field.kind for _, field in _all_fields(cls) if field.kind is p.RECORDS or field.kind is p.BYTES]
+    if len(kinds) != 1 or kinds[0] is not p.RECORDS or holds_secrets(cls):
+        return None
+    for field in fields_of(cls):
+        if field.kind is p.RECORDS:
+            return (field.name,)
+        if field.is_array and not isinstance(field.kind, p.WireType):
+            rest = _found_path(field.kind)
+            if rest is not None:
+                return (field.name, *rest)
+    return None
+
+
+def _uses_topic_ids(names: Names, request: Any) -> bool:
+    return any(
+        getattr(topic, "topic_id", ZERO_UUID) != ZERO_UUID
+        for shape in names.topics
+        for holder in (getattr(request, shape.within) if shape.within else (request,))
+        for topic in getattr(holder, shape.topics) or ()
+    )
+
+
+def targets_now(call: Call, request: Any) -> tuple[Target, ...] | None:
+    """Return the targets of a request that may change later: those of topic ids, of a session, or all topics.
+
+    None for a request that names all its targets itself.
+    """
+    names = call.endpoint.names
+    has_ids = call.api_version in call.endpoint.with_ids
+    if request is None:
+        return targets_of(names, request, call) if has_ids else None
+    if has_ids and _uses_topic_ids(names, request):
+        return targets_of(names, request, call)
+    return implied_targets(names, request, call) or None
+
+
+def decoded_request(endpoint: Endpoint, form: Any) -> Any:
+    """Return a request, from any form."""
+    if isinstance(form, bytes):
+        view = memoryview(form)
+        header = read_request_header(view)
+        is_flexible = header.api_version in endpoint.flexible
+        position = skip_tagged_fields(view, header.body) if is_flexible else header.body
+        return detached(decode(endpoint.request, view, header.api_version, position)[0])
+    if isinstance(form, _Undetached):
+        return detached(form.message)
+    if type(form) is tuple:
+        values, counts = cast("tuple[Any, Any]", form)
+        return message_of(endpoint.request, (*values, counts and RecordsSummary(*counts)))
+    return form
+
+
+def decoded_response(call: Call, form: Any) -> Any:
+    """Return a response, from any form."""
+    endpoint, version = call.endpoint, call.api_version
+    # Summaries of ranges that are read now stay, because the file may be deleted before the next reading.
+    if isinstance(form, _Undetached):
+        *_, name = path = cast("tuple[str, ...]", _path_to_records(endpoint.response))
+        for holder in _holders(form.message, path):
+            setattr(holder, name, summary(getattr(holder, name)))
+        return detached(form.message)
+    records: list[Any] = []
+    if isinstance(form, _Spliced):
+        form.records[:] = [(position, summary(part)) for position, part in form.records]
+        records = [part for _, part in form.records]
+        form = _with_marks(form, is_compact=version in schema_of(endpoint.response).flexible)
+    if not isinstance(form, bytes | bytearray):
+        return form
+    view = memoryview(form)
+    position = _RESPONSE_HEADER_SIZE
+    if endpoint.has_flexible_response_header(version):
+        position = skip_tagged_fields(view, position)
+    response = decode(endpoint.response, view, version, position)[0]
+    if records:
+        _replace_marks(response, cast("tuple[str, ...]", _path_to_records(endpoint.response)), iter(records))
+    return detached(response)
+
+
+def _with_marks(spliced: _Spliced, *, is_compact: bool) -> bytes:
+    """Return the message with a mark of one byte, and its length, in the place of each field of records in files."""
+    parts: list[bytes | bytearray] = []
+    end = 0
+    for position, records in spliced.records:
+        size = cast("RecordsSummary | LogSlice", records).size
+        length_size = ((size + 1).bit_length() + 6) // 7 if is_compact else 4
+        parts += spliced.frame[end : position - length_size], _COMPACT_MARK if is_compact else _LONG_MARK
+        end = position
+    return b"".join((*parts, spliced.frame[end:]))
+
+
+def _replace_marks(response: Any, path: tuple[str, ...], records: Iterator[Any]) -> None:
+    for holder in _holders(response, path):
+        if bytes((getattr(holder, path[-1]) or b"")[:1]) == _MARK:
+            setattr(holder, path[-1], next(records))
+
+
+def _holders(message: Any, path: tuple[str, ...]) -> list[Any]:
+    """Return the structures that have a field of records, in their order."""
+    holders = [message]
+    for name in path[:-1]:
+        holders = [element for holder in holders for element in getattr(holder, name) or ()]
+    return holders
+
+
+def frame_without_secrets(exchange: Exchange, frame: bytes | bytearray, *, is_request: bool) -> bytes | bytearray:
+    """Return a frame as it may be recorded: without tokens, and with zeros in the place of those in SaslAuthenticate.
+
+    Args:
+        exchange: its kind and its header are set.
+        frame: with its length; it may end early.
+        is_request: False for a response.
+    """
+    if exchange.kind is Kind.TOKEN:
+        return b""
+    if exchange.api_key != ApiKey.SASL_AUTHENTICATE:
+        return frame
+    return _without_token(frame, exchange.version, is_request=is_request)
+
+
+def _without_token(frame: bytes | bytearray, version: int, *, is_request: bool) -> bytes | bytearray:
+    from minibroker_protocol.messages import sasl_authenticate  # noqa: PLC0415 - most brokers have no logins
+
+    cls: type[Any]
+    cls, size = sasl_authenticate.SaslAuthenticateResponse, _RESPONSE_HEADER_SIZE
+    if is_request:
+        cls, size = sasl_authenticate.SaslAuthenticateRequest, _REQUEST_HEADER_SIZE
+    view = memoryview(frame)
+    try:
+        position = _LENGTH_SIZE + read_request_header(view[_LENGTH_SIZE:]).body if is_request else size
+        if version in schema_of(cls).flexible:
+            position = skip_tagged_fields(view, position)
+        message: Any = decode(cls, view, version, position)[0]
+    except (*UNDECODABLE, ValueError):
+        return frame[:size]
+    message.auth_bytes = bytes(len(message.auth_bytes))
+    masked = frame[:position] if isinstance(frame, bytearray) else bytearray(frame[:position])
+    encode(message, version, masked, [])
+    return masked
+
+
+def may_keep_bytes(cls: type[Any]) -> bool:
+    """Whether the bytes of a message hold neither records nor secrets."""
+    known = _MAY_KEEP.get(cls)
+    if known is None:
+        known = _MAY_KEEP[cls] = not (
+            holds_secrets(cls) or any(field.kind is p.RECORDS for _, field in _all_fields(cls))
+        )
+    return known
+
+
+def holds_secrets(cls: type[Any]) -> bool:
+    """Whether a message has fields for secrets, in any version."""
+    return any(field.name in SECRETS or holder.__name__ == SETTING for holder, field in _all_fields(cls))
+
+
+def _all_fields(cls: type[Any]) -> Iterator[tuple[type[Any], Field]]:
+    """The fields of a message and of all structures within it, each with its class."""
+    for field in fields_of(cls):
+        yield cls, field
+        if not isinstance(field.kind, p.WireType):
+            yield from _all_fields(field.kind)

@@ -1,0 +1,493 @@
+"""The recording of a broker's traffic: each request and its response, for the journal, the page and whoever watches.
+
+It stands before all that a request passes, while there is a journal, a page, a watcher or a fault. Without them a
+request costs nothing more. The ring has the newest exchanges: for a page with the bytes of both frames, for the journal
+in forms that are decoded when they are read (`message_forms`).
+
+`RecordedRequest.end` is the one place where a request is over. It calls the watchers, such as `log_slow_requests`.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from minibroker.cluster.routing.outcomes import Waiting
+from minibroker.cluster.routing.routes import ROUTES, UnservedRequestError
+from minibroker.config.addresses import written
+from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, MAX_EXCHANGES, Kind, Origin, Ring
+from minibroker.server.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
+from minibroker.server.inspection.message_forms import (
+    MEMORY_PER_BYTE,
+    frame_without_secrets,
+    plain_request_form,
+    request_form,
+    response_form,
+    targets_now,
+)
+from minibroker.server.inspection.message_json import detached
+from minibroker.server.requests.dispatch import SlicedRequest
+from minibroker_protocol.codec import message_of
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import read_request_header
+from minibroker_storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.cluster.core import Core
+    from minibroker.cluster.routing.outcomes import Channel, Outcome, Take
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.session import Session
+    from minibroker.server.services import Services
+    from minibroker_protocol.codec import Splices
+    from minibroker_storage.files import LogSlice
+
+_logger = logging.getLogger(__name__)
+
+MAX_KEPT: Final = 1 << 20
+"""Bytes that a page keeps of a request, of the memory of a response, and of the file ranges in it."""
+SHORT: Final = 4096
+"""Frames of this size are kept in any case, and of longer ones as many bytes."""
+MAX_PER_SECOND: Final = 1 << 26
+"""Bytes of longer frames that are kept in a second: more would leave the ring within the second."""
+_TARGET_SIZE: Final = 120
+"""Bytes that a target of a request takes."""
+_LENGTH: Final = struct.Struct(">i")
+_HEADER_SIZE: Final = 8
+_unpack_header: Final = struct.Struct(">hhi").unpack_from
+_LIMITS_OF_WAITS: Final = {
+    "Fetch": "max_wait_ms",
+    "ShareFetch": "max_wait_ms",
+    "JoinGroup": "rebalance_timeout_ms",
+    "SyncGroup": "",
+}
+"""The requests that wait for other clients, with the field that says for how long at most."""
+
+
+class BrokerConnection(Origin):
+    """The connection of recorded requests.
+
+    Attributes:
+        address: our end, "HOST:PORT".
+        node: the id of the broker that is asked.
+        client_host: as Kafka writes addresses, "/127.0.0.1".
+        opened_after: the number of the last request before the connection's first one.
+        request: the request that was taken last, until it is over.
+    """
+
+    __slots__ = ("address", "client_host", "core", "node", "opened_after", "request")
+
+    def __init__(self, ends: tuple[Any, Any], node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
+        ours, theirs = map(_address, ends)
+        super().__init__(theirs, f"{node} at {ours}")
+        self.address = ours
+        self.node = node
+        self.client_host = client_host
+        self.core = core
+        self.opened_after = opened_after
+        self.request: RecordedRequest | None = None
+
+    def close(self) -> None:
+        """End the request that has no response yet, because the connection is over."""
+        self.is_closed = True
+        if self.request is not None:
+            self.request.end()
+
+
+class RecordedRequest(Entry):
+    """A request on its way, and its place in the journal.
+
+    Attributes:
+        waits_since_ms: when it began to wait for other clients, on the monotonic clock; None for a request that does
+            not wait.
+        waited_ms: for how long it waited before a fault held its response; None without such a fault.
+    """
+
+    waited_ms: float | None = None
+    waits_since_ms: float | None = None
+    _is_over = False
+
+    def __init__(
+        self,
+        recording: Recording,
+        origin: BrokerConnection,
+        frame: memoryview,
+        began: tuple[int, float],
+        call: Call | None = None,
+    ) -> None:
+        self._recording = recording
+        self.origin = origin
+        self.began = began
+        size = len(frame)
+        self.bytes_in = size + 4
+        if size >= _HEADER_SIZE:
+            self.header = _unpack_header(frame)
+        else:
+            self.kind = Kind.UNREADABLE
+        self._call = call
+
+    # What dispatch says
+
+    def keep(self, call: Call, frame: memoryview, request: Any) -> None:
+        """Keep the message, which was decoded from `frame`."""
+        self._request_form, self.memory = request_form(call.endpoint, frame, request)
+        self._keep_targets(call, request)
+
+    def keep_plain(self, call: Call, frame: memoryview, values: tuple[Any, ...]) -> None:
+        """Keep the message in the plain shape, whose values were decoded from `frame`."""
+        self._request_form, self.memory = plain_request_form(frame, values)
+        if call.api_version in call.endpoint.with_ids:
+            self._keep_targets(call, message_of(call.endpoint.request, values))
+
+    def _keep_targets(self, call: Call, request: Any) -> None:
+        targets = self._targets = targets_now(call, request)
+        if targets is not None:
+            self.memory += len(targets) * _TARGET_SIZE
+
+    def settle(self, outcome: Outcome) -> None:
+        """Take note of the outcome, unless it is an answer: `finish` does that."""
+        if outcome is None:
+            self.expects_response = False
+            self.end()
+        elif isinstance(outcome, Waiting):
+            if isinstance(outcome.delayed, SlicedRequest):
+                outcome.delayed.recorded = self
+            else:
+                self.waits_since_ms = self._recording.monotonic_ms()
+
+    def finish(self, response: Any, frame: bytearray, splices: Splices) -> None:
+        """Record the response: `frame`, with `splices` of files at their places, goes to the client."""
+        recording = self._recording
+        self.ended_ms = recording.monotonic_ms()
+        size, memory = len(frame), 0
+        for _, part in splices:
+            size += part.size
+        if recording.keeps_messages:
+            self._response_form, memory = response_form(cast("Call", self._call), response, frame, splices)
+        if recording.keeps_frames:
+            self.response_frame = frame_without_secrets(self, recording.spliced(frame, splices), is_request=False)
+            memory += len(self.response_frame)
+        self.bytes_out = size
+        if recording.ring is not None:
+            recording.ring.grow(self, memory)
+        self.end()
+
+    def fail(self, error: Exception, frame: memoryview | None = None) -> None:
+        """Record why the connection closes over the request, unless it is over already.
+
+        Args:
+            error: the reason.
+            frame: has the client id of a request whose header alone can be read.
+        """
+        if self._is_over:
+            return
+        self.failure = str(error) or type(error).__name__
+        if self._call is None and frame is not None and self.kind is Kind.REQUEST:
+            try:
+                self._client_id = read_request_header(frame).client_id
+            except DecodeError:
+                self.header = RecordedRequest.header
+        self.end()
+
+    def end(self) -> None:
+        """Tell the watchers, once, that the request is over."""
+        if not self._is_over:
+            self._is_over = True
+            if self.origin.request is self:
+                self.origin.request = None
+            for watcher in self._recording.watchers:
+                watcher(self)
+
+    # What faults and SASL say
+
+    def answer(self, response: Any) -> None:
+        """Keep the handler's response, of which a fault makes something else, and how long the request has waited."""
+        self._response_form = detached(response)
+        self.waited_ms = 0.0
+        if self.waits_since_ms is not None:
+            self.waited_ms = self._recording.monotonic_ms() - self.waits_since_ms
+
+    def sent(self, data: bytes | bytearray) -> None:
+        """Record the bytes that leave in the place of a response."""
+        memory = len(data) * MEMORY_PER_BYTE  # of what `answer` keeps
+        if self._recording.keeps_frames:
+            frame = bytes(data[: MAX_KEPT + _LENGTH.size])
+            self.response_frame = frame_without_secrets(self, frame, is_request=False)
+            memory += len(self.response_frame)
+        if self._recording.ring is not None:
+            self._recording.ring.grow(self, memory)
+        self.ended_ms = self._recording.monotonic_ms()
+        self.bytes_out = len(data)
+        self.end()
+
+
+class Recording:
+    """The exchanges of one broker, and who wants them.
+
+    Attributes:
+        ring: the newest exchanges; None while neither a journal nor a page needs them.
+        journal: None while none is kept.
+        has_faults: whether faults are installed: their hits are entries, too.
+        keeps_frames: whether there is a page, which shows bytes.
+        keeps_messages: whether anybody reads messages of the journal's kind.
+        watchers: called with each request that is over.
+    """
+
+    def __init__(self, services: Services) -> None:
+        clock = services.core.clock
+        self._services = services
+        self.now_ms, self.monotonic_ms = clock.now_ms, clock.monotonic_ms
+        self.ring: Ring[Entry] | None = None
+        self.journal: Journal | None = None
+        self.has_faults = False
+        self.keeps_frames = False
+        self.keeps_messages = False
+        self.watchers: tuple[Callable[[RecordedRequest], None], ...] = ()
+        self._begun = 0
+        self._credit: float = MAX_PER_SECOND
+        self._credit_at = perf_counter()  # it is about the load of this machine, whatever the broker's clock says
+
+    def keep_journal(self, capacity: int) -> Journal:
+        """Begin a journal; an old one ends.
+
+        Raises:
+            ValueError: The capacity is below 1.
+        """
+        if capacity < 1:
+            raise ValueError(f"capacity: {capacity} is not at least 1")
+        if self.ring is None or not self.keeps_frames:
+            self.ring = Ring(capacity)
+        self.journal = Journal(self.ring, capacity)
+        self._settle()
+        return self.journal
+
+    def drop_journal(self) -> None:
+        """Keep no journal any longer."""
+        self.journal = None
+        if not self.keeps_frames:
+            self.ring = None
+        self._settle()
+
+    def keep_frames(self) -> Ring[Entry]:
+        """Keep the bytes of frames from now on, for a page."""
+        if self.ring is None:
+            self.ring = Ring(MAX_EXCHANGES)
+        self.ring.max_exchanges = MAX_EXCHANGES
+        self.keeps_frames = True
+        self._settle()
+        return self.ring
+
+    def watch(self, watcher: Callable[[RecordedRequest], None]) -> None:
+        """Call `watcher` with each request that is over."""
+        self.watchers = (*self.watchers, watcher)
+        self._settle()
+
+    def note_faults(self, *, has_faults: bool) -> None:
+        """Take note of whether faults are installed."""
+        self.has_faults = has_faults
+        self._settle()
+
+    def _settle(self) -> None:
+        self.keeps_messages = self.journal is not None or bool(self.watchers) or self.has_faults
+        self._services.recording = self if self.keeps_messages or self.keeps_frames else None
+        self._services.chain_version += 1
+
+    def begin(
+        self,
+        channel: Channel,
+        frame: memoryview,
+        session: Session,
+        began: tuple[int, float],
+        call: Call | None = None,
+        request: Any = None,
+    ) -> RecordedRequest:
+        """Record a request that has come in `frame`.
+
+        Args:
+            channel: the connection.
+            frame: the request.
+            session: the connection's.
+            began: when the request came, on the wall clock and on the monotonic clock.
+            call: the request's; None for a request that is refused.
+            request: the message.
+        """
+        recorded = RecordedRequest(self, session.origin or self._meet(channel, session), frame, began, call)
+        if call is not None and self.keeps_messages:
+            recorded.keep(call, frame, request)
+        recorded.origin.request = recorded
+        self._add(recorded, frame)
+        return recorded
+
+    def begin_plain(
+        self, channel: Channel, frame: memoryview, call: Call, values: tuple[Any, ...], began: tuple[int, float]
+    ) -> RecordedRequest:
+        """Record a request that was served in the plain shape, by the values of its message."""
+        origin: BrokerConnection = call.session.origin or self._meet(channel, call.session)
+        recorded = RecordedRequest(self, origin, frame, began, call)
+        if self.keeps_messages:
+            recorded.keep_plain(call, frame, values)
+        self._add(recorded, frame)
+        return recorded
+
+    def _add(self, recorded: RecordedRequest, frame: memoryview) -> None:
+        self._begun += 1
+        if self.keeps_frames:
+            kept = b"".join((_LENGTH.pack(recorded.bytes_in - _LENGTH.size), frame[: self.room(len(frame))]))
+            recorded.request_frame = frame_without_secrets(recorded, kept, is_request=True)
+            recorded.memory += EXCHANGE_SIZE + len(recorded.request_frame)
+        if self.ring is not None:
+            self.ring.add(recorded)
+
+    def before(self, take: Take, channel: Channel) -> Take:
+        """Return `take` that records what SASL does not let pass to dispatch, where requests are recorded."""
+        return partial(self._record_login, take, channel)
+
+    def _record_login(self, take: Take, channel: Channel, frame: memoryview, session: Session) -> Outcome:
+        began = self.now_ms(), self.monotonic_ms()
+        if session.authentication is not None and session.authentication.takes_tokens:
+            token = RecordedRequest(self, self._origin(channel, session), frame, began)
+            token.kind, token.header = Kind.TOKEN, RecordedRequest.header
+            token.origin.request = token
+            if self.keeps_frames:  # A journal is about requests alone.
+                self._add(token, frame)
+            return take(frame, session)
+        before = self._begun
+        try:
+            return take(frame, session)
+        except UnservedRequestError as error:
+            if self._begun == before:
+                self._add_refused(RecordedRequest(self, self._origin(channel, session), frame, began), frame, error)
+            raise
+
+    def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
+        """Record a request that may not come before a login. It may be a token, so of its bytes only a header stays."""
+        key, version, _ = refused.header
+        if any(route.key == key and route.first <= version <= route.last for route in ROUTES):
+            self._add(refused, frame[:_HEADER_SIZE])
+        else:
+            refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
+            self._add(refused, frame[:0])
+        refused.fail(error, frame)
+
+    def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
+        origin: BrokerConnection = session.origin or self._meet(channel, session)
+        return origin
+
+    def _meet(self, channel: Channel, session: Session) -> BrokerConnection:
+        last = 0 if self.ring is None else self.ring.last
+        origin = BrokerConnection(channel.ends, session.node.id, session.client_host, self._services.core, last)
+        session.origin = origin
+        return origin
+
+    # Bytes for the page
+
+    def room(self, size: int) -> int:
+        """Return how many bytes to keep of a part of `size` bytes of a frame."""
+        if size <= SHORT:
+            return size
+        now = perf_counter()
+        credit = min(self._credit + (now - self._credit_at) * MAX_PER_SECOND, MAX_PER_SECOND)
+        kept = min(size, MAX_KEPT)
+        has_credit = kept <= credit
+        self._credit, self._credit_at = credit - kept if has_credit else credit, now
+        return kept if has_credit else SHORT
+
+    def spliced(self, frame: bytearray, splices: Splices) -> bytearray | bytes:
+        """Return a frame with the ranges of files in their places; it ends early where one is not kept as a whole."""
+        limit = MAX_KEPT + _LENGTH.size
+        if not splices:
+            return frame[:limit]
+        parts: list[bytes | bytearray] = []
+        position = kept = 0
+        for stop, splice in splices:
+            part = cast("LogSlice", splice)
+            piece = _beginning(part, min(self.room(part.size), MAX_KEPT - kept))
+            parts += frame[position:stop], piece
+            position = stop
+            kept += len(piece)
+            if len(piece) < part.size:
+                break
+        else:
+            parts.append(frame[position:])
+        return b"".join(parts)[: limit + kept]
+
+
+def _beginning(part: LogSlice, room: int) -> bytes:
+    """Return the first bytes of a range, or none if its file has gone."""
+    if room <= 0:
+        return b""
+    try:
+        return bytes(part._replace(size=min(part.size, room)).read())
+    except (OSError, StorageError):
+        return b""
+
+
+def _address(end: Any) -> str:
+    """HOST:PORT of a socket's name; "?" if it is unknown."""
+    return written(end[:2]) if end else "?"
+
+
+# What others ask for
+
+
+def recording_of(services: Services) -> Recording:
+    """Return the recording of a broker; it stands before requests once somebody wants them."""
+    return cast("Recording | None", services.recording) or Recording(services)
+
+
+def journal_of(services: Services) -> Journal | None:
+    """Return the journal of requests, or None while none is kept."""
+    return None if services.recording is None else recording_of(services).journal
+
+
+def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journal:
+    """Keep a journal from now on; an old one goes. ValueError for a capacity below 1."""
+    return recording_of(services).keep_journal(capacity)
+
+
+def drop_journal(services: Services) -> None:
+    """Keep no journal any longer."""
+    recording_of(services).drop_journal()
+
+
+def log_slow_requests(services: Services, slow_ms: int) -> None:
+    """Log each request that takes longer than `slow_ms`, besides the time for which it waits by its own wish."""
+    recording_of(services).watch(partial(_log_if_slow, slow_ms))
+
+
+def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
+    took_ms = request.duration_ms
+    is_answered = took_ms is not None
+    if took_ms is None:
+        took_ms = request.origin.core.clock.monotonic_ms() - request.began_ms
+    if took_ms <= slow_ms:
+        return
+    waited_ms = _waited_ms(request, took_ms)
+    if took_ms - waited_ms <= slow_ms:
+        return
+    _logger.warning(
+        "Slow request: %s v%d from %s %s took %.1f ms%s%s",
+        request.api or "unreadable request",
+        request.version,
+        "a client without an id" if request.client_id is None else request.client_id,
+        request.connection,
+        took_ms,
+        f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",
+        "" if is_answered else ", and was not answered",
+    )
+
+
+def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
+    """Return for how long a request has waited by its own wish: for records, or for other members of its group."""
+    field = _LIMITS_OF_WAITS.get(request.api)
+    if field is None or request.waits_since_ms is None:
+        return 0.0
+    waited_ms = request.waited_ms
+    if waited_ms is None:
+        waited_ms = request.began_ms + took_ms - request.waits_since_ms
+    limit_ms: int = getattr(request.request, field, -1) if field else -1
+    return waited_ms if limit_ms < 0 else min(waited_ms, limit_ms)

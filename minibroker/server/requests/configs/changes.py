@@ -1,0 +1,186 @@
+"""The rules for altering configurations, shared by AlterConfigs and IncrementalAlterConfigs.
+
+As in Kafka's `ConfigAdminManager` and `ConfigurationControlManager`, down to the sentences.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from minibroker.cluster.broker_loggers import ROOT
+from minibroker.cluster.topic_admin import MAX_RECORDS, TOO_LARGE
+from minibroker.config import ConfigType
+from minibroker.config.keys import ConfigResourceType
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.configs.resources import (
+    CONFIG_RESOURCES,
+    Change,
+    ConfigResource,
+    Keep,
+    ResourceError,
+    Texts,
+    as_refusals,
+    check_node,
+)
+from minibroker_protocol.error_codes import ErrorCode
+
+
+class Resource(NamedTuple):
+    """A resource to alter; `kind` is as the client has numbered it."""
+
+    kind: int
+    name: str
+
+
+Changes = Sequence[tuple[str, int, str | None]]
+"""Key, what to do with it, and the value."""
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_OPERATIONS: Final = frozenset(map(int, Change))
+_KINDS: Final = frozenset(map(int, ConfigResourceType))
+_CLUSTER_WIDE: Final = (
+    ConfigResourceType.BROKER,
+    ConfigResourceType.BROKER_LOGGER,
+    ConfigResourceType.CLIENT_METRICS,
+)
+
+
+def refusal(resource: Resource, call: Call, operation: Operation) -> ErrorCode:
+    """The error for a client that may not do this to the configuration of a resource; NONE if it may."""
+    if resource.kind == ConfigResourceType.TOPIC:
+        allowed = call.allows(operation, ResourceType.TOPIC, resource.name)
+        return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource.kind == ConfigResourceType.GROUP:
+        allowed = call.allows(operation, ResourceType.GROUP, resource.name)
+        return ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if resource.kind in _CLUSTER_WIDE and not call.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def alter(
+    altered: Sequence[tuple[Resource, Changes]], call: Call, *, replaces: bool, validate_only: bool
+) -> list[tuple[Resource, ErrorCode, str | None]]:
+    """Alter each resource by itself, and write all of them together; return the error of each, and its message.
+
+    More keys or resources than Kafka's controller writes together are refused for all resources with POLICY_VIOLATION;
+    the controller counts the keys that change, after its checks.
+
+    Args:
+        altered: the resources with their changes.
+        call: the request's.
+        replaces: the changes are all that is left of a resource's configuration.
+        validate_only: nothing is altered.
+    """
+    if sum(max(1, len(changes)) for _, changes in altered) > MAX_RECORDS:
+        return [(resource, ErrorCode.POLICY_VIOLATION, TOO_LARGE) for resource, _ in altered]
+    errors: list[ResourceError | None] = [None] * len(altered)
+    named = Counter(resource for resource, _ in altered)
+    due: dict[Keep, list[tuple[int, ConfigResource, Texts]]] = {}
+    for number, (resource, changes) in enumerate(altered):
+        try:
+            _check_form(changes, named=named[resource])
+            alteration = _checked(resource, changes, call, replaces=replaces, validate_only=validate_only)
+            if alteration is not None and alteration[0].counts_at_once:
+                alteration[0].keep([alteration], call)
+            elif alteration is not None:
+                due.setdefault(type(alteration[0]).keep, []).append((number, *alteration))
+        except ResourceError as error:
+            errors[number] = error
+        except OSError as error:
+            errors[number] = _of_disk(error)
+    for keep, alterations in due.items():
+        try:
+            keep([(resource, texts) for _, resource, texts in alterations], call)
+        except OSError as error:
+            for number, _, _ in alterations:
+                errors[number] = _of_disk(error)
+    return [
+        (resource, ErrorCode.NONE if error is None else error.code, None if error is None else error.message)
+        for (resource, _), error in zip(altered, errors, strict=True)
+    ]
+
+
+def _of_disk(error: OSError) -> ResourceError:
+    return ResourceError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error.filename}: {error.strerror}")
+
+
+def _check_form(changes: Changes, *, named: int) -> None:
+    if named > 1:
+        raise ResourceError(_INVALID, "Each resource must appear at most once.")
+    names = [name for name, _, _ in changes]
+    if len(set(names)) < len(names):
+        raise ResourceError(_INVALID, "Error due to duplicate config keys")
+    nulls = [name for name, operation, value in changes if value is None and operation != Change.DELETE]
+    if nulls:
+        raise ResourceError(_INVALID, f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_operation(operation: int) -> None:
+    if operation not in _OPERATIONS:
+        raise ResourceError(_INVALID, f"Unknown operations type {operation}")
+
+
+def _checked(
+    resource: Resource, changes: Changes, call: Call, *, replaces: bool, validate_only: bool
+) -> tuple[ConfigResource, Texts] | None:
+    """The settings that a resource is to have, if others than now. ResourceError. Loggers are altered at once."""
+    kind = resource.kind
+    if kind not in _KINDS or (replaces and kind == ConfigResourceType.BROKER_LOGGER):
+        raise ResourceError(_INVALID, f"Unknown resource type {kind}")
+    forbidden = refusal(resource, call, Operation.ALTER_CONFIGS)
+    if forbidden:
+        raise ResourceError(forbidden, None)
+    if kind == ConfigResourceType.BROKER_LOGGER:
+        _alter_loggers(resource.name, changes, call, validate_only=validate_only)
+        return None
+    config = CONFIG_RESOURCES[ConfigResourceType(kind)](resource.name, call)
+    before: Texts = {} if replaces else config.texts
+    texts = dict(before)
+    for name, operation, value in changes:
+        _check_operation(operation)
+        if operation == Change.DELETE:
+            texts.pop(name, None)
+        else:
+            texts[name] = (
+                (value or "") if operation == Change.SET else _listed(config, before, name, operation, value or "")
+            )
+    config.check(texts)
+    is_due = not validate_only and (texts != config.texts or kind == ConfigResourceType.BROKER)
+    return (config, texts) if is_due else None
+
+
+def _listed(resource: ConfigResource, before: Texts, name: str, operation: int, value: str) -> str:
+    key = resource.key(name)
+    if key is None or (key.reported_type or key.type) is not ConfigType.LIST:
+        raise resource.refuse_list(Change(operation), name)
+    items = [item for item in before.get(name, resource.default(name)).split(",") if item]
+    for item in value.split(","):
+        if operation == Change.APPEND and item not in items:
+            items.append(item)
+        elif operation == Change.SUBTRACT and item in items:
+            items.remove(item)
+    return ",".join(items)
+
+
+def _alter_loggers(name: str, changes: Changes, call: Call, *, validate_only: bool) -> None:
+    check_node(name, call, "expected {0}, but received {1}", "Node id")
+    loggers = call.services.loggers
+    for logger, operation, level in changes:
+        _check_operation(operation)
+        if operation not in {Change.SET, Change.DELETE}:
+            raise ResourceError(
+                _INVALID, f"{Change(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+            )
+        if operation == Change.DELETE and logger == ROOT:
+            raise ResourceError(_INVALID, "Removing the log level of the root logger is not allowed")
+        if operation == Change.SET:
+            with as_refusals():
+                loggers.check_level(logger, level or "")
+        else:
+            with as_refusals():
+                loggers.check_name(logger)
+    if not validate_only:
+        for logger, operation, level in changes:
+            loggers.set_level(logger, level if operation == Change.SET else None)

@@ -1,0 +1,251 @@
+"""Config resources that clients may alter: how each type reads, checks and stores its configuration.
+
+Refusals are those of Kafka's `ConfigAdminManager` and `ControllerConfigurationValidator`, down to the sentences.
+"""
+
+import re
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Final
+
+from minibroker.cluster.dynamic_configs import MIN_ISR
+from minibroker.cluster.listeners import ListenerError, parse_listeners
+from minibroker.cluster.topics import Topic, topic_name_error
+from minibroker.config import ConfigError, ConfigKey, TopicConfig
+from minibroker.config.client_metrics import ClientMetricsConfig, SubscriptionError
+from minibroker.config.group import GroupConfig, group_keys
+from minibroker.config.key_tables import CLIENT_METRICS_KEYS
+from minibroker.config.keys import ConfigResourceType, ConfigType
+from minibroker.config.run_time import check, key_of
+from minibroker.server.requests.call import Call
+from minibroker_protocol.error_codes import ErrorCode
+
+Texts = Mapping[str, str]
+Keep = Callable[["Sequence[tuple[ConfigResource, Texts]]", Call], None]
+"""See `ConfigResource.keep`."""
+
+_INVALID: Final = ErrorCode.INVALID_REQUEST
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}\Z")
+"""With no more digits than an int has in Java; int() refuses thousands of them with an error of its own."""
+
+
+_MIN_ISR_OF_ONE: Final = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+_MIN_ISR_REMOVED: Final = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+
+
+class Change(IntEnum):
+    """An operation on a configuration key (`AlterConfigOp.OpType`)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ResourceError(ValueError):
+    """A refusal of one resource, with the error code that the client gets; None leaves the words to the client."""
+
+    def __init__(self, code: ErrorCode, message: str | None) -> None:
+        super().__init__(message or "")
+        self.code = code
+        self.message = message
+
+
+@contextmanager
+def as_refusals() -> Generator[None]:
+    """ResourceError in the place of ConfigError, with the code that Kafka has for it."""
+    try:
+        yield
+    except SubscriptionError as error:
+        raise ResourceError(_INVALID, str(error)) from None
+    except ConfigError as error:
+        raise ResourceError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def check_node(name: str, call: Call, unexpected: str, subject: str) -> None:
+    """Raise ResourceError unless `name` is the number of the node that was asked, in these words."""
+    if not _INTEGER.match(name):
+        raise ResourceError(_INVALID, f"{subject} must be an integer, but it is: {name}")
+    if int(name) != call.node.id:
+        raise ResourceError(_INVALID, f"Unexpected broker id, {unexpected.format(call.node.id, name)}")
+
+
+def _known(key: ConfigKey | None) -> ConfigKey | None:
+    return key if key is not None and key.is_known else None
+
+
+class ConfigResource:
+    """The configuration of one resource: its settings now, and how others are read, checked and kept.
+
+    Attributes:
+        texts: the settings now.
+        kind: of the resource.
+        name: of the resource.
+        counts_at_once: the next resource of the request is checked against it.
+    """
+
+    texts: Texts
+    kind: ConfigResourceType
+    name: str
+    counts_at_once = False
+
+    def __init__(self, name: str, call: Call) -> None:
+        raise NotImplementedError
+
+    def key(self, name: str) -> ConfigKey | None:
+        """The row of a key, if there is one."""
+        raise NotImplementedError
+
+    def default(self, name: str) -> str:
+        """The default of a list, before it is altered."""
+        raise NotImplementedError
+
+    def check(self, texts: Texts) -> None:
+        """Raise ResourceError unless the resource may have these settings."""
+        raise NotImplementedError
+
+    @staticmethod
+    def keep(altered: "Sequence[tuple[ConfigResource, Texts]]", call: Call) -> None:
+        """Have resources of this kind take settings that were checked, together. OSError, and none has."""
+        call.core.configs.put_all({(resource.kind, resource.name): texts for resource, texts in altered})
+
+    def refuse_list(self, operation: Change, name: str) -> ResourceError:
+        """The error for a key that is taken for a list."""
+        return ResourceError(
+            ErrorCode.INVALID_CONFIG, f"Can't {operation.name} to key {name} because its type is not LIST."
+        )
+
+
+class _OfTopic(ConfigResource):
+    kind = ConfigResourceType.TOPIC
+
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default topic resources are not allowed.")
+        reason = topic_name_error(name)
+        if reason is not None:
+            raise ResourceError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        self.name = name
+        self._core = call.core
+        self._topic = call.core.topics.get(name)
+        self.texts = {} if self._topic is None else self._topic.config.overrides
+
+    def key(self, name: str) -> ConfigKey | None:
+        return _known(self._core.config.topic_keys.get(name))
+
+    def default(self, name: str) -> str:
+        return self._core.config.topic_keys[name].text(self._core.config.topic_defaults[name]) or ""
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            self._config = TopicConfig(self._core.config, texts)
+        if self._topic is None:
+            raise ResourceError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{self.name}' does not exist.")
+
+    @staticmethod
+    def keep(altered: Sequence[tuple[ConfigResource, Texts]], call: Call) -> None:
+        changes: list[tuple[Topic, TopicConfig]] = []
+        for resource, _ in altered:  # the settings are in the configuration that was checked
+            assert isinstance(resource, _OfTopic)
+            assert resource._topic is not None  # noqa: SLF001 - of this class
+            changes.append((resource._topic, resource._config))  # noqa: SLF001 - of this class
+        call.core.topics.configure_all(changes)
+
+
+def _check_advertised(text: str | None, listeners: Collection[str]) -> None:
+    """ListenerError unless a list names one of the listeners; names of others have no effect."""
+    if text is not None and not any(each.name in listeners for each in parse_listeners("advertised.listeners", text)):
+        raise ListenerError(f"advertised.listeners: {text!r} names none of the listeners {', '.join(listeners)}")
+
+
+class _OfBroker(ConfigResource):
+    kind = ConfigResourceType.BROKER
+    counts_at_once = True
+
+    def __init__(self, name: str, call: Call) -> None:
+        if name:
+            check_node(name, call, "expected {0}, but received {1}", "Node id")
+        self._configs = call.core.configs
+        self._check_all = call.core.hooks.check_broker
+        self.name = name and str(call.node.id)
+        self._listeners = call.node.endpoints
+        self._before = self._configs.of_node(call.node.id)
+        self.texts = self._configs.of(ConfigResourceType.BROKER, self.name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return key_of(name, self._before.keys)
+
+    def default(self, name: str) -> str:
+        key = key_of(name, self._before.keys)
+        assert key is not None
+        return key.text(key.default) or ""
+
+    def check(self, texts: Texts) -> None:
+        if self._configs.has_own_min_isr:
+            if self.name and texts.get(MIN_ISR, "") not in {"", self.texts.get(MIN_ISR, "")}:
+                raise ResourceError(ErrorCode.INVALID_CONFIG, _MIN_ISR_OF_ONE)
+            if not self.name and MIN_ISR not in texts:
+                raise ResourceError(ErrorCode.INVALID_CONFIG, _MIN_ISR_REMOVED)
+        try:
+            check(texts, self._before, self._listeners, is_of_one_broker=bool(self.name))
+            self._check_all(self._configs.with_broker(self.name, texts))
+            _check_advertised(texts.get("advertised.listeners"), self._listeners)
+        except (ConfigError, ListenerError) as error:
+            raise ResourceError(_INVALID, str(error)) from None
+
+    def refuse_list(self, operation: Change, name: str) -> ResourceError:
+        return ResourceError(
+            ErrorCode.INVALID_CONFIG, f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+        )
+
+
+class _OfClientMetrics(ConfigResource):
+    kind = ConfigResourceType.CLIENT_METRICS
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.name = name
+        self._configs = call.core.configs
+        self.texts = self._configs.of(ConfigResourceType.CLIENT_METRICS, name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        return CLIENT_METRICS_KEYS.get(name)
+
+    def default(self, name: str) -> str:  # noqa: ARG002 - no list has anything in it
+        return ""
+
+    def check(self, texts: Texts) -> None:
+        if not self.name:
+            raise ResourceError(_INVALID, "Subscription name can't be empty")
+        with as_refusals():
+            ClientMetricsConfig(texts)
+
+
+class _OfGroup(ConfigResource):
+    kind = ConfigResourceType.GROUP
+
+    def __init__(self, name: str, call: Call) -> None:
+        if not name:
+            raise ResourceError(_INVALID, "Default group resources are not allowed.")
+        self.name = name
+        self._core = call.core
+        self.texts = call.core.configs.of_group(name)
+
+    def key(self, name: str) -> ConfigKey | None:
+        key = _known(group_keys(self._core.config).get(name))
+        return None if key is None or key.type is ConfigType.LIST else key  # Kafka alters no list of a group in parts
+
+    def default(self, name: str) -> str:
+        raise NotImplementedError  # no list is altered in parts
+
+    def check(self, texts: Texts) -> None:
+        with as_refusals():
+            GroupConfig(self._core.config, texts).check_limits()
+
+
+CONFIG_RESOURCES: Final[Mapping[ConfigResourceType, type[ConfigResource]]] = {
+    ConfigResourceType.TOPIC: _OfTopic,
+    ConfigResourceType.BROKER: _OfBroker,
+    ConfigResourceType.CLIENT_METRICS: _OfClientMetrics,
+    ConfigResourceType.GROUP: _OfGroup,
+}

@@ -1,0 +1,131 @@
+"""Endpoints: routes with their message and handler modules, which are imported with an API's first request."""
+
+import importlib
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
+from minibroker.server.requests.call import Call
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.schema import fields_of, schema_of
+
+with lazy:
+    from minibroker.server.requests import declarations
+
+if TYPE_CHECKING:
+    from minibroker.server.requests.declarations import Names, PlainShape, Refusal
+    from minibroker.server.requests.requirements import Requirement
+
+# An enum's members are looked up each time that they are named.
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+
+
+class Handler(Protocol):
+    """The signature of `minibroker.server.handlers.<module>.handle`.
+
+    It returns a response, None for no response at all, a `DelayedResponse`, or `Steps` with one of these as their
+    result. The steps are those of a request whose work grows with what the client has sent, or with what the broker
+    has; they copy what they keep of the request's BYTES fields past a `yield`.
+    """
+
+    def __call__(self, request: Any, call: Call) -> Any:
+        """Serve one request."""
+        ...
+
+
+class Endpoint(NamedTuple):
+    """A route with its modules loaded: the API's messages, its handler, and what the handler declares beside `handle`.
+
+    Attributes:
+        api: the name of its messages, such as "ListOffsets".
+        flexible: the versions with flexible requests, and so with flexible headers (KIP-482).
+        with_ids: the versions whose requests name topics by their ids.
+        names: the topics, groups and so on that its requests name.
+        needs: the rights of a client whose requests are served.
+        refusal: how its responses refuse a request.
+        deadline: a field; a request in which it is not empty is refused if its time is up; None for an API without one.
+        plain: the way of requests in the plain shape; None for an API without one.
+        is_about_groups: its requests need what is known about the groups that they name: not for their
+            configuration, nor to learn where their coordinator is.
+    """
+
+    route: Route
+    api: str
+    request: type[Any]
+    response: type[Any]
+    flexible: frozenset[int]
+    with_ids: frozenset[int]
+    handle: Handler
+    names: "Names"
+    needs: "Requirement"
+    refusal: "Refusal"
+    deadline: str | None
+    plain: "PlainShape | None"
+    is_about_groups: bool
+
+    def has_flexible_response_header(self, version: int) -> bool:
+        """ApiVersions keeps response header v0, which a client can read before it knows the broker (KIP-511)."""
+        return version in self.flexible and self.route.key is not _API_VERSIONS
+
+
+_ROUTE_BY_KEY: Final = {int(route.key): route for route in ROUTES}
+_ENDPOINTS: Final[dict[int, Endpoint]] = {}
+
+
+def endpoint(key: int) -> Endpoint:
+    """The endpoint of an API key. UnservedRequestError for a key that is not in the table."""
+    known = _ENDPOINTS.get(key)
+    if known is None:
+        route = _ROUTE_BY_KEY.get(key)
+        if route is None:
+            raise UnservedRequestError(f"API key {key} is not served")
+        known = _ENDPOINTS[key] = _loaded(route)
+    return known
+
+
+@cache
+def endpoint_named(api: str) -> Endpoint:
+    """The endpoint of an API's name, such as "ListOffsets". StopIteration for a name that is not in the table."""
+    return endpoint(next(route.key for route in ROUTES if route.message == api))
+
+
+def _loaded(route: Route) -> Endpoint:
+    messages = importlib.import_module(f"minibroker_protocol.messages.{route.module}")
+    handler = importlib.import_module(f"minibroker.server.handlers.{route.module}")
+    request = getattr(messages, f"{route.message}Request")
+    schema = schema_of(request)
+    versions = range(schema.versions.first, schema.versions.last + 1)
+    flexible = frozenset(version for version in versions if version in schema.flexible)
+    names: Names = getattr(handler, "NAMES", declarations.NO_NAMES)
+    refusal: Refusal = getattr(handler, "REFUSAL", declarations.PLAIN_REFUSAL)
+    return Endpoint(
+        route,
+        route.message,
+        request,
+        getattr(messages, f"{route.message}Response"),
+        flexible,
+        frozenset(version for version in versions if _names_ids(request, version)),
+        handler.handle,
+        names,
+        handler.NEEDS,  # no default: a handler that forgets its rights must not load
+        refusal._replace(whole=getattr(handler, "refuse", None), parts=getattr(handler, "refuse_parts", None)),
+        getattr(handler, "DEADLINE", None),
+        getattr(handler, "PLAIN", None),
+        _needs_groups(request, names),
+    )
+
+
+def _names_ids(cls: type[Any], version: int) -> bool:
+    return any(
+        version in field.present
+        and (field.name == "topic_id" or (isinstance(field.kind, type) and _names_ids(field.kind, version)))
+        for field in fields_of(cls)
+    )
+
+
+def _needs_groups(request: type[Any], names: "Names") -> bool:
+    keys = names.keys
+    if names.resources or (keys is not None and not keys.kind):
+        return False
+    return (keys is not None and keys.kind == "group") or any(field.name == "group_id" for field in fields_of(request))

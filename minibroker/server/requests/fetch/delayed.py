@@ -1,0 +1,113 @@
+"""A fetch that waits for records (Kafka's `DelayedFetch`). `minibroker.cluster.logs.write_group` wakes it."""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+from minibroker.cluster.fetch_sessions import FetchContext, FetchKey
+from minibroker.cluster.routing.slices import Work
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.delayed_read import DelayedRead
+from minibroker.server.requests.fetch.reader import FIRST_WITH_V2, Reader, failed_partition
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+
+_MOST_NAMED: Final = 5
+_UNSETTLED_EPOCHS: Final = range(3)
+_UNSETTLED_WAIT_MS: Final = 30
+_SHORTEST_WAIT_MS: Final = 50
+_MAX_LOGS_AHEAD_OF_PRODUCER: Final = 8
+
+
+def _wait_ms(request: FetchRequest, call: Call, context: FetchContext) -> int:
+    """Return how long a fetch may wait for appends, in milliseconds.
+
+    The first fetches of a session often lack partitions whose offsets the client is still looking up; it adds them to
+    the next fetch, which would wait behind these. And many clients close only after the fetch under way. So waits begin
+    short after each record, and double until they are as long as the client allows.
+    """
+    wait_ms, session = request.max_wait_ms, call.session
+    if not call.services.works_around_clients:
+        return wait_ms
+    if context.session is not None and request.session_epoch in _UNSETTLED_EPOCHS:
+        wait_ms = min(wait_ms, _UNSETTLED_WAIT_MS)
+    if session.waited_fetches is not None:
+        short_ms = _SHORTEST_WAIT_MS << session.waited_fetches
+        if short_ms < wait_ms:
+            wait_ms = short_ms
+            session.waited_fetches += 1
+    return wait_ms
+
+
+class DelayedFetch(DelayedRead):
+    """A fetch that waits for appends to its partitions, or for its time to be up. `reader` has made a pass."""
+
+    __slots__ = ("_context", "_is_gone", "_readable", "_reader", "deliver")
+
+    deliver: Callable[[FetchResponse], None]
+
+    def __init__(self, request: FetchRequest, call: Call, reader: Reader, context: FetchContext) -> None:
+        self._context = context
+        self._reader = reader
+        self._readable = reader.readable
+        self._is_gone = False
+        reader.remember_names()
+        super().__init__(call, _wait_ms(request, call, context), reader.logs)
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._is_gone = True
+        super().cancel()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        logs = tuple(self._logs)
+        names = [os.path.basename(log.directory) for log in logs[:_MOST_NAMED]]
+        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
+        return f"appends to {', '.join(names)}{more}: {self._reader.limits}"
+
+    def _schedule(self) -> None:
+        """Look when the appends of this wake-up are written; at many partitions in the event loop's next turn."""
+        core = self._call.core
+        # A few logs are read before the producer has its answer; more would make it wait.
+        if len(self._logs) <= _MAX_LOGS_AHEAD_OF_PRODUCER:
+            core.writes.wakeups.add(self._look)
+        else:
+            core.call_soon(self._look)
+
+    def _begin(self) -> dict[FetchKey, PartitionData]:
+        return self._reader.read()
+
+    def _on_read(self, results: dict[FetchKey, PartitionData]) -> None:
+        self._is_reading = False
+        reader = self._reader
+        # Its time was up, or the client has gone, while the read went on in slices.
+        if self._timer is None:
+            return
+        # A partition that has become unreadable, or readable, is news: the client must not wait for its error.
+        if self._is_over or reader.has_enough() or reader.readable != self._readable:
+            self._answer(results)
+            return
+        self.listen([log for log in reader.logs if log not in self._logs])  # of a topic that was made again
+
+    def _answer(self, results: dict[FetchKey, PartitionData]) -> None:
+        self._stop_waiting()
+        if self._call.api_version >= FIRST_WITH_V2:
+            self.deliver(self._reader.answer(results))
+            return
+        answer = self._call.core.slices.begin(self._reader.convert_and_answer(results))
+        if isinstance(answer, Work):
+            answer.then(self._deliver_unless_gone, self._fail)
+        else:
+            self.deliver(answer)
+
+    def _deliver_unless_gone(self, response: FetchResponse) -> None:
+        if not self._is_gone:
+            self.deliver(response)
+
+    def _fail(self, error: Exception) -> None:
+        """Answer what a client takes for a reason to try again, and have the event loop log the error."""
+        failed = {key: failed_partition(key[1], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._context.keys}
+        self._stop_waiting()
+        self._deliver_unless_gone(self._reader.answer(failed))
+        raise error

@@ -1,0 +1,436 @@
+"""The log reads of a Fetch request, and the partitions of its response."""
+
+from contextlib import suppress
+from typing import Final
+
+from minibroker.cluster.fetch_sessions import FetchContext, FetchKey, FetchSession
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import Topic
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.leader_hints import hint_of
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from minibroker_protocol.records.header import NO_OFFSET
+from minibroker_protocol.schema import first_version
+from minibroker_storage.files import LogSlice
+from minibroker_storage.log import Log
+
+with lazy:
+    from minibroker.cluster.logs import down_conversion
+
+FIRST_WITH_V2: Final = 4
+"""The first version whose clients read message format v2, and so all formats."""
+_FIRST_WITH_A_WHOLE_BATCH: Final = first_version(FetchRequest, "max_bytes")
+FIRST_WITH_ZSTD: Final = 10
+_FIRST_OF_KAFKA_4: Final = 4
+"""The first version that Kafka 4 serves, which no longer protects old consumers from zstd."""
+_FIRST_FROM_FOLLOWERS: Final = first_version(FetchRequest, "rack_id")
+FIRST_WITH_IDS: Final = first_version(FetchTopic, "topic_id")
+_FIRST_WITH_LEADERS: Final = first_version(FetchResponse, "node_endpoints")
+_OPENED_PER_STEP: Final = 16
+_LED_BY_ANOTHER: Final = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
+_ZSTD: Final = "zstd"
+READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
+_NOTHING: Final = b""
+_NO_FAILURE: Final = frozenset(
+    {
+        int(ErrorCode.NONE),
+        int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        int(ErrorCode.UNKNOWN_TOPIC_ID),
+        int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    }
+)
+
+
+class Reader:
+    """One pass over the partitions of a fetch.
+
+    Attributes:
+        readable: the number of partitions that could be read.
+        logs: of these.
+    """
+
+    __slots__ = (
+        "_call",
+        "_context",
+        "_failed",
+        "_found",
+        "_least",
+        "_left",
+        "_names",
+        "_rack",
+        "_replica",
+        "_request",
+        "_size",
+        "logs",
+        "readable",
+    )
+
+    def __init__(self, request: FetchRequest, call: Call, context: FetchContext) -> None:
+        self._request = request
+        self._call = call
+        self._context = context
+        self._failed = False
+        self._rack = request.rack_id if prefers_racks(request, call) else ""
+        self._size = 0
+        self._least = 0
+        self._left = 0
+        self._names: dict[bytes, str] = {}
+        self._replica = max(request.replica_id, request.replica_state.replica_id)
+        self._found: list[tuple[Log, LogSlice, FetchPartition]] = []
+        self.logs: list[Log] = []
+        self.readable = 0
+
+    @property
+    def limits(self) -> str:
+        """The bytes and the time that the client waits for, for people."""
+        least = self._request.min_bytes
+        return f"at least {least} {'byte' if least == 1 else 'bytes'}, at most {self._request.max_wait_ms} ms"
+
+    def open_logs(self) -> Steps[None]:
+        """Open the logs of all partitions, which takes a millisecond for some of them."""
+        for number, (named, index) in enumerate(tuple(self._context.keys)):
+            topic = self._topic(named)
+            partition = None if topic is None else topic.partition(index)
+            if partition is not None and partition.opened_log is None:
+                with suppress(*MAPPED):  # the read meets the error again, and answers it
+                    _ = partition.log
+            if not number % _OPENED_PER_STEP:
+                yield
+
+    def read(self) -> dict[FetchKey, PartitionData]:
+        """Read every partition that may have changed; afterwards the attributes have the result."""
+        context, services = self._context, self._call.services
+        self.readable = 0
+        self._size = 0
+        self._failed = False
+        self._found.clear()
+        self.logs.clear()
+        left = min(self._request.max_bytes, services.fetch_max_bytes)
+        quotas = services.quotas
+        if quotas is not None and (allowed := quotas.fetch_bytes(self._call.session, self._call.client_id)) is not None:
+            left = min(left, allowed)
+        self._left = left
+        self._least = min(self._request.min_bytes, left)
+        if context.incremental and context.session is not None:
+            return self._read_session(context.session)
+        return {key: self._read(key, requested) for key, requested in context.partitions.items()}
+
+    def _read_session(self, session: FetchSession) -> dict[FetchKey, PartitionData]:
+        """Read the partitions of a session, but those of which the consumer has all that there is to know.
+
+        Rights, the racks of replicas, and what old consumers are protected from may change without a change of the
+        partition.
+        """
+        results: dict[FetchKey, PartitionData] = {}
+        call, node = self._call, self._call.node
+        is_guarded = call.services.authorizer is not None or call.api_version < FIRST_WITH_ZSTD
+        may_skip = not (is_guarded or self._rack or self._replica >= 0)
+        for key, entry in session.partitions.items():
+            requested, partition = entry.request, entry.partition
+            if partition is not None and may_skip:
+                log = partition.opened_log
+                if (
+                    log is not None
+                    and log.high_watermark == entry.high_watermark == requested.fetch_offset
+                    and log.log_start_offset == entry.log_start_offset
+                    and partition.leader is node
+                    and requested.current_leader_epoch in {-1, partition.leader_epoch}
+                    and not partition.topic.is_gone
+                ):
+                    self.readable += 1
+                    self.logs.append(log)
+                    continue
+            data = results[key] = self._read(key, requested)
+            topic = None if data.error_code else self._topic(key[0])
+            entry.partition = None if topic is None else topic.partition(key[1])
+        return results
+
+    def _read(self, key: FetchKey, requested: FetchPartition) -> PartitionData:
+        """Read one partition, as far as the limits of the request let it."""
+        topic = self._topic(key[0])
+        if self._call.services.authorizer is not None and not self._may_read(key[0] if topic is None else topic.name):
+            return failed_partition(key[1], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        data = self._unknown(key) if topic is None else self._read_partition(topic, requested)
+        records = data.records
+        size = records.size if isinstance(records, LogSlice) else 0
+        self._size += size
+        self._left = max(0, self._left - size)
+        if data.error_code not in _NO_FAILURE or data.preferred_read_replica >= 0:
+            self._failed = True
+        return data
+
+    def remember_names(self) -> None:
+        """Remember the names of topics that are asked for by id: they may be deleted while the request waits."""
+        if self._call.api_version < FIRST_WITH_IDS or self._context.session is not None:
+            return
+        for named, _ in self._context.keys:
+            topic = self._topic(named)
+            if isinstance(named, bytes) and topic is not None:
+                self._names[named] = topic.name
+
+    def has_enough(self) -> bool:
+        """Whether to answer at once.
+
+        So it is with `min_bytes`, or with all that the limits let through; where some of it lies in an older segment
+        than the log's end, since a range is of one segment; and when a partition could not be read. As in Kafka, one
+        that is not here does not end the wait, nor does one that the client may not read.
+        """
+        if self._failed or self._size >= self._least:
+            return True
+        committed = self._request.isolation_level == READ_COMMITTED
+        readable = 0
+        for log, found, requested in self._found:
+            if found.size:
+                size = log.readable_size(found, end_offset=log.last_stable_offset if committed else None)
+                if size is None:
+                    return True
+                readable += min(size, requested.partition_max_bytes)
+        return readable >= self._least
+
+    def _may_read(self, named: str | bytes) -> bool:
+        """Whether the client may read a topic; an unknown id is no secret."""
+        call = self._call
+        if self._replica >= 0:
+            return call.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return isinstance(named, bytes) or call.allows(Operation.READ, ResourceType.TOPIC, named)
+
+    def _topic(self, named: str | bytes) -> Topic | None:
+        topics = self._call.core.topics
+        return topics.get(named) if isinstance(named, str) else topics.with_id(named)
+
+    def _unknown(self, key: FetchKey) -> PartitionData:
+        """The response for a partition whose topic does not exist, or not any more."""
+        named, index = key
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not isinstance(named, str):
+            session = self._context.session
+            names = self._names if session is None or session.names is None else session.names
+            name = names.get(named)
+            if name is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID
+            elif self._call.core.topics.get(name) is not None:
+                code = ErrorCode.INCONSISTENT_TOPIC_ID
+        return failed_partition(index, code)
+
+    def convert_and_answer(self, results: dict[FetchKey, PartitionData]) -> Steps[FetchResponse]:
+        """Return the response with records in a format that clients before version 4 read. They have no sessions."""
+        for key, data in results.items():
+            if isinstance(data.records, LogSlice):
+                results[key] = yield from self._converted(key, data, data.records)
+        return self.answer(results)
+
+    def answer(self, results: dict[FetchKey, PartitionData]) -> FetchResponse:
+        """Return the response, which is empty for a client that is over its quota."""
+        if self._context.is_outdated:  # as from Kafka's `IncrementalFetchContext`
+            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            return FetchResponse(error_code=code, session_id=self._context.session_id, responses=[])
+        topics: list[FetchableTopicResponse] = []
+        leaders: dict[int, NodeEndpoint] = {}
+        for key, data in self._context.select(_in_order(results)).items():
+            topic = key[0]
+            if data.error_code and data.error_code in _LED_BY_ANOTHER and self._call.api_version >= _FIRST_WITH_LEADERS:
+                self._hint(topic, data, leaders)
+            last = topics[-1] if topics else None
+            if last is not None and topic in (last.topic, last.topic_id):
+                last.partitions.append(data)
+            elif isinstance(topic, str):
+                topics.append(FetchableTopicResponse(topic=topic, partitions=[data]))
+            else:
+                name = found.name if (found := self._topic(topic)) is not None else ""
+                topics.append(FetchableTopicResponse(topic=name, topic_id=topic, partitions=[data]))
+        response = FetchResponse(session_id=self._context.session_id, responses=topics)
+        if leaders:
+            response.node_endpoints = list(leaders.values())
+        call = self._call
+        if self._size and call.services.works_around_clients:
+            call.session.waited_fetches = 0
+        quotas = call.services.quotas
+        if quotas is None:
+            return response
+        return quotas.fetched(response, self._request, call.session, call.client_id, call.api_version)
+
+    def _hint(self, named: str | bytes, data: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
+        """Name the leader to a client that has asked another broker, or has an old leader epoch (KIP-951)."""
+        topic = self._topic(named)
+        partition = None if topic is None else topic.partition(data.partition_index)
+        if partition is not None:
+            data.current_leader = hint_of(partition, self._call, leaders)
+
+    def _converted(self, key: FetchKey, data: PartitionData, found: LogSlice) -> Steps[PartitionData]:
+        """The data of one partition for a client that reads no v2."""
+        requested = self._context.partitions[key]
+        topic = self._topic(key[0])
+        partition = topic.partition(requested.partition) if topic is not None else None
+        if topic is None or partition is None:
+            return failed_partition(requested.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        try:
+            conversion = down_conversion.converted(
+                partition.log,
+                found,
+                requested.fetch_offset,
+                requested.partition_max_bytes,
+                self._call.api_version,
+                allowed=topic.config.boolean("message.downconversion.enable"),
+            )
+            records = yield from self._call.core.slices.large(conversion)
+        except MAPPED as error:
+            return failed_partition(requested.partition, error_code_of(error))
+        if records is None:
+            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_VERSION)
+        data.records = records
+        return data
+
+    def _without_records(self, requested: FetchPartition, partition: Partition, log: Log) -> PartitionData | None:
+        """Return the data for a reader with a nearer replica, or whose last epoch has ended (KIP-595), or None."""
+        end, preferred = EpochEndOffset(), None
+        if self._rack and partition.leader is self._call.node:
+            preferred = self._preferred_replica(partition, log, requested.fetch_offset)
+            self.readable += preferred is not None
+        if preferred is None and requested.last_fetched_epoch >= 0 and log.log_start_offset <= requested.fetch_offset:
+            epoch, offset = partition.end_of_epoch(requested.last_fetched_epoch)
+            if epoch < 0 or offset < 0:
+                return failed_partition(requested.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < requested.last_fetched_epoch or offset < requested.fetch_offset:
+                end = EpochEndOffset(epoch=epoch, end_offset=offset)
+                self._failed = True
+        if preferred is None and end.epoch < 0:
+            return None
+        return PartitionData(
+            partition_index=requested.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging_epoch=end,
+            aborted_transactions=None,
+            preferred_read_replica=-1 if preferred is None else preferred,
+            records=_NOTHING,
+        )
+
+    def _refusal(self, requested: FetchPartition, partition: Partition | None) -> ErrorCode:
+        """Return the error for a reader that this node does not serve, or NONE."""
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        node, epoch = self._call.node, requested.current_leader_epoch
+        if partition.leader is not node or 0 <= epoch != partition.leader_epoch:
+            leader_only = self._call.api_version < _FIRST_FROM_FOLLOWERS
+            error = partition.access_error(node, max(epoch, -1), leader_only=leader_only)
+            if error:
+                return error
+        is_stranger = self._replica >= 0 and self._replica not in partition.replicas
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_stranger else ErrorCode.NONE
+
+    def _read_partition(self, topic: Topic, requested: FetchPartition) -> PartitionData:
+        partition = topic.partition(requested.partition)
+        refusal = self._refusal(requested, partition)
+        if partition is None or refusal:
+            return failed_partition(requested.partition, refusal)
+        try:
+            log = partition.log
+            data = self._without_records(requested, partition, log)
+            if data is not None:
+                return data
+            stable = log.last_stable_offset
+            version = self._call.api_version
+            committed = self._request.isolation_level == READ_COMMITTED
+            limit = min(requested.partition_max_bytes, self._left)
+            whole = version >= _FIRST_WITH_A_WHOLE_BATCH
+            found = log.read(
+                requested.fetch_offset,
+                limit,
+                min_one_batch=whole and self._size == 0,
+                end_offset=stable if committed else None,
+            )
+            end = stable if committed else log.high_watermark
+            if limit < 0 and requested.fetch_offset < end:
+                return failed_partition(requested.partition, ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka stumbles
+            records: LogSlice | bytes = found if found.size else _NOTHING
+            aborted = _aborted(log, requested.fetch_offset, found) if committed else None
+            if whole and self._size and 0 < found.size == limit and not found.begins_with_a_whole_batch():
+                records, aborted = _NOTHING, None
+        except MAPPED as error:
+            return failed_partition(requested.partition, error_code_of(error))
+        if (
+            version < FIRST_WITH_ZSTD
+            and topic.config.text("compression.type") == _ZSTD
+            and (version < _FIRST_OF_KAFKA_4 or self._call.services.is_before("4.0"))
+        ):
+            return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        self.readable += 1
+        self.logs.append(log)
+        self._found.append((log, found, requested))
+        return PartitionData(
+            partition_index=requested.partition,
+            error_code=0,
+            high_watermark=log.high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=aborted,
+            records=records,
+        )
+
+    def _preferred_replica(self, partition: Partition, log: Log, offset: int) -> int | None:
+        """Return the replica in the consumer's rack, or None for the leader (`RackAwareReplicaSelector`)."""
+        racks = self._call.core.cluster.racks
+        is_known = log.log_start_offset <= offset <= log.log_end_offset
+        near = [node_id for node_id in partition.isr if racks.get(node_id) == self._rack]
+        is_leader_near = self._call.node.id in near
+        # Of replicas that have caught up alike, Kafka takes the one with the highest id.
+        return max(near) if near and is_known and not is_leader_near else None
+
+
+def prefers_racks(request: FetchRequest, call: Call) -> bool:
+    """Return whether the leader may send the client of a fetch to a replica in its rack (KIP-392)."""
+    is_replica = max(request.replica_id, request.replica_state.replica_id) >= 0
+    return call.services.prefers_racks and request.rack_id != "" and not is_replica
+
+
+def _in_order(results: dict[FetchKey, PartitionData]) -> dict[FetchKey, PartitionData]:
+    """Return the results with those last whose partitions do not exist or may not be read, as in Kafka."""
+    last = {key: data for key, data in results.items() if data.error_code and data.error_code in _NO_FAILURE}
+    return {key: data for key, data in results.items() if key not in last} | last if last else results
+
+
+def _aborted(log: Log, offset: int, found: LogSlice) -> list[AbortedTransaction]:
+    """The aborted transactions that reach into what is sent; some behind it do no harm."""
+    if not found.size:
+        return []
+    return [
+        AbortedTransaction(producer_id=known.producer_id, first_offset=known.first_offset)
+        for known in log.aborted_transactions(offset, log.upper_bound_of(found))
+    ]
+
+
+def failed_partition(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition that is not read."""
+    data = refused_partition(index, code)
+    if code not in _NO_FAILURE:  # Kafka has not looked at a log otherwise
+        data.aborted_transactions = None
+    return data
+
+
+def refused_partition(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition of a fetch that is refused as a whole."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        aborted_transactions=[],
+        records=_NOTHING,
+    )

@@ -1,0 +1,92 @@
+"""The authorization of requests (Kafka's `AuthHelper`): serves the part that a client may ask for, refuses the rest.
+
+What may not be done to some of the topics, groups or transactional ids that a request names is refused for those
+alone; the rest is served as if nothing else had been named, and the errors stand beside it.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.cluster.routing.outcomes import DelayedResponse
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.cluster.routing.slices import Steps, result_of
+from minibroker.security.authorization.acls import CLUSTER_NAME, ResourceType
+from minibroker.server.requests.declarations import Target
+from minibroker.server.requests.merging import MergedAnswer, merged
+from minibroker.server.requests.refusals import error_answer, part_answer
+from minibroker.server.requests.requirements import AUTHORIZATION_FAILED, Each
+from minibroker.server.requests.targets import has_list, names_of, only
+from minibroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.endpoints import Endpoint
+    from minibroker_protocol.error_codes import ErrorCode
+
+
+_PRODUCE: Final = ApiKey.PRODUCE
+_NAME_OF: Final[dict[ResourceType, Callable[[Target], str | None]]] = {
+    ResourceType.TOPIC: attrgetter("topic"),
+    ResourceType.GROUP: attrgetter("group"),
+    ResourceType.TRANSACTIONAL_ID: attrgetter("transactional_id"),
+}
+
+
+def serve(request: Any, call: Call) -> Any:
+    """Return the handler's response, or an error in its place.
+
+    Raises:
+        UnservedRequestError: A refused Produce request wants no response.
+    """
+    endpoint = call.endpoint
+    for rule in endpoint.needs.whole:
+        code = rule.check(request, call)
+        if code:
+            # Kafka closes the connection, too: a producer that wants no response can learn of an error in no other way.
+            _check_acks(endpoint, request, code)
+            return error_answer(endpoint, request, call.api_version, code)
+    each = endpoint.needs.each_of(request)
+    denied = None if each is None else _denied(request, each, call)
+    if each is None or not denied:
+        return endpoint.handle(request, call)
+    code = AUTHORIZATION_FAILED[each.resource_type]
+    if not has_list(endpoint, call.api_version):
+        return error_answer(endpoint, request, call.api_version, code)
+    return _serve_rest(request, call, code, lambda target: _NAME_OF[each.resource_type](target) in denied)
+
+
+def _denied(request: Any, each: Each, call: Call) -> set[str]:
+    """Return the names in a request that the client may not use so; unknown ids are none."""
+    denied = {
+        name
+        for name in names_of(call.endpoint.names, request, call.core, call.api_version)
+        if name is not None and not call.allows(each.operation, each.resource_type, name)
+    }
+    # Asked last, and only where it matters: most clients have the right for each name, and a refusal is logged.
+    if denied and each.exempt is not None and call.allows(each.exempt, ResourceType.CLUSTER, CLUSTER_NAME):
+        return set()
+    return denied
+
+
+def _serve_rest(request: Any, call: Call, code: ErrorCode, is_denied: Callable[[Target], bool]) -> Steps[Any]:
+    """Have the handler serve the names that are not refused, and put errors for the others beside its response."""
+    endpoint = call.endpoint
+    errors = part_answer(endpoint, only(endpoint.names, request, is_denied, call.core), call.api_version, code)
+    # The handler gets a request without the denied names: no handler can forget to look at rights.
+    allowed = only(endpoint.names, request, lambda target: not is_denied(target), call.core)
+    served = yield from result_of(endpoint.handle(allowed, call))
+    _check_acks(endpoint, request, code)
+    if isinstance(served, DelayedResponse):
+        return MergedAnswer(served, lambda response: merged(response, errors))
+    # An error of the whole stands alone.
+    return served if getattr(served, "error_code", 0) else merged(served, errors)
+
+
+def _check_acks(endpoint: Endpoint, request: Any, code: ErrorCode) -> None:
+    """An error that no response can carry closes the connection."""
+    if endpoint.route.key is _PRODUCE and request.acks == 0:
+        raise UnservedRequestError(f"produce with acks=0 failed: {code.name}")

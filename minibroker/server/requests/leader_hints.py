@@ -1,0 +1,20 @@
+"""Leader hints in Produce and Fetch responses: a partition's leader and its endpoint (KIP-951)."""
+
+from typing import TYPE_CHECKING
+
+from minibroker.cluster.node import NO_NODE
+from minibroker_protocol.messages.current_leader import LeaderIdAndEpoch, NodeEndpoint
+
+if TYPE_CHECKING:
+    from minibroker.cluster.partition import Partition
+    from minibroker.server.requests.call import Call
+
+
+def hint_of(partition: "Partition", call: "Call", endpoints: dict[int, NodeEndpoint]) -> LeaderIdAndEpoch:
+    """The leader of a partition; its address is added to `endpoints`, by node id."""
+    leader = partition.leader
+    if leader is None:
+        return LeaderIdAndEpoch(leader_id=NO_NODE, leader_epoch=partition.leader_epoch)
+    host, port = call.address_of(leader)
+    endpoints[leader.id] = NodeEndpoint(node_id=leader.id, host=host, port=port, rack=leader.rack)
+    return LeaderIdAndEpoch(leader_id=leader.id, leader_epoch=partition.leader_epoch)

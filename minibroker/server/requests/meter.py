@@ -1,0 +1,117 @@
+"""The quota interceptor: measures requests, and throttles clients over their quota (Kafka's `ClientQuotaManager`)."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.cluster.routing.outcomes import DelayedResponse, Outcome, Waiting
+from minibroker.server.requests.dispatch import SlicedRequest
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.frame import read_request_header
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from minibroker.clock import Clock, Timer
+    from minibroker.cluster.routing.outcomes import Take
+    from minibroker.server.quotas.manager import Quotas
+    from minibroker.server.requests.session import Session
+
+_NEVER_THROTTLED: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.WRITE_TXN_MARKERS,
+    }
+)
+
+
+class Meter:
+    """Counts what requests cost against the quotas of a broker."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+
+    def before(self, take: Take) -> Take:
+        """Return a `Take` that meters what `take` serves."""
+        return partial(self._meter, take)
+
+    def _meter(self, take: Take, frame: memoryview, session: Session) -> Outcome:
+        """Have a request served by `take`, and count what it has cost."""
+        header = read_request_header(frame)
+        begin = perf_counter_ns()
+        outcome = take(frame, session)
+        # Requests of brokers, and logins: to hold them back would hold back all others.
+        if header.api_key in _NEVER_THROTTLED:
+            return outcome
+        # The whole frame, as Kafka counts `request.sizeInBytes`, not the records alone.
+        produced = len(frame) if header.api_key == ApiKey.PRODUCE else 0
+        charge = partial(self._charge, session, header.client_id or "", produced)
+        if isinstance(outcome, Waiting) and isinstance(outcome.delayed, SlicedRequest):
+            # Its time is the sum of its slices, which is known at the end.
+            outcome.delayed.amend = charge
+            return outcome
+        return charge(outcome, (perf_counter_ns() - begin) / 1e9)
+
+    def _charge(self, session: Session, client_id: str, produced: int, outcome: Outcome, spent_s: float) -> Outcome:
+        """Count what a request has cost, and hold its client back if that was too much."""
+        wait_ms = self._quotas.used(session, client_id, spent_s, produced)
+        if not wait_ms:
+            return outcome
+        if isinstance(outcome, Waiting):
+            return outcome._replace(delayed=_Throttled(outcome.delayed, session, wait_ms))
+        session.muted_ms = max(session.muted_ms, wait_ms)
+        if outcome is not None:
+            _tell(outcome.response, wait_ms)
+        return outcome
+
+
+class _Throttled(DelayedResponse):
+    """A delayed request whose client has to wait once it is answered."""
+
+    def __init__(self, inner: DelayedResponse, session: Session, wait_ms: int) -> None:
+        self._inner = inner
+        inner.deliver = partial(self._pass_on, session, wait_ms)
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._inner.cancel()
+
+    def hasten(self) -> None:
+        """See `DelayedResponse`."""
+        self._inner.hasten()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return self._inner.waits_for()
+
+    def _pass_on(self, session: Session, wait_ms: int, response: Any) -> None:
+        session.muted_ms = max(session.muted_ms, wait_ms)
+        _tell(response, wait_ms)
+        self.deliver(response)
+
+
+class Muted(DelayedResponse):
+    """Stands in the place of a request while a connection is not read from."""
+
+    def __init__(self, clock: Clock, wait_ms: int, over: Callable[[], None]) -> None:
+        self._timer: Timer = clock.call_later(wait_ms, over)
+
+    def cancel(self) -> None:
+        """The client has gone."""
+        self._timer.cancel()
+
+    def waits_for(self) -> str:
+        """See `DelayedResponse`."""
+        return "its quota to have room again"
+
+
+def _tell(response: Any, wait_ms: int) -> None:
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = max(response.throttle_time_ms, wait_ms)

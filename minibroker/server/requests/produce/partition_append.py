@@ -1,0 +1,328 @@
+"""The append of a Produce request's records to one partition (Kafka's `Partition.appendRecordsToLeader`).
+
+It checks the records, gives them offsets and stages the write. A topic whose configuration asks for nothing special
+takes batches of format v2 as they come. The log validator prepares all other records. An error stands in the
+partition's own response.
+"""
+
+from typing import Final, cast
+
+from minibroker.cluster.advice import LARGE_BATCHES, about_size
+from minibroker.cluster.core import Core
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.node import Node
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
+from minibroker.cluster.topics import Topic
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.produce.delayed import refuse_partition
+from minibroker.server.requests.produce.record_sets import (
+    FIRST_WITH_IDS,
+    FIRST_WITH_ONE_BATCH,
+    is_v2,
+    takes_as_it_comes,
+)
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import (
+    InvalidRecordError,
+    RecordValidationError,
+    UnsupportedCodecError,
+    UnsupportedMagicError,
+)
+from minibroker_protocol.lazy_imports import lazy
+from minibroker_protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+)
+from minibroker_protocol.records import BatchHeader, CompressionCodec, TimestampType, check_produced_batch
+from minibroker_protocol.records.header import (
+    ATTRIBUTES,
+    MAGIC_V2,
+    NO_OFFSET,
+    PRODUCER_ID,
+    TIMESTAMP_TYPE_FLAG,
+    entry_bounds,
+    make_header,
+)
+from minibroker_protocol.records.produced_batch import check_produced_fields
+from minibroker_protocol.schema import Records
+from minibroker_storage.log import Log
+
+with lazy:
+    from minibroker.coordinators.transactions import verification
+    from minibroker_protocol.records import log_validator
+
+_FIRST_WITH_ZSTD: Final = 7
+_FIRST_WITH_ABORTABLE: Final = 11
+_FIRST_THAT_ADDS: Final = 12
+_ALL: Final = -1
+"""The acks that want all replicas in sync to have the records."""
+_TRIED_AGAIN: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""Producers that know no such answers take NOT_ENOUGH_REPLICAS for a reason to try again."""
+_UNUSUAL: Final = 0b11100
+"""Attribute bits that need a second look: a codec of 4 and above, LogAppendTime, or a transactional batch."""
+_ADMIN_CLIENT: Final = "__admin_client"
+"""The client id with which Kafka's tools may write to its internal topics (`AdminUtils.ADMIN_CLIENT_ID`)."""
+
+
+class RefusedError(Exception):
+    """A refusal that comes from the request's circumstances rather than from its bytes."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_WITHOUT_LOG_START: Final = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
+"""Errors of a log whose responses have no log start offset (`ReplicaManager.appendToLocalLog`)."""
+_REFUSALS: Final[tuple[type[Exception], ...]] = (RefusedError, *MAPPED)
+
+
+def append(
+    topic: Topic | None,
+    index: int,
+    records: Records,
+    call: Call,
+    refusal: RefusedError | None,
+    acks: int,
+    transactional_id: str | None,
+) -> PartitionProduceResponse | None:
+    """Append the batch of one partition as it is; the response has the first offset or an error.
+
+    The path of nearly all the bytes that a broker ever sees. `refusal` is that of the whole request.
+
+    Returns:
+        None if nothing was done, because the records have to be validated: see `append_validated`.
+    """
+    response = PartitionProduceResponse(index=index, error_code=0, base_offset=NO_OFFSET)
+    partition = topic.partition(index) if topic is not None else None
+    if topic is None or partition is None:
+        # KIP-516: an id that is unknown may belong to a topic that was made again, which the client has to look up.
+        by_id = topic is None and call.api_version >= FIRST_WITH_IDS
+        response.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        response.error_message = "This server does not host this topic-partition."
+        return response
+    try:
+        if refusal is not None:
+            raise refusal
+        # Two attribute reads for the usual case: all that can go wrong is asked behind them.
+        if partition.leader is not call.session.node or partition.is_under_min_isr:
+            _check_replicas(partition, response, call.node, acks)
+        log = partition.opened_log or partition.log
+        if not isinstance(records, memoryview) or not records:
+            if call.api_version >= FIRST_WITH_ONE_BATCH:
+                raise InvalidRecordError("records: a produce request must carry exactly one record batch per partition")
+        elif not takes_as_it_comes(topic, records, call):
+            return None
+        else:
+            core = call.core
+            now_ms = core.clock.now_ms()
+            fields = check_produced_fields(records, opened_records=call.services.validated_records, now_ms=now_ms)
+            # One mask for three rare cases; the plain batch goes on with the fields as they were unpacked.
+            if len(records) > topic.max_message_bytes or fields[ATTRIBUTES] & _UNUSUAL:
+                _check_circumstances(make_header(fields), log, topic, call, response, transactional_id)
+                if fields[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:  # only brokers may say so; Kafka takes the bit away
+                    return None
+            header = None if fields[PRODUCER_ID] < 0 else make_header(fields)
+            if header is None or not _is_duplicate(log, header, response, core):
+                response.base_offset = log.append(records, header or fields, partition.leader_epoch, now_ms)
+                # The response already says success. If the write fails, the write group turns it into an error.
+                core.writes.stage(log, response)
+        # Also of a duplicate: by it a producer sees whether its records were deleted since (KIP-107).
+        response.log_start_offset = log.log_start_offset
+    except _REFUSALS as error:
+        _explain(response, error, topic, records, call)
+    return response
+
+
+def append_validated(
+    topic: Topic, data: PartitionProduceData, call: Call, request: ProduceRequest
+) -> Steps[PartitionProduceResponse]:
+    """Append what the log validator makes of the records of one partition, which exists."""
+    response = PartitionProduceResponse(index=data.index, error_code=0, base_offset=NO_OFFSET)
+    partition = cast("Partition", topic.partition(data.index))
+    records = cast("memoryview", data.records)
+    try:
+        yield from _append_validated(partition.log, partition, records, call, response, request)
+        response.log_start_offset = partition.log.log_start_offset
+    except _REFUSALS as error:
+        _explain(response, error, topic, records, call)
+    return response
+
+
+def _explain(response: PartitionProduceResponse, error: Exception, topic: Topic, records: Records, call: Call) -> None:
+    """Say why nothing was appended."""
+    given = records if isinstance(records, memoryview) else memoryview(b"")
+    if isinstance(error, UnsupportedMagicError):
+        new = call.api_version >= FIRST_WITH_ONE_BATCH and given and not is_v2(given)
+        refuse_partition(response, ErrorCode.INVALID_RECORD if new else ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, error)
+    elif isinstance(error, RefusedError):
+        refuse_partition(response, error.code, error)
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            about = about_size(topic.name, len(given), topic.max_message_bytes)
+            call.core.advised.advise(LARGE_BATCHES, topic.name, about)
+    else:
+        code = error_code_of(error)
+        refuse_partition(response, code, error)
+        partition = topic.partition(response.index)
+        if partition is not None and code not in _WITHOUT_LOG_START:
+            response.log_start_offset = partition.log.log_start_offset
+        if isinstance(error, RecordValidationError):
+            response.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=record.batch_index, batch_index_error_message=record.message)
+                for record in error.record_errors
+            ]
+
+
+def _not_leader() -> RefusedError:
+    return RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER.meaning)
+
+
+def _check_replicas(partition: Partition, response: PartitionProduceResponse, node: Node, acks: int) -> None:
+    """Refuse what another node leads, and records for all replicas in sync when there are too few of them."""
+    if partition.leader is not node:
+        raise _not_leader()
+    if acks == _ALL and partition.is_under_min_isr:
+        response.log_start_offset = partition.log.log_start_offset
+        required = min(partition.topic.min_insync_replicas, len(partition.replicas))
+        raise RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{partition.topic.name}-{partition.index} needs {required} replicas in sync for acks=all; there are "
+            f"{len(partition.isr)}.",
+        )
+
+
+def _append_validated(
+    log: Log,
+    partition: Partition,
+    records: memoryview,
+    call: Call,
+    response: PartitionProduceResponse,
+    request: ProduceRequest,
+) -> Steps[None]:
+    """Append what the log validator makes of one batch or of a message set of format v0 or v1."""
+    core = call.core
+    topic = partition.topic
+    # Not by rights but by client id, as in Kafka: `kafka-console-producer` must not write a group's records by mistake.
+    if topic.is_internal and call.client_id != _ADMIN_CLIENT:
+        raise RefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
+    now_ms = core.clock.now_ms()
+    policy = topic.append_policy
+    if is_v2(records) or call.api_version >= FIRST_WITH_ONE_BATCH:
+        produced = check_produced_batch(records, opened_records=0)
+        _check_circumstances(produced, log, topic, call, response, request.transactional_id)
+    else:
+        _check_sizes(records, topic)
+    prepared = yield from log_validator.prepare_in_steps(
+        records,
+        policy,
+        next_offset=lambda: log.next_offset,
+        now_ms=now_ms,
+        topic_partition=f"{topic.name}-{response.index}",
+    )
+    # The validator works in slices: the topic may be gone, or be another one of the same name.
+    if core.topics.get(topic.name) is not topic:
+        raise RefusedError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The topic was deleted meanwhile.")
+    _check_replicas(partition, response, call.node, request.acks)
+    # Again: another format or codec can make the batch larger than `max.message.bytes`.
+    _check_sizes(memoryview(prepared.data), topic)
+    header = prepared.header
+    if header.magic == MAGIC_V2:
+        # After validation, as late as possible: other batches of the producer may have come while it ran in slices.
+        if header.producer_id >= 0 and _is_duplicate(log, header, response, core):
+            return
+        response.base_offset = log.append(memoryview(prepared.data), header, partition.leader_epoch, now_ms)
+    else:
+        response.base_offset = log.append_message_set(
+            memoryview(prepared.data),
+            last_offset=prepared.last_offset,
+            max_timestamp=prepared.max_timestamp,
+            offset_of_max_timestamp=prepared.offset_of_max_timestamp,
+            now_ms=now_ms,
+        )
+    if policy.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        response.log_append_time_ms = now_ms
+    core.writes.stage(log, response)
+
+
+def _is_duplicate(log: Log, header: BatchHeader, response: PartitionProduceResponse, core: Core) -> bool:
+    """Whether the log has the batch already; then `response` is that of the first time."""
+    duplicate = log.producers.check(header)
+    if duplicate is None:
+        return False
+    response.base_offset = duplicate.base_offset
+    response.log_append_time_ms = duplicate.timestamp
+    # The first copy may be staged in this very wake-up: if it fails, the repeated request must fail, too.
+    core.writes.share(log, response)
+    return True
+
+
+def _check_circumstances(
+    header: BatchHeader,
+    log: Log,
+    topic: Topic,
+    call: Call,
+    response: PartitionProduceResponse,
+    transactional_id: str | None,
+) -> None:
+    """Refuse a batch that is too large, compressed in a way that the version does not know, or in no transaction."""
+    _check_size(header.size_in_bytes, topic)
+    if header.codec is CompressionCodec.ZSTD and call.api_version < _FIRST_WITH_ZSTD:
+        raise UnsupportedCodecError(f"Produce v{call.api_version} is not allowed to use zstd")
+    if header.is_transactional:
+        _check_transaction(header, log, topic, call, response, transactional_id)
+
+
+def _check_transaction(
+    header: BatchHeader,
+    log: Log,
+    topic: Topic,
+    call: Call,
+    response: PartitionProduceResponse,
+    transactional_id: str | None,
+) -> None:
+    """Refuse a transactional batch whose transaction does not write here."""
+    if transactional_id is None:
+        raise RefusedError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "A transactional batch needs the id of its transaction."
+        )
+    adds = call.api_version >= _FIRST_THAT_ADDS
+    transactions = call.services.transactions
+    if not (adds or transactions.verifies):
+        return
+    found = transactions.verifier.error_of(transactional_id, log, header, (topic.name, response.index), adds=adds)
+    error = verification.as_writers_know_it(found, knows_abortable=call.api_version >= _FIRST_WITH_ABORTABLE)
+    # KIP-890: clients since Produce v12 know CONCURRENT_TRANSACTIONS as an error to retry; older ones would stop.
+    if error in _TRIED_AGAIN and not (adds and error is ErrorCode.CONCURRENT_TRANSACTIONS):
+        raise RefusedError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}",
+        )
+    if error is ErrorCode.INVALID_TXN_STATE:
+        raise RefusedError(error, "Partition was not added to the transaction")
+    if error:
+        raise RefusedError(error, error.meaning)
+
+
+def _check_size(size: int, topic: Topic) -> None:
+    if size > topic.max_message_bytes:
+        raise RefusedError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch of {size} bytes exceeds max.message.bytes, {topic.max_message_bytes}.",
+        )
+
+
+def _check_sizes(records: memoryview, topic: Topic) -> None:
+    """`max.message.bytes` counts for each batch, and for each message of format v0 or v1."""
+    for position, size in entry_bounds(records):
+        if position + size <= len(records):  # else the validator says what is wrong with it
+            _check_size(size, topic)

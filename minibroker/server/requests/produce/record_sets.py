@@ -1,0 +1,71 @@
+"""The record sets of Produce requests: their format, read off the first bytes.
+
+Most topics take batches as they come. The log validator looks at each record of all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_protocol.messages.produce import TopicProduceData
+from minibroker_protocol.records.header import (
+    CODEC_MASK,
+    CRC_COVERS_FROM,
+    MAGIC_AT,
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+)
+from minibroker_protocol.schema import first_version
+
+if TYPE_CHECKING:
+    from minibroker.cluster.topics import Topic
+    from minibroker.server.requests.call import Call
+
+FIRST_WITH_ONE_BATCH: Final = 3
+"""The first version of Produce in which a partition gets one batch of format v2."""
+FIRST_WITH_IDS: Final = first_version(TopicProduceData, "topic_id")
+"""The first version of Produce that names topics by their ids."""
+_ATTRIBUTES_AT: Final = CRC_COVERS_FROM + 1
+"""The lower byte of a batch's attributes, which has the codec."""
+_MAX_RECORDS: Final = 1000
+_MAX_BYTES: Final = 1 << 20
+_MAX_COMPRESSED_BYTES: Final = 256
+"""zstd makes at most 8 MiB of them."""
+_MAX_LEGACY_BYTES: Final = 16_384
+_RECORD_COUNT: Final = slice(RECORD_BATCH_OVERHEAD - 4, RECORD_BATCH_OVERHEAD)
+_LEGACY_ATTRIBUTES_AT: Final = MAGIC_AT + 1
+
+
+def takes_as_it_comes(topic: Topic, records: memoryview, call: Call) -> bool:
+    """Whether a sound batch is appended without a look at its records."""
+    return topic.keeps_batches and (call.api_version >= FIRST_WITH_ONE_BATCH or is_v2(records))
+
+
+def is_v2(records: memoryview) -> bool:
+    """Whether a batch of format v2 comes first."""
+    return len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2
+
+
+def is_transactional(records: Any) -> bool:
+    """Whether the first batch is; there are never two in a request that is served."""
+    return bool(
+        records
+        and len(records) > _ATTRIBUTES_AT
+        and records[MAGIC_AT] == MAGIC_V2
+        and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG
+    )
+
+
+def takes_long_to_validate(records: memoryview, max_message_bytes: int) -> bool:
+    """Return whether the log validator may find more than a thousand records, or a megabyte of them."""
+    if is_v2(records):
+        if len(records) > max_message_bytes:  # it is refused unread
+            return False
+        count = int.from_bytes(records[_RECORD_COUNT], "big")
+        # A single record that was compressed to some kilobytes may have 100 MiB.
+        is_compressed = records[_ATTRIBUTES_AT] & CODEC_MASK
+        return count > _MAX_RECORDS or len(records) > (_MAX_COMPRESSED_BYTES if is_compressed else _MAX_BYTES)
+    # The number of messages in a compressed one is unknown.
+    is_compressed = len(records) > _LEGACY_ATTRIBUTES_AT and records[_LEGACY_ATTRIBUTES_AT] & CODEC_MASK
+    return bool(is_compressed) or len(records) > _MAX_LEGACY_BYTES

@@ -1,0 +1,31 @@
+"""The path of a connection's requests: the interceptors before `dispatch`."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from minibroker.cluster.routing.outcomes import Channel, Take
+from minibroker.server.requests.dispatch import accept, accept_plain, accept_recorded
+from minibroker.server.services import Services
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.server.requests import meter
+
+if TYPE_CHECKING:
+    from minibroker.server.requests.authentication import Authentication
+
+
+def compose(services: Services, authentication: "Authentication | None", channel: Channel) -> Take:
+    """`accept` behind all interceptors that there are now: recording, authentication, meter."""
+    recording = services.recording
+    take: Take
+    if recording is not None:
+        take = partial(accept_recorded, recording, services.faults or None, channel)
+    else:  # rights and quotas are about whole messages
+        take = accept if services.checks_messages else accept_plain
+    if services.quotas is not None:
+        take = meter.Meter(services.quotas).before(take)
+    if authentication is None:
+        return take
+    take = authentication.before(take)
+    return take if recording is None else recording.before(take, channel)

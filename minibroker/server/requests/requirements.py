@@ -1,0 +1,172 @@
+"""Requirements: the operations that a client needs for a request (`KafkaApis`, `ControllerApis`).
+
+Each handler declares it as `NEEDS` beside `handle`, in the words that this module has:
+
+    NEEDS = on_group(Operation.READ) & on_each(Operation.READ, ResourceType.TOPIC)
+
+Rules about a whole request, and about each topic, group or transactional id that it names, are held by the guard before
+a handler sees anything. Where rights depend on more than names, or only hide parts of an answer, the handler asks
+`Call.allows`, and `asked_by_handler` says in words what for.
+`python -m minibroker.server.requests.requirements` prints the table of docs/security.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cluster.routing import routes
+    from minibroker.server.requests import endpoints
+
+if TYPE_CHECKING:
+    from minibroker.server.requests.call import Call
+
+AUTHORIZATION_FAILED: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+"""The errors for a client that lacks a right to a resource."""
+
+Check = Callable[[Any, "Call"], ErrorCode]
+"""Looks at a whole request: NONE, or what it is refused with."""
+
+
+class Whole(NamedTuple):
+    """A rule about a whole request, and its words in the documentation."""
+
+    check: Check
+    text: str
+
+
+class Each(NamedTuple):
+    """The right that each topic, group or transactional id of a request needs; those without it are refused alone.
+
+    Attributes:
+        exempt: a right on the cluster that stands for all of them.
+    """
+
+    operation: Operation
+    resource_type: ResourceType
+    exempt: Operation | None = None
+
+    @property
+    def text(self) -> str:
+        """Its words in the documentation."""
+        each = f"{self.operation.name} on each {_WORDS[self.resource_type]}"
+        return each if self.exempt is None else f"{self.exempt.name} on the cluster, or {each}"
+
+
+class Requirement(NamedTuple):
+    """The rights that one API needs; `&` adds those of another requirement.
+
+    Attributes:
+        whole: rules about the whole request, in the order in which they are asked.
+        each: the right for each thing that a request names; FindCoordinator's depends on the kind of its keys.
+        handler: the rights that its handler asks for, in words; empty if none.
+    """
+
+    whole: tuple[Whole, ...] = ()
+    each: Each | None = None
+    handler: str = ""
+
+    def __and__(self, other: Requirement) -> Requirement:
+        return Requirement(self.whole + other.whole, self.each or other.each, self.handler or other.handler)
+
+    def each_of(self, request: Any) -> Each | None:
+        """The right for each thing that this request names."""
+        if self.each is None or self.each.resource_type is not ResourceType.ANY:
+            return self.each
+        kind = _KEYS.get(request.key_type)
+        return None if kind is None else Each(self.each.operation, kind)
+
+    @property
+    def text(self) -> str:
+        """The words of the documentation for the API."""
+        parts = [*(rule.text for rule in self.whole), *([self.each.text] if self.each else []), self.handler]
+        return "; ".join(filter(None, parts)) or "nothing"
+
+
+_WORDS: Final = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+    ResourceType.ANY: "group or transactional id",
+}
+_KEYS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+"""The kinds of FindCoordinator's keys, by `key_type`."""
+
+NOTHING: Final = Requirement()
+"""Every client may send such requests."""
+
+
+def on_each(operation: Operation, resource_type: ResourceType, exempt: Operation | None = None) -> Requirement:
+    """A right for each topic, group or transactional id; a right on the cluster, `exempt`, stands for all of them."""
+    return Requirement(each=Each(operation, resource_type, exempt))
+
+
+def on_cluster(*any_of: Operation) -> Requirement:
+    """One of some rights on the cluster."""
+
+    def check(_request: Any, call: Call) -> ErrorCode:
+        allowed = any(call.allows(each, ResourceType.CLUSTER, CLUSTER_NAME) for each in any_of)
+        return ErrorCode.NONE if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    return checked(check, f"{' or '.join(each.name for each in any_of)} on the cluster")
+
+
+def on_group(operation: Operation) -> Requirement:
+    """A right on the group `group_id`."""
+    return checked(
+        lambda request, call: missing(call, operation, ResourceType.GROUP, request.group_id),
+        f"{operation.name} on the group",
+    )
+
+
+def on_transactional_id(operation: Operation) -> Requirement:
+    """A right on `transactional_id`."""
+    return checked(
+        lambda request, call: missing(call, operation, ResourceType.TRANSACTIONAL_ID, request.transactional_id),
+        f"{operation.name} on the transactional id",
+    )
+
+
+def checked(check: Check, text: str) -> Requirement:
+    """A rule about the whole request, and its words in the documentation."""
+    return Requirement((Whole(check, text),))
+
+
+def asked_by_handler(text: str) -> Requirement:
+    """Rights that the handler asks for, in words."""
+    return Requirement(handler=text)
+
+
+def missing(call: Call, operation: Operation, resource_type: ResourceType, name: str | None) -> ErrorCode:
+    """NONE if the client has a right, else the error that refuses it."""
+    return ErrorCode.NONE if call.allows(operation, resource_type, name or "") else AUTHORIZATION_FAILED[resource_type]
+
+
+def missing_to_subscribe(call: Call, group_id: str, topics: Iterable[str]) -> ErrorCode:
+    """NONE if the client may read in a group and describe the topics that it subscribes to there."""
+    code = missing(call, Operation.READ, ResourceType.GROUP, group_id)
+    if code or all(call.allows(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
+        return code
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def table() -> str:
+    """The requirements of all APIs as Markdown."""
+    rows = "".join(f"| {route.message} | {endpoints.endpoint(route.key).needs.text} |\n" for route in routes.ROUTES)
+    return "| API | needs |\n| --- | --- |\n" + rows
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

@@ -1,0 +1,117 @@
+"""Acknowledgements in ShareFetch and ShareAcknowledge requests: checked, and handed to the share-partitions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from minibroker.cluster.features import SHARE_VERSION
+from minibroker.cluster.routing.slices import Steps
+from minibroker.coordinators.share_partitions.changes import Acknowledgement
+from minibroker.coordinators.share_partitions.sessions import MemberKey, ShareSessionError, TopicIdPartition
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.leader_hints import hint_of
+from minibroker.server.requests.requirements import missing
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.current_leader import NodeEndpoint
+from minibroker_protocol.messages.share_acknowledge import PartitionData as AcknowledgedPartition
+from minibroker_protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from minibroker_protocol.messages.share_fetch import AcknowledgementBatch, ShareFetchRequest
+from minibroker_protocol.messages.share_fetch import PartitionData as FetchedPartition
+
+_RENEW: Final = 4
+_TYPES: Final = frozenset(range(4))
+_TYPES_WITH_RENEWAL: Final = _TYPES | {_RENEW}
+_FIRST_WITH_RENEWAL: Final = 2
+_LONGEST_MEMBER_ID: Final = 36
+
+
+def right_error(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> ErrorCode:
+    """The error for a request that names no group, or one that the client may not read."""
+    if request.group_id is None:
+        return ErrorCode.INVALID_REQUEST
+    return missing(call, Operation.READ, ResourceType.GROUP, request.group_id)
+
+
+def member_of(request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call) -> MemberKey:
+    """The member that sends a request.
+
+    ShareSessionError: UNSUPPORTED_VERSION where share groups are off, INVALID_REQUEST without a group or a possible id.
+    """
+    group_id, member_id = request.group_id, request.member_id
+    if not call.core.features.level(SHARE_VERSION):
+        raise ShareSessionError(ErrorCode.UNSUPPORTED_VERSION)
+    if group_id is None or not member_id or len(member_id) > _LONGEST_MEMBER_ID:
+        raise ShareSessionError(ErrorCode.INVALID_REQUEST)
+    return group_id, member_id
+
+
+def hint_leader(
+    key: TopicIdPartition, data: FetchedPartition | AcknowledgedPartition, call: Call, leaders: dict[int, NodeEndpoint]
+) -> None:
+    """Name the leader to a client that has asked another broker (KIP-951)."""
+    if data.error_code == int(ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        topic = call.core.topics.with_id(key[0])
+        partition = None if topic is None else topic.partition(key[1])
+        if partition is not None:
+            data.current_leader = hint_of(partition, call, leaders)
+
+
+def acknowledge(
+    request: ShareFetchRequest | ShareAcknowledgeRequest, call: Call
+) -> Steps[dict[TopicIdPartition, ErrorCode]]:
+    """Acknowledge what a request names, partition by partition; return the outcome for each of them."""
+    named = {
+        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    outcomes: dict[TopicIdPartition, ErrorCode] = {}
+    for key, batches in named.items():
+        if batches or isinstance(request, ShareAcknowledgeRequest):
+            outcomes[key] = _acknowledge(request, key, batches, call)
+            yield
+    return outcomes
+
+
+def _acknowledge(
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    key: TopicIdPartition,
+    batches: Sequence[AcknowledgementBatch],
+    call: Call,
+) -> ErrorCode:
+    topic = call.core.topics.with_id(key[0])
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    may_renew = call.api_version >= _FIRST_WITH_RENEWAL and request.is_renew_ack
+    acknowledgements = _checked(batches, may_renew=may_renew)
+    if acknowledgements is None:
+        return ErrorCode.INVALID_REQUEST
+    code = missing(call, Operation.READ, ResourceType.TOPIC, topic.name)
+    if code or not batches:
+        return code
+    manager = call.services.share_partitions
+    share_partition = manager.get(SharePartitionKey(request.group_id or "", *key), call.node)
+    if share_partition is None or topic.partition(key[1]) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = share_partition.acknowledge(request.member_id or "", acknowledgements)
+    if not code:
+        manager.measured.acknowledge(acknowledgements)
+    return code
+
+
+def _checked(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> list[Acknowledgement] | None:
+    """Return the acknowledgements; None if they are out of order or lack types (`validateAcknowledgementBatches`)."""
+    allowed = _TYPES_WITH_RENEWAL if may_renew else _TYPES
+    acknowledgements: list[Acknowledgement] = []
+    before, kind_before = -1, -1
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if first > last or first < before or not types:
+            return None
+        if (len(types) > 1 and last - first != len(types) - 1) or not allowed.issuperset(types):
+            return None
+        if not (first == last == before and kind_before == types[0] == _RENEW):  # else it was just renewed
+            acknowledgements.append(Acknowledgement(first, last, types))
+        before, kind_before = last, types[-1]
+    return acknowledgements

@@ -1,0 +1,348 @@
+"""The log reads of a ShareFetch request: records to acquire, the partitions of its response, and the wait for more."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from minibroker.cluster.logs.error_mapping import MAPPED, error_code_of
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Steps
+from minibroker.coordinators.share_partitions.acquisition import Span, Wish
+from minibroker.coordinators.share_partitions.sessions import TopicIdPartition
+from minibroker.coordinators.share_partitions.share_partition import SharePartition
+from minibroker.coordinators.share_state.state import SharePartitionKey
+from minibroker.security.authorization.acls import Operation, ResourceType
+from minibroker.server.requests.call import Call
+from minibroker.server.requests.delayed_read import DelayedRead
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.messages.share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from minibroker_protocol.records import iter_batches
+from minibroker_protocol.records.header import (
+    LOG_OVERHEAD,
+    MIN_MESSAGE_LENGTH,
+    RECORD_BATCH_OVERHEAD,
+    BatchHeader,
+    read_entry_header,
+)
+from minibroker_storage.errors import OffsetOutOfRangeError
+from minibroker_storage.files import LogSlice
+from minibroker_storage.log import Log
+
+_STRICT: Final = 1
+_ABORT_MARKER: Final = 0
+_HEADS_BYTES: Final = 4096
+"""The heads of small batches are read together."""
+
+
+class _Found(NamedTuple):
+    """A range of the log that a member may get records of."""
+
+    key: TopicIdPartition
+    share_partition: SharePartition
+    log: Log
+    offset: int
+    data: LogSlice
+
+
+class ShareReader:
+    """The reads of one ShareFetch, which are tried again until there is enough.
+
+    Attributes:
+        keys: the share-partitions that could be loaded.
+        logs: their logs.
+    """
+
+    def __init__(self, request: ShareFetchRequest, call: Call, asked: Sequence[TopicIdPartition]) -> None:
+        self._request = request
+        self._call = call
+        self._asked = asked
+        self._unloaded = deque(asked)
+        self._group_id = request.group_id or ""
+        self._manager = call.services.share_partitions
+        self._committed = self._manager.limits(self._group_id).reads_committed
+        self._usable: dict[TopicIdPartition, tuple[Partition, SharePartition]] = {}
+        self._results: dict[TopicIdPartition, PartitionData] = {}
+        self._left = 0
+        self._has_data = False
+        self._began_ms = call.core.clock.monotonic_ms()
+        self.keys: list[SharePartitionKey] = []
+        self.logs: list[Log] = []
+
+    def attempt(self, *, is_last: bool) -> Steps[dict[TopicIdPartition, PartitionData] | None]:
+        """Acquire records, if there are enough of them, this is the last attempt, or there is nothing to wait for.
+
+        Returns the partitions of the response, or None.
+        """
+        while self._unloaded:
+            key = self._unloaded.popleft()
+            partition = self._partition(key)
+            if isinstance(partition, ErrorCode):
+                self._results[key] = failed(key[1], partition)
+            else:
+                loaded = yield from self._manager.load(SharePartitionKey(self._group_id, *key), partition)
+                self._use(key, partition, loaded)
+            yield
+        acquirable = [(key, *usable) for key, usable in self._usable.items() if usable[1].can_acquire]
+        found: list[_Found] = []
+        is_over = is_last or not self._usable
+        self._left = self._most_bytes()
+        self._has_data = False
+        for key, partition, share_partition in acquirable:
+            outcome = self._read(key, partition, share_partition, self._left // len(acquirable))
+            if outcome is None:
+                is_over = True
+            else:
+                found.append(outcome)
+            yield
+        is_complete = is_over or self._has_enough(found)
+        if self._usable:
+            self._measure(len(found), is_complete=is_complete)
+        if not is_complete:
+            return None
+        results = dict(self._results)
+        left = self._request.max_records
+        for each in found:
+            data, count = self._acquire(each, left)
+            left -= count
+            results[each.key] = data
+            yield
+        return results
+
+    def _partition(self, key: TopicIdPartition) -> Partition | ErrorCode:
+        """Return a partition that the client may read, and that its broker leads."""
+        call = self._call
+        topic = call.core.topics.with_id(key[0])
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not call.allows(Operation.READ, ResourceType.TOPIC, topic.name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partition = topic.partition(key[1])
+        if partition is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return partition if partition.leader is call.node else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def _use(self, key: TopicIdPartition, partition: Partition, loaded: SharePartition | ErrorCode) -> None:
+        """Use a share-partition that was loaded; each failure is an error in the response."""
+        code = loaded if isinstance(loaded, ErrorCode) else ErrorCode.NONE
+        if not isinstance(loaded, ErrorCode):
+            self.keys.append(SharePartitionKey(self._group_id, *key))
+            try:
+                self.logs.append(partition.log)
+                self._usable[key] = partition, loaded
+            except MAPPED as error:
+                code = error_code_of(error)
+        if code:
+            self._results[key] = failed(key[1], code)
+
+    def _measure(self, found: int, *, is_complete: bool) -> None:
+        """Note how long it took until records could be acquired (`DelayedShareFetch`), and of how many partitions."""
+        measured = self._manager.measured.fetches[self._group_id]
+        if found or is_complete:
+            now_ms = self._call.core.clock.monotonic_ms()
+            measured.acquire_ms.add(now_ms - self._began_ms)
+            self._began_ms = now_ms
+        if is_complete:
+            measured.ratio.add(100 * found // len(self._asked))
+
+    def _read(
+        self, key: TopicIdPartition, partition: Partition, share_partition: SharePartition, limit: int
+    ) -> _Found | None:
+        """Read the range to acquire from, or return None for an error, which ends the wait."""
+        if share_partition.is_fenced or partition.leader is not self._call.node:
+            self._results[key] = failed(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._usable.pop(key, None)
+            return None
+        try:
+            log = partition.log
+            offset = share_partition.next_fetch_offset
+            end = log.last_stable_offset if self._committed else None
+            data = log.read(offset, limit, min_one_batch=not self._has_data, end_offset=end)
+        except OffsetOutOfRangeError:
+            share_partition.begin_at(partition.log.log_start_offset)
+            return None
+        except MAPPED as error:
+            self._results[key] = failed(key[1], error_code_of(error))
+            return None
+        self._has_data |= data.size > 0
+        return _Found(key, share_partition, log, offset, data)
+
+    def _most_bytes(self) -> int:
+        call = self._call
+        left = min(self._request.max_bytes, call.services.fetch_max_bytes)
+        quotas = call.services.quotas
+        if quotas is not None and (allowed := quotas.fetch_bytes(call.session, call.client_id)) is not None:
+            left = min(left, allowed)
+        return left
+
+    def _has_enough(self, found: Iterable[_Found]) -> bool:
+        least = min(self._request.min_bytes, self._left)
+        readable = 0
+        for each in found:
+            if each.data.size:
+                if each.data.size >= least:  # there is no need to know how much more there is
+                    return True
+                end = each.log.last_stable_offset if self._committed else None
+                size = each.log.readable_size(each.data, end_offset=end)
+                if size is None:
+                    return True
+                readable += size
+        return readable >= least
+
+    def _acquire(self, found: _Found, max_records: int) -> tuple[PartitionData, int]:
+        """Acquire records of a range; return their batches, and their number."""
+        request = self._request
+        index = found.key[1]
+        share_partition = found.share_partition
+        held = max(share_partition.end_offset + 1 - found.offset, 0)  # others may have what lies before the end
+        count = min(held + max_records, share_partition.room_from(found.offset))
+        try:
+            batches = _batches(found.data, found.offset, count)
+        except MAPPED as error:
+            return failed(index, error_code_of(error)), 0
+        is_strict = request.share_acquire_mode == _STRICT
+        wish = Wish(request.member_id or "", max_records, request.batch_size, is_strict)
+        acquired = share_partition.acquire(wish, found.offset, [Span(each.first, each.last) for each in batches])
+        if acquired and self._committed:
+            acquired = share_partition.archive(acquired, self._aborted(found, batches))
+        if not acquired:
+            return PartitionData(partition_index=index, error_code=ErrorCode.NONE, acquired_records=[]), 0
+        if is_strict:  # the rest of a batch is for others
+            self._manager.changed(SharePartitionKey(self._group_id, *found.key))
+        first, last = acquired[0].first, acquired[-1].last
+        kept = [each for each in batches if each.first <= last and each.last >= first]
+        begin, end = (kept[0].begin, kept[-1].end) if kept else (0, 0)
+        records = found.data._replace(position=found.data.position + begin, size=end - begin)
+        found.log.resume_behind(records, last + 1)
+        listed = [
+            AcquiredRecords(first_offset=each.first, last_offset=each.last, delivery_count=each.deliveries)
+            for each in acquired
+        ]
+        data = PartitionData(partition_index=index, error_code=ErrorCode.NONE, records=records, acquired_records=listed)
+        return data, sum(each.last - each.first + 1 for each in acquired)
+
+    def _aborted(self, found: _Found, batches: Sequence["_Batch"]) -> list[Span]:
+        """The batches of transactions that were aborted (`fetchAbortedTransactionRecordBatches`)."""
+        known = found.log.aborted_transactions(found.offset, found.log.upper_bound_of(found.data))
+        coming = sorted(((each.first_offset, each.producer_id) for each in known), reverse=True)
+        aborted: set[int] = set()
+        spans: list[Span] = []
+        for batch in batches:
+            while coming and coming[-1][0] <= batch.last:
+                aborted.add(coming.pop()[1])
+            header = batch.header
+            if header.producer_id not in aborted:
+                continue
+            if header.is_control:
+                marker = found.data._replace(position=found.data.position + batch.begin, size=batch.end - batch.begin)
+                if _is_abort_marker(memoryview(marker.read())):
+                    aborted.discard(header.producer_id)
+            elif header.is_transactional:
+                spans.append(Span(batch.first, batch.last))
+        return spans
+
+
+class _Batch(NamedTuple):
+    """A batch of the log: its offsets, and its place in the range, from `begin` to `end`."""
+
+    first: int
+    last: int
+    begin: int
+    end: int
+    header: BatchHeader
+
+
+def _batches(data: LogSlice, offset: int, count: int) -> list[_Batch]:
+    """Return the whole batches of a range that have the first `count` offsets from one on. OSError."""
+    found: list[_Batch] = []
+    position = 0
+    chunk, chunk_at = b"", 0
+    until = offset + count
+    while data.size - position >= LOG_OVERHEAD + MIN_MESSAGE_LENGTH:
+        at = position - chunk_at
+        if at + RECORD_BATCH_OVERHEAD > len(chunk):
+            size = min(_HEADS_BYTES, data.size - position)
+            chunk, chunk_at, at = os.pread(data.handle.fd(), size, data.position + position), position, 0
+        try:
+            header = read_entry_header(chunk, at)
+        except DecodeError:  # the range ends within a head
+            break
+        end = position + LOG_OVERHEAD + header.batch_length
+        if end > data.size:
+            break
+        if not found and header.base_offset > offset:  # a compaction has taken out what lay before
+            until = header.base_offset + count
+        last = header.last_offset
+        found.append(_Batch(header.base_offset, last, position, end, header))
+        if last >= until:
+            break
+        position = end
+    return found
+
+
+def _is_abort_marker(data: memoryview) -> bool:
+    for batch in iter_batches(data):
+        for record in batch:
+            return record.key is not None and int.from_bytes(record.key[2:4], "big") == _ABORT_MARKER
+    return False
+
+
+def failed(index: int, code: ErrorCode) -> PartitionData:
+    """The data of a partition that cannot be served."""
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        error_message=code.meaning if code else None,
+        acquired_records=[],
+    )
+
+
+class DelayedShareFetch(DelayedRead):
+    """A share fetch that waits for records that its member can acquire (Kafka's `DelayedShareFetch`).
+
+    It waits for appends, for records that are released, or for its time to be up. `answer` makes the response of what
+    an attempt of `reader` has acquired.
+    """
+
+    deliver: Callable[[ShareFetchResponse], None]
+
+    def __init__(
+        self,
+        request: ShareFetchRequest,
+        call: Call,
+        reader: ShareReader,
+        answer: Callable[[Mapping[TopicIdPartition, PartitionData]], ShareFetchResponse],
+    ) -> None:
+        self._reader = reader
+        self._answer = answer
+        super().__init__(call, request.max_wait_ms, reader.logs)
+        call.services.share_partitions.watch(reader.keys, self.look_soon)
+
+    def _on_end(self) -> None:
+        self._call.services.share_partitions.unwatch(self._reader.keys, self.look_soon)
+
+    def _begin(self) -> Any:
+        return self._call.core.slices.begin(self._reader.attempt(is_last=self._is_over))
+
+    def _on_read(self, results: dict[TopicIdPartition, PartitionData] | None) -> None:
+        self._is_reading = False
+        if self._timer is None:
+            return
+        if results is not None:
+            self._stop_waiting()
+            self.deliver(self._answer(results))
+        elif self._is_over or self._woken:
+            self._call.core.call_soon(self._look)
+
+    def _fail(self, error: Exception) -> None:
+        if self._timer is not None:
+            self._stop_waiting()
+            results = {key[1:]: failed(key[2], ErrorCode.UNKNOWN_SERVER_ERROR) for key in self._reader.keys}
+            self.deliver(self._answer(results))
+        raise error

@@ -1,0 +1,229 @@
+"""Targets of a request: the topics, partitions, groups and transactional ids that it names.
+
+Requests name them in a handful of forms: lists of topics with lists of partitions, lists of names, single fields,
+and lists of such things within transactions, markers or groups. Each handler declares which form its requests have
+(`declarations.Names`); `targets_of` reads it, and `only` makes the same request of some of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.config.keys import ConfigResourceType
+from minibroker.server.requests.declarations import KeyList, Names, Target, TopicList
+from minibroker_protocol.primitives import ZERO_UUID
+from minibroker_protocol.schema import fields_of, first_version
+
+if TYPE_CHECKING:
+    from minibroker.cluster.core import Core
+    from minibroker.server.requests.call import Call
+    from minibroker.server.requests.endpoints import Endpoint
+
+Keep = Callable[[Target], bool]
+
+_NAMED: Final[dict[int, frozenset[str]]] = {}
+_FIELDS_OF_TRANSACTION: Final = ("transactional_id", "v3_and_below_transactional_id")
+
+
+def named_by(endpoint: Endpoint) -> frozenset[str]:
+    """Which fields of `Target` the requests of an API can have."""
+    known = _NAMED.get(endpoint.route.key)
+    if known is None:
+        known = _NAMED[endpoint.route.key] = frozenset(_fields_of_targets(endpoint.names, endpoint.request))
+    return known
+
+
+def _fields_of_targets(names: Names, request: type[Any]) -> set[str]:
+    found: set[str] = set()
+    if names.topics:
+        found.add("topic")
+    if names.answers_partitions or any(each.partitions for each in names.topics):
+        found.add("partition")
+    if names.resources:
+        found |= {"topic", "group"}
+    if names.keys is not None:
+        found |= {names.keys.kind} if names.keys.kind else {"group", "transactional_id"}
+    fields = {field.name for field in fields_of(request)}
+    if "group_id" in fields:
+        found.add("group")
+    if not fields.isdisjoint(_FIELDS_OF_TRANSACTION):
+        found.add("transactional_id")
+    return found
+
+
+def has_list(endpoint: Endpoint, version: int) -> bool:
+    """Whether a request names things in a list, so that some of them can be taken out."""
+    keys = endpoint.names.keys
+    return keys is None or not keys.single or version >= first_version(endpoint.request, keys.field)
+
+
+def targets_of(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
+    """All that a request is about; a single empty target if it names nothing."""
+    if request is None:
+        return (Target(),)
+    return implied_targets(names, request, call) or targets_by_name(names, request, call.core)
+
+
+def implied_targets(names: Names, request: Any, call: Call) -> tuple[Target, ...]:
+    """`targets_of` for a request that means targets which it does not name; empty for any other."""
+    implied = () if names.implied is None else names.implied(request, call)
+    if not implied:
+        return ()
+    named = tuple(_walk(names, request, call.core))
+    return tuple(dict.fromkeys((*named, *implied))) if named else implied
+
+
+def targets_by_name(names: Names, request: Any, core: Core) -> tuple[Target, ...]:
+    """`targets_of` for a request of an API without implied targets."""
+    if request is None:
+        return (Target(),)
+    found = tuple(_walk(names, request, core))
+    return found or (Target(group=_field(request, "group_id"), transactional_id=_transactional_id(request)),)
+
+
+def names_of(names: Names, request: Any, core: Core, version: int) -> list[str | None]:
+    """The topics that a request names, else its groups or transactional ids; None for each id that no topic has."""
+    found: list[str | None] = []
+    for shape in names.topics:
+        for holder in getattr(request, shape.within) if shape.within else (request,):
+            for topic in getattr(holder, shape.topics) or ():
+                name = _name(shape, topic, core)
+                found.append(name if name or _has_name(shape, topic, version) else None)
+    if names.keys is not None:
+        found += _keys(names.keys, request)
+    return found
+
+
+def groups_of(names: Names, request: Any) -> list[str]:
+    """The groups that a request names, if its API `is_about_groups`."""
+    if names.keys is not None:
+        return _keys(names.keys, request)
+    holders = [request]
+    for shape in names.topics:
+        if shape.within:
+            holders += getattr(request, shape.within)
+    return [group for holder in holders if (group := _field(holder, "group_id"))]
+
+
+def _keys(keys: KeyList, request: Any) -> list[str]:
+    listed: list[str] = getattr(request, keys.field)
+    return listed or ([getattr(request, keys.single)] if keys.single else [])
+
+
+def _key(keys: KeyList, request: Any, key: str) -> Target:
+    is_group = keys.kind == "group" if keys.kind else request.key_type == 0
+    return Target(group=key) if is_group else Target(transactional_id=key)
+
+
+def _walk(names: Names, request: Any, core: Core) -> Iterator[Target]:
+    for shape in names.topics:
+        for holder in getattr(request, shape.within) if shape.within else (request,):
+            yield from _walk_topics(shape, holder, request, core)
+    if names.resources:
+        yield from map(_resource, getattr(request, names.resources))
+    if names.keys is not None:
+        for key in _keys(names.keys, request):
+            yield _key(names.keys, request, key)
+
+
+def _walk_topics(shape: TopicList, holder: Any, request: Any, core: Core) -> Iterator[Target]:
+    listed = getattr(holder, shape.topics)
+    if not listed and not shape.within:  # as in an incremental fetch
+        return
+    group = _field(holder, "group_id") or _field(request, "group_id")
+    transactional_id = _transactional_id(holder) or _transactional_id(request)
+    if not listed:
+        yield Target(group=group, transactional_id=transactional_id)
+    for topic in listed or ():
+        name = _name(shape, topic, core)
+        if not shape.partitions:
+            yield Target(name, None, group, transactional_id)
+            continue
+        for partition in getattr(topic, shape.partitions):
+            index = getattr(partition, shape.number) if shape.number else partition
+            yield Target(name, index, group, transactional_id)
+
+
+def _name(shape: TopicList, topic: Any, core: Core) -> str | None:
+    if not shape.name:
+        name: str = topic
+        return name
+    topic_id: bytes = getattr(topic, "topic_id", ZERO_UUID)
+    if topic_id != ZERO_UUID:
+        known = core.topics.with_id(topic_id)
+        return None if known is None else known.name
+    named: str | None = getattr(topic, shape.name)
+    return named
+
+
+def _has_name(shape: TopicList, topic: Any, version: int) -> bool:
+    """Return whether a topic of a request is named in this version, or else has the zero id."""
+    cls: type[Any] = topic.__class__
+    return not shape.name or any(field.name == shape.name and version in field.present for field in fields_of(cls))
+
+
+def _resource(resource: Any) -> Target:
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        return Target(topic=resource.resource_name)
+    return Target(group=resource.resource_name if resource.resource_type == ConfigResourceType.GROUP else None)
+
+
+def _field(message: Any, name: str) -> str | None:
+    value: str | None = getattr(message, name, None)
+    return value
+
+
+def _transactional_id(message: Any) -> str | None:
+    return next((value for name in _FIELDS_OF_TRANSACTION if (value := _field(message, name))), None)
+
+
+def only(names: Names, request: Any, keep: Keep, core: Core) -> Any:
+    """A copy of a request that is about those targets alone that `keep` likes; lists that are left empty go.
+
+    A request without lists is returned as it is.
+    """
+    changes: dict[str, Any] = {}
+    for shape in names.topics:
+        if not shape.within:
+            changes[shape.topics] = _only_topics(shape, request, request, keep, core)
+            continue
+        holders: list[Any] = []
+        for holder in getattr(request, shape.within):
+            topics = _only_topics(shape, holder, request, keep, core)
+            alone = Target(group=_field(holder, "group_id"), transactional_id=_transactional_id(holder))
+            if topics or (not getattr(holder, shape.topics) and keep(alone)):
+                holders.append(dataclasses.replace(holder, **{shape.topics: topics}))
+        changes[shape.within] = holders
+    if names.resources:
+        changes[names.resources] = [each for each in getattr(request, names.resources) if keep(_resource(each))]
+    keys = names.keys
+    if keys is not None:
+        changes[keys.field] = [key for key in getattr(request, keys.field) if keep(_key(keys, request, key))]
+    return dataclasses.replace(request, **changes) if changes else request
+
+
+def _only_topics(shape: TopicList, holder: Any, request: Any, keep: Keep, core: Core) -> Any:
+    listed = getattr(holder, shape.topics)
+    if listed is None:
+        return None
+    group = _field(holder, "group_id") or _field(request, "group_id")
+    transactional_id = _transactional_id(holder) or _transactional_id(request)
+    kept: list[Any] = []
+    for topic in listed:
+        name = _name(shape, topic, core)
+        if not shape.partitions:
+            if keep(Target(name, None, group, transactional_id)):
+                kept.append(topic)
+            continue
+        partitions = [
+            partition
+            for partition in getattr(topic, shape.partitions)
+            if keep(
+                Target(name, getattr(partition, shape.number) if shape.number else partition, group, transactional_id)
+            )
+        ]
+        if partitions:
+            kept.append(dataclasses.replace(topic, **{shape.partitions: partitions}))
+    return kept

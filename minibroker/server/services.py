@@ -1,0 +1,345 @@
+"""The services of a broker for its clients: coordinators, authorizer, quotas, credentials, telemetry."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from minibroker.clock import Clock
+from minibroker.cluster.core import Core, Surroundings
+from minibroker.cluster.features import FEATURES
+from minibroker.cluster.partition import Partition
+from minibroker.cluster.routing.slices import Work
+from minibroker.cluster.topics import Topic
+from minibroker.config import BrokerConfig
+from minibroker.config.broker import RACK_AWARE_SELECTOR
+from minibroker.config.keys import ConfigResourceType
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    from minibroker.cluster import broker_loggers, releases, topic_admin
+    from minibroker.coordinators import misplaced
+    from minibroker.coordinators.groups import coordinator as groups_coordinator
+    from minibroker.coordinators.share_partitions import manager as share_partitions_manager
+    from minibroker.coordinators.share_state import coordinator as share_state_coordinator
+    from minibroker.coordinators.transactions import coordinator as transactions_coordinator
+    from minibroker.security import store
+    from minibroker.security.authorization import authorizer
+    from minibroker.server.quotas import entities
+    from minibroker.server.quotas import host_names as quotas_host_names
+    from minibroker.server.quotas import manager as quotas_manager
+    from minibroker.server.telemetry import clients
+
+if TYPE_CHECKING:
+    from minibroker.cluster.broker_loggers import BrokerLoggers
+    from minibroker.cluster.durability import Background
+    from minibroker.cluster.releases import Release
+    from minibroker.coordinators.groups.coordinator import GroupCoordinator
+    from minibroker.coordinators.share_partitions.manager import SharePartitions
+    from minibroker.coordinators.share_state.coordinator import ShareCoordinator
+    from minibroker.coordinators.transactions.coordinator import TransactionCoordinator
+    from minibroker.security.authorization.authorizer import Authorizer
+    from minibroker.security.store import SecurityStore
+    from minibroker.server.quotas.entities import QuotaTable
+    from minibroker.server.quotas.host_names import HostNames
+    from minibroker.server.quotas.manager import Quotas
+    from minibroker.server.telemetry.clients import Telemetry
+
+_COORDINATOR_OF: Final = {
+    TRANSACTION_STATE: "transactions",
+    CONSUMER_OFFSETS: "groups",
+    SHARE_GROUP_STATE: "share_states",
+}
+"""Topic -> the attribute of `Services` that keeps its state there, in the order of loading."""
+_COORDINATORS: Final = (*_COORDINATOR_OF.values(), "share_partitions")
+"""The attributes of `Services` that coordinate; one is there once a request has asked for it."""
+_logger = logging.getLogger(__name__)
+
+
+class Services:
+    """The services of one broker; most of them are made when the first request asks for them.
+
+    Args:
+        aside: as `Core.background`, for work that may never end: nothing waits for it when the broker stops.
+
+    ConfigError for an authorizer that is not served; the core stays open then.
+
+    Attributes:
+        core: the ground they stand on.
+        release: the release of Kafka that the broker is taken for; None: it serves whatever any release did.
+        served: API key -> its first and last version, where a broker serves less than the dispatch table has.
+        authorizer: decides who may do what; None where every client may do everything.
+        quotas: holds clients against their quotas; None while there are none.
+        recording: records requests (`minibroker.server.inspection.recording`); None while nobody wants them.
+        faults: the faults that were installed (`minibroker.server.faults.registry`); None before the first one.
+        chain_version: counts how often `quotas`, `recording` or `faults` have changed; connections compose the chain
+            again.
+        misspelt_topics: topics that a client's request has created -> the topic that was probably meant.
+        copying: held while a snapshot is taken or restored, both of which take a while.
+        started_ms: when that was, on the clock's monotonic time.
+        validated_records, fetch_max_bytes, max_elements: settings that the hot paths ask for, looked up once.
+    """
+
+    def __init__(self, core: Core, release: "Release | None" = None, aside: "Background | None" = None) -> None:
+        self.core: Core = core
+        config = core.config
+        self._aside = core.background if aside is None else aside
+        self.release = release
+        self.served = _served(release, unstable=config.boolean("unstable.api.versions.enable"))
+        self.authorizer = _authorizer(core)
+        self.quotas: Quotas | None = None
+        self.recording: Any = None
+        self.faults: Any = None
+        self.chain_version = 0
+        self.misspelt_topics: dict[str, str] = {}
+        self.copying = asyncio.Lock()
+        self.started_ms = core.clock.monotonic_ms()
+        self.validated_records = config.integer("minibroker.validate.records.max")
+        self.prefers_racks = config.optional_text("replica.selector.class") == RACK_AWARE_SELECTOR
+        self.works_around_clients = config.boolean("minibroker.client.workarounds.enable")
+        self.fetch_max_bytes = config.integer("fetch.max.bytes")
+        self.max_elements = config.integer("minibroker.request.elements.max")
+        self._forgotten_groups: set[str] = set()  # on purpose: members of the consumer protocol have to join again
+        self._closed = False
+        self._has_moved_misplaced = False
+        core.metadata.subscribe("quotas", self._look_for_quotas)
+        self._look_for_quotas()
+        core.hooks.config_changed.subscribe(self._on_config_change)
+        core.hooks.leader_moved.subscribe(self._on_leader_moved)
+        core.hooks.topics_deleted.subscribe(self._on_topics_deleted)
+        core.call_soon(self.resume_coordinators)
+
+    def is_before(self, release: str) -> bool:
+        """Does the broker emulate an earlier release than this one of `RELEASES`?"""
+        return self.release is not None and not self.release.is_at_least(release)
+
+    @property
+    def checks_messages(self) -> bool:
+        """Whether rights or quotas look at whole messages, so that no request takes the plain shape."""
+        return self.authorizer is not None or self.quotas is not None
+
+    @property
+    def is_loading_groups(self) -> bool:
+        """Whether there may be groups in `__consumer_offsets` that are not known yet."""
+        groups = self.made_groups
+        return groups is not None and groups.store.is_loading
+
+    def forget_visits(self) -> None:
+        """No client has sent anything of itself, or set the level of a logger."""
+        if "telemetry" in self.__dict__:
+            self.telemetry.forget()
+        self._restore_loggers()
+
+    def _restore_loggers(self) -> None:
+        if "loggers" in self.__dict__:
+            self.loggers.restore()
+
+    def forget_coordinators(self) -> None:
+        """All groups and transactions are gone. Clients that wait in a group have to find its coordinator again."""
+        if self.made_groups is not None:
+            self.groups.forget_all()
+        self.close_coordinators()
+        for name in _COORDINATORS:
+            self.__dict__.pop(name, None)
+
+    def close_coordinators(self) -> None:
+        """Stop all timers of groups and transactions, and all loading."""
+        for name in _COORDINATORS:
+            if name in self.__dict__:
+                self.__dict__[name].close()
+
+    def resume_coordinators(self) -> None:
+        """Have the coordinators load what earlier runs have left: members have to expire, transactions to end."""
+        if self._closed:
+            return
+        for topic, name in _COORDINATOR_OF.items():
+            if self.core.topics.get(topic) is not None:
+                getattr(self, name).store.load_all()
+
+    def create_topic(self, name: str) -> Topic:
+        """Create a topic with the broker's defaults, or as its coordinator wants it; raises TopicError."""
+        coordinator = _COORDINATOR_OF.get(name)
+        if coordinator is not None:
+            topic: Topic = getattr(self, coordinator).store.log.ensure()
+            return topic
+        return topic_admin.create_topics(self.core, [topic_admin.plan_topic(self.core, name)])[0]
+
+    @cached_property
+    def quota_table(self) -> "QuotaTable":
+        """All quotas; read when there are any, or the first request asks for them."""
+        table = entities.QuotaTable(self.core.metadata, lambda: self._settle_quotas(table))
+        self._settle_quotas(table)
+        return table
+
+    @cached_property
+    def host_names(self) -> "HostNames":
+        """Looks up the hosts that quotas and limits name; made when there is one."""
+        return quotas_host_names.HostNames(self.core.clock, self._aside)
+
+    def _move_misplaced(self) -> None:
+        """Repair a directory of minibroker 1.0 before the first coordinator reads it."""
+        if self._has_moved_misplaced:
+            return
+        self._has_moved_misplaced = True
+        if any(self.core.topics.get(name) is not None for name in INTERNAL_TOPICS):
+            misplaced.move_misplaced(self.core)
+        # Not before: the move writes markers, and no coordinator may be made for them meanwhile.
+        self.core.hooks.marker_written.subscribe(self._on_marker_written)
+
+    @cached_property
+    def groups(self) -> "GroupCoordinator":
+        """Consumer groups and committed offsets; made when the first request asks for them."""
+        self._move_misplaced()
+        return groups_coordinator.GroupCoordinator(
+            self.core,
+            self.authorizer,
+            lambda: self.share_states,
+            self._forgotten_groups,
+            self.is_before,
+        )
+
+    @property
+    def made_groups(self) -> "GroupCoordinator | None":
+        """The group coordinator, if a request has asked for it."""
+        return self.__dict__.get("groups")
+
+    @property
+    def made_share_partitions(self) -> "SharePartitions | None":
+        """The share-partitions in use, if a request has asked for them."""
+        return self.__dict__.get("share_partitions")
+
+    @cached_property
+    def transactions(self) -> "TransactionCoordinator":
+        """Transactional ids and their transactions; made when the first request asks for them."""
+        self._move_misplaced()
+        return transactions_coordinator.TransactionCoordinator(self.core)
+
+    @cached_property
+    def share_states(self) -> "ShareCoordinator":
+        """The states of share-partitions; made when the first request asks for them."""
+        self._move_misplaced()
+        return share_state_coordinator.ShareCoordinator(self.core)
+
+    @cached_property
+    def share_partitions(self) -> "SharePartitions":
+        """The share-partitions in use, and share sessions; made when the first request asks for them."""
+        return share_partitions_manager.SharePartitions(self.core, self.share_states)
+
+    @cached_property
+    def loggers(self) -> "BrokerLoggers":
+        """The loggers as clients see them; made when the first request asks for them."""
+        return broker_loggers.BrokerLoggers()
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """The metrics that clients push; made when the first request asks for it."""
+        return clients.Telemetry(self.core)
+
+    @cached_property
+    def security(self) -> "SecurityStore":
+        """Credentials and delegation tokens; made at their first use."""
+        return store.SecurityStore(self.core)
+
+    def close(self, *, keep: bool = True) -> None:
+        """Close the services, then the core; see `Core.closing`."""
+        self.stop()
+        self.core.close(keep=keep)
+
+    def stop(self) -> None:
+        """Stop all work for clients; `core` is still to be closed."""
+        self._closed = True
+        self.core.slices.stop()
+        self._restore_loggers()
+        self.close_coordinators()
+
+    def _look_for_quotas(self) -> None:
+        if self.core.metadata.read("quotas"):
+            _ = self.quota_table
+
+    def _settle_quotas(self, table: "QuotaTable") -> None:
+        """Count what clients use while there are quotas."""
+        self.chain_version += 1
+        if not len(table):
+            self.quotas = None
+        elif self.quotas is None:
+            self.quotas = quotas_manager.Quotas(self.core, table, lambda: self.host_names)
+
+    # Subscribers of the core's hooks
+
+    def _on_config_change(self, kind: ConfigResourceType) -> None:
+        if kind is ConfigResourceType.CLIENT_METRICS and "telemetry" in self.__dict__:
+            self.telemetry.resubscribe()
+
+    def _on_leader_moved(self, partition: Partition) -> None:
+        """Another node coordinates what is in the partition, or serves the share groups that read it."""
+        if self.made_share_partitions is not None:
+            self.share_partitions.leader_moved(partition)
+        name = _COORDINATOR_OF.get(partition.topic.name)
+        if name in self.__dict__:
+            self.__dict__[name].store.leader_moved(partition.index)
+
+    def _on_marker_written(self, partition: tuple[str, int], producer_id: int, commit: bool) -> None:  # noqa: FBT001 - the hook's arguments
+        self.transactions.verifier.forget(partition, producer_id)
+        topic, index = partition
+        if topic == CONSUMER_OFFSETS:
+            self.groups.store.complete_transaction(index, producer_id, commit=commit)
+
+    def _on_topics_deleted(self, names: Collection[str]) -> None:
+        """Forget what groups have committed for topics. Much of it takes its time, and nobody waits, as in Kafka."""
+        if CONSUMER_OFFSETS in names or self.core.topics.get(CONSUMER_OFFSETS) is not None:
+            forgetting = self.core.slices.begin(self.groups.store.topics_deleted(names))
+            if isinstance(forgetting, Work):
+                forgetting.then(lambda _: None, _log_failure)
+        if self.made_share_partitions is not None:
+            self.share_partitions.topics_deleted()
+        if self.core.topics.get(SHARE_GROUP_STATE) is not None:
+            self.share_states.topics_deleted()
+        for node in self.core.cluster.nodes.values():
+            node.fetch_sessions.topics_deleted()
+
+
+def open_services(
+    config: BrokerConfig,
+    data_dir: str,
+    clock: Clock,
+    *,
+    aside: "Background | None" = None,
+    **given: Unpack[Surroundings],
+) -> Services:
+    """The services of a broker on a core of its own. ReleaseError, ConfigError, and what opening a directory raises."""
+    release = _release_of(config)
+    features = FEATURES if release is None else release.features
+    core = Core(config, data_dir, clock, features=features, **given)
+    try:
+        return Services(core, release, aside)
+    except BaseException:
+        core.close()
+        raise
+
+
+def _release_of(config: BrokerConfig) -> "Release | None":
+    """The release that `minibroker.emulate` names, if it names one. ReleaseError."""
+    text = config.optional_text("minibroker.emulate")
+    if not text:
+        return None
+    return releases.release(text, unstable_features=config.boolean("unstable.feature.versions.enable"))
+
+
+def _served(release: "Release | None", *, unstable: bool) -> Mapping[int, tuple[int, int]] | None:
+    """Return the versions that are served by API key, or None for those of the dispatch table."""
+    if not unstable:
+        return None if release is None else release.served
+    return releases.with_unstable_versions(release)
+
+
+def _authorizer(core: Core) -> "Authorizer | None":
+    """The authorizer that is configured. ConfigError."""
+    if not core.config.text("authorizer.class.name"):
+        return None
+    return authorizer.authorizer_of(core.config, core.metadata)
+
+
+def _log_failure(error: Exception) -> None:
+    _logger.error("The offsets for deleted topics are not forgotten", exc_info=error)

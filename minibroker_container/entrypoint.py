@@ -1,0 +1,482 @@
+"""The container's entry point: turns the environment of Kafka's images into `minibroker serve` and becomes it.
+
+It understands that of apache/kafka and of confluentinc/cp-kafka, and the names of bitnami/kafka (KAFKA_CFG_...),
+wurstmeister/kafka, debezium/kafka and fast-data-dev; see `minibroker_container.vendors`.
+
+Variables are read as `kafka.docker.KafkaDockerWrapper` reads them: after KAFKA_ the name is lower-cased, `___` stands
+for a dash, `__` for an underscore and `_` for a dot, so that KAFKA_LOG_SEGMENT_BYTES is `log.segment.bytes`. What the
+JVM and its logging would have read is skipped. A file mounted as /mnt/shared/config/server.properties is read first.
+
+All of KAFKA_LISTENERS are served, each with its own advertised address: PLAINTEXT comes first. The ports of the KRaft
+controller and of JMX accept connections and stay silent; KAFKA_PROCESS_ROLES=controller leaves only those. Without
+KAFKA_LISTENERS the broker listens on every port that is advertised, as cp-kafka does, and
+on 9092, as the others do.
+
+For TLS and SASL there are, beside Kafka's own keys, what the images have: KAFKA_SSL_KEYSTORE_FILENAME and its kind name
+files in /etc/kafka/secrets and the files there that hold their passwords, and KAFKA_OPTS may name a JAAS file with
+-Djava.security.auth.login.config, whose section KafkaServer is read. bitnami/kafka writes such a file itself, from
+KAFKA_CLIENT_USERS, KAFKA_INTER_BROKER_USER and their passwords: these users may log in by PLAIN and SCRAM.
+
+MINIBROKER_LISTEN, _ADVERTISE, _DATA_DIR, _CONFIG, _READY_FILE, _BROKERS, _CONTROL, _EMULATE, _FAULTS, _JOURNAL,
+_LOG_FORMAT and _SEED_DATA are the options of the same names and go before their KAFKA_ twins;
+MINIBROKER_CONTROL_TOKEN is read by the broker.
+MINIBROKER_TOPICS is a list of --topic values with blanks between them. CLUSTER_ID is the id of the cluster that a new
+data directory is given, as Kafka's images format it (bitnami/kafka: KAFKA_KRAFT_CLUSTER_ID); a directory of another
+cluster is refused.
+
+Arguments of the container that begin with a dash are further options of `minibroker serve`; a word is a command to run
+instead. Passwords and login configurations are no arguments, which every user of the host can read: the broker reads
+them from a file in memory that it inherits. `--print-command` prints what would be run, without them. `--check-health`
+asks each listener of the broker that runs for its API versions and exits with 0 if all answer.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NoReturn
+
+from minibroker.cli import variables
+from minibroker.cluster import listeners
+from minibroker.cluster.listeners import ServedListener
+from minibroker_container import files, lists, vendors
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import pathlib
+    import shlex
+
+    from minibroker.config import addresses
+    from minibroker.config import properties as support_properties
+    from minibroker.security.sasl import jaas
+    from minibroker.server import link
+    from minibroker_container import controller, follower, health, links, redpanda
+
+MOUNTED_CONFIG = "/mnt/shared/config/server.properties"
+BITNAMI_CONFIGS = (
+    "/bitnami/kafka/config/server.properties",
+    "/bitnami/kafka/config/kraft/server.properties",
+    "/opt/bitnami/kafka/config/server.properties",
+    "/opt/bitnami/kafka/config/kraft/server.properties",
+)
+"""The places of the file in bitnami/kafka, before and since release 4.0, and behind its volume."""
+"""The place at which bitnami/kafka takes a file of the user's."""
+DATA_DIR = "/var/lib/minibroker"
+_IMAGE_PREFIX = "/opt/minibroker"
+"""The place of this package in the image. On other machines the brokers of others run, too."""
+SECRETS_DIR = "/etc/kafka/secrets"
+
+# Without any variable the apache/kafka image serves the machine that publishes its port.
+_DEFAULT_LISTENERS = "PLAINTEXT://:9092"
+_DEFAULT_PORT = 9092
+_DEFAULT_ADVERTISED = "PLAINTEXT://localhost:9092"
+
+_TOPICS = "MINIBROKER_TOPICS"
+_ADMIN_API = "MINIBROKER_ADMIN_API"
+_REDPANDA = "--redpanda"
+_LOG_LINES = "MINIBROKER_LOG_LINES"
+_HOLD_PORTS = "--hold-ports"
+_FOLLOW = "--follow"
+_LEAD_PATIENCE_S = 10.0
+"""The time in which the container with the broker has to be there, within the start period of the health check."""
+_WRITE_PROPERTIES = "--write-properties"
+_LINK_TOOLS = "--link-tools"
+
+# Read by Kafka's start scripts, the JVM or log4j, or by the scripts of bitnami/kafka; none of them is a broker config.
+_NOT_CONFIGS = re.compile(
+    r"KAFKA_(VERSION|HOME|DEBUG|(\w+_)?OPTS|JMX_\w+|LOG4J_\w+|TOOLS_LOG4J_\w+"
+    r"|(KRAFT_)?CLUSTER_ID|ENABLE_KRAFT|KRAFT_MODE|CLIENT_(USERS|PASSWORDS|SASL_MECHANISMS?|LISTENER_NAME)"
+    r"|(INTER_BROKER|CONTROLLER)_(USER|PASSWORD)|CREATE_TOPICS(_SEPARATOR)?|ZOOKEEPER_(PROTOCOL|USER|PASSWORD|TLS_\w+)"
+    r"|EXTRA_FLAGS|INITIAL_CONTROLLERS|SKIP_KRAFT_STORAGE_INIT|(BASE|VOLUME|CONF|MOUNTED_CONF)_DIR|REST_\w+)"
+)
+_USERS = (
+    ("KAFKA_CLIENT_USERS", "KAFKA_CLIENT_PASSWORDS"),
+    ("KAFKA_INTER_BROKER_USER", "KAFKA_INTER_BROKER_PASSWORD"),
+)
+_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+"""The mechanisms of bitnami/kafka, unless a variable names others."""
+# What Kubernetes and container links set for a service that happens to be called kafka or minibroker.
+_SERVICE_LINKS = re.compile(r"(KAFKA|MINIBROKER)_(SERVICE_HOST|SERVICE_PORT|PORT)(_\w+)?")
+_HIDDEN = "[hidden]"
+"""As Kafka shows passwords."""
+# These become options of their own.
+_CONSUMED = ("advertised.listeners", "listeners", "log.dir", "log.dirs")
+
+
+def broker_configs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Collect the KAFKA_ variables that are broker configs, under Kafka's own names."""
+    return {
+        variables.config_name(name): value
+        for name, value in sorted(environment.items())
+        if name.startswith("KAFKA_") and not _NOT_CONFIGS.fullmatch(name) and not _SERVICE_LINKS.fullmatch(name)
+    }
+
+
+def listener_list(configs: Mapping[str, str]) -> str:
+    """The list of listeners. Without one cp-kafka listens on the ports that are advertised, the others on 9092.
+
+    The latter comes beside the former; see `default_listener`.
+    """
+    text = configs.get("listeners")
+    if text:
+        return text
+    advertised = listeners.parse_listeners("KAFKA_ADVERTISED_LISTENERS", configs.get("advertised.listeners", ""))
+    return ",".join(f"{each.name}://:{each.port}" for each in advertised) or _DEFAULT_LISTENERS
+
+
+def default_listener(configs: Mapping[str, str], served: Sequence[ServedListener]) -> ServedListener | None:
+    """Port 9092, unless there is a list of listeners or the port is among those that are advertised."""
+    if configs.get("listeners") or any(each.port == _DEFAULT_PORT for each in served):
+        return None
+    plain = next((each for each in served if each.name == listeners.PLAINTEXT), None)
+    return ServedListener("", listeners.PLAINTEXT, "0.0.0.0", _DEFAULT_PORT, plain and plain.advertised)  # noqa: S104 - as the images do
+
+
+def advertised_list(configs: Mapping[str, str]) -> str:
+    """The list of advertised listeners."""
+    return configs.get("advertised.listeners") or ("" if configs.get("listeners") else _DEFAULT_ADVERTISED)
+
+
+def client_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
+    """Choose the listeners that are served; see `listeners.served_listeners`."""
+    with_advertised = {**configs, "advertised.listeners": advertised_list(configs)}
+    return listeners.served_listeners(with_advertised, listener_list(configs), "KAFKA_LISTENERS")
+
+
+def security_configs(environment: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, str]:
+    """Read the images' own variables for TLS and SASL, under Kafka's names. Raises OSError and ValueError."""
+    found: dict[str, str] = {}
+    for variable, key in variables.IMAGE_FILES.items():
+        name = configs.get(variable)
+        if name and not configs.get(key):
+            path = os.path.join(SECRETS_DIR, name)
+            found[key] = path if key.endswith(".location") else _first_line(variables.variable_of(variable), path)
+    java_options = environment.get("KAFKA_OPTS", "")
+    users = _users(environment)
+    if users or java_options:
+        if users:
+            found |= jaas.user_logins(users) | {"sasl.enabled.mechanisms": _MECHANISMS}
+        login_config = jaas.login_config_of(java_options)
+        if login_config is not None and not (users and not os.path.exists(login_config)):
+            with files.opened("KAFKA_OPTS", login_config) as file:
+                found |= jaas.server_logins(file.read())
+    return {key: value for key, value in found.items() if key not in configs}
+
+
+def _users(environment: Mapping[str, str]) -> dict[str, str]:
+    """The users of bitnami/kafka with their passwords. Raises ValueError where there are not as many of both."""
+    found: dict[str, str] = {}
+    for pair in _USERS:
+        users, secrets = ([each.strip() for each in environment.get(name, "").split(",")] for name in pair)
+        if len(users) != len(secrets):
+            raise ValueError(
+                f"{pair[0]} names {len(users)} but {pair[1]} has {len(secrets)}; give as many, with commas"
+            )
+        found |= {user: secret for user, secret in zip(users, secrets, strict=True) if user}
+    return found
+
+
+def _check_stores(environment: Mapping[str, str], configs: Mapping[str, str]) -> None:
+    """OSError with variable and path of a key store or trust store that a listener needs and that cannot be read."""
+    if not any(each.protocol.endswith("SSL") for each in client_listeners(configs)):
+        return
+    for config, key in variables.IMAGE_FILES.items():
+        path = configs.get(key) or (configs.get(config) and os.path.join(SECRETS_DIR, configs[config]))
+        if key.endswith(".location") and path:
+            variable = next(filter(environment.__contains__, map(variables.variable_of, (key, config))), key)
+            files.opened(variable, path).close()
+
+
+def _first_line(variable: str, path: str) -> str:
+    with files.opened(variable, path) as file:
+        return file.readline().strip()
+
+
+def config_file(environment: Mapping[str, str]) -> str | None:
+    """Name the server.properties to read, if there is one."""
+    mounted = filter(os.path.exists, (MOUNTED_CONFIG, *BITNAMI_CONFIGS))
+    return environment.get("MINIBROKER_CONFIG") or next(mounted, None)
+
+
+def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Merge what the server.properties says with the variables, which win. Raises OSError if it cannot be read."""
+    properties: dict[str, str] = {}
+    path = config_file(environment)
+    if path is not None:
+        with open(path, encoding="utf-8") as file:
+            properties = support_properties.parse_properties(file.read())
+    properties |= broker_configs(environment)
+    for key in ("listeners", "advertised.listeners"):
+        if key in properties:
+            properties[key] = lists.tidy(properties[key])
+    return properties
+
+
+def serve_options(environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Derive the options of `minibroker serve`, and the settings that must not be among them.
+
+    Raises ListenerError for an invalid variable, OSError or ValueError for a file that cannot be read.
+    """
+    return _serve_options(vendors.translate(environment, _warn))
+
+
+def _serve_options(environment: Mapping[str, str], *, keeps_names: bool = False) -> tuple[list[str], dict[str, str]]:
+    configs = effective_configs(environment)
+    options = {option: environment[name] for name, option in variables.OPTIONS.items() if environment.get(name)}
+    further: list[str] = []
+    settings = {**broker_configs(environment), **security_configs(environment, configs)}
+    for key in (*_CONSUMED, *variables.IMAGE_FILES):
+        settings.pop(key, None)
+    if "--listen" not in options:
+        served = _checked_listeners(configs)
+        default = default_listener(configs, served)
+        if not keeps_names and all(each.protocol == listeners.PLAINTEXT for each in served):
+            first, *others = served
+            others += [default] if default is not None else []
+            options["--listen"] = _address((first.host, first.port))
+            if first.advertised is not None:
+                options.setdefault("--advertise", _address(first.advertised))
+            for each in others:
+                suffix = "" if each.advertised is None else f"={_address(each.advertised)}"
+                further += ["--also-listen", _address((each.host, each.port)) + suffix]
+        else:
+            settings["listeners"] = listener_list(configs)
+            settings["advertised.listeners"] = advertised_list(configs)
+        ports = {each.port for each in (*served, default) if each is not None}
+        for silent in lists.silent_addresses(environment, configs, listener_list(configs), ports):
+            further += ["--silent-port", silent]
+    for port in environment.get(_ADMIN_API, "").split():
+        further += ["--admin-api", port]
+    options.setdefault("--data-dir", _data_dir(configs))
+    path = config_file(environment)
+    if path is not None:
+        options["--config"] = path
+    arguments = [word for option in options.items() for word in option] + further + _topic_options(environment)
+    cluster_id = next(filter(None, map(environment.get, variables.CLUSTER_IDS)), None)
+    if cluster_id:
+        settings["minibroker.cluster.id"] = cluster_id
+    for key, value in settings.items():
+        if not variables.SECRET.fullmatch(key):
+            arguments += ["--set", f"{key}={value}"]
+    return arguments, {key: value for key, value in settings.items() if variables.SECRET.fullmatch(key)}
+
+
+def _data_dir(configs: Mapping[str, str]) -> str:
+    """The first log directory; without one a volume at another image's place, else this image's own."""
+    log_dirs = configs.get("log.dirs") or configs.get("log.dir") or files.mounted_data_dir() or DATA_DIR
+    return log_dirs.split(",")[0].strip()
+
+
+def written_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """Collect what the images' `configure` writes into a properties file. Raises OSError and ValueError."""
+    understood = vendors.translate(environment, _warn)
+    configs = {key: value for key, value in effective_configs(understood).items() if value}
+    configs |= security_configs(understood, configs)
+    if not _is_controller_only(configs):
+        _checked_listeners(configs)
+        configs["listeners"] = listener_list(configs)
+        configs["advertised.listeners"] = advertised_list(configs)
+    configs["log.dirs"] = _data_dir(configs)
+    configs.setdefault("node.id", lists.node_of(configs))
+    return {key: value for key, value in configs.items() if key not in variables.IMAGE_FILES and value}
+
+
+def _checked_listeners(configs: Mapping[str, str]) -> list[ServedListener]:
+    served = client_listeners(configs)
+    if configs.get("listeners"):
+        lists.check_ports(listener_list(configs))
+        lists.check_advertised(configs, listener_list(configs))
+    return served
+
+
+def _topic_options(environment: Mapping[str, str]) -> list[str]:
+    """Options for the topics of MINIBROKER_TOPICS and KAFKA_CREATE_TOPICS; of two with one name the first counts."""
+    topics: dict[str, str] = {}
+    for topic in (*environment.get(_TOPICS, "").split(), *lists.topics_to_create(environment)):
+        topics.setdefault(topic.partition(":")[0], topic)
+    return [word for topic in topics.values() for word in ("--topic", topic)]
+
+
+def _address(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def container_command(
+    environment: Mapping[str, str],
+    arguments: Sequence[str],
+    pass_on: Callable[[Mapping[str, str]], list[str]],
+    *,
+    checks_files: bool = False,
+) -> list[str]:
+    """Say what the container runs: the command in `arguments`, or the broker with them as further options.
+
+    `pass_on` makes options of the settings that are secret. With `checks_files` an OSError names a key store that
+    cannot be read.
+    """
+    if arguments and not arguments[0].startswith("-"):
+        start = ["kafka-server-start"] if arguments[0].endswith(".properties") else []  # as ubuntu/kafka has it
+        if arguments[0].split() in (["start"], ["redpanda", "start"]):  # as Compose files of Redpanda have it
+            return ["redpanda", "start", *arguments[1:]]
+        return [*start, *arguments]
+    for name in environment:
+        if (
+            name.startswith("MINIBROKER_")
+            and name not in variables.OPTIONS
+            and name not in {_TOPICS, _ADMIN_API, _LOG_LINES, "MINIBROKER_CONTROL_TOKEN"}
+            and not _SERVICE_LINKS.fullmatch(name)
+        ):
+            _warn(f"{name} is not known and has no effect")
+    understood = vendors.translate(environment, _warn)
+    configs = effective_configs(understood)
+    if _is_controller_only(configs) and not understood.get("MINIBROKER_LISTEN"):
+        silent = lists.silent_addresses(understood, configs, listener_list(configs), ())
+        return [sys.executable, os.path.abspath(sys.argv[0]), _HOLD_PORTS, lists.node_of(configs), *silent]
+    own = {"MINIBROKER_LISTEN", "MINIBROKER_BROKERS"} & {name for name, value in understood.items() if value}
+    lead = None if own else lists.lead_of(configs)
+    is_lead = lead is not None and lists.node_of(configs).strip() == str(lead[0])
+    if lead is not None and not is_lead and checks_files and _answers(lead[1]):
+        return _following(understood, configs, lead[1])
+    remark = lists.remark_on_other_containers(configs)
+    if is_lead:
+        _warn("the other brokers of this cluster are containers that pass their connections on to this one")
+    elif remark and not understood.get("MINIBROKER_BROKERS"):
+        _warn(remark)
+    if checks_files and not understood.get("MINIBROKER_LISTEN"):
+        _check_stores(understood, configs)
+    options, secrets = _serve_options(understood, keeps_names=is_lead)
+    if is_lead:
+        options = _with_link(options, configs)
+    return ["minibroker", "serve", *options, *(pass_on(secrets) if secrets else ()), *arguments]
+
+
+def _answers(lead: str) -> bool:
+    return link.answers(addresses.parse_address(lead, "KAFKA_CONTROLLER_QUORUM_VOTERS"), _LEAD_PATIENCE_S)
+
+
+def _following(environment: Mapping[str, str], configs: Mapping[str, str], lead: str) -> list[str]:
+    """The command that passes connections on to another container, and keeps the silent ports open."""
+    served = _checked_listeners(configs)
+    entries = [follower.written(_address((each.host, each.port)), each.name, each.protocol) for each in served]
+    silent = lists.silent_addresses(environment, configs, listener_list(configs), {each.port for each in served})
+    entries += map(follower.written, silent)
+    return [sys.executable, os.path.abspath(sys.argv[0]), _FOLLOW, lists.node_of(configs), lead, *entries]
+
+
+def _with_link(options: list[str], configs: Mapping[str, str]) -> list[str]:
+    """Have the controller's port take the connections that other containers pass on."""
+    names = {name.strip().upper() for name in configs.get("controller.listener.names", "CONTROLLER").split(",")}
+    found = listeners.parse_listeners("KAFKA_LISTENERS", listener_list(configs))
+    ports = {each.port for each in found if each.name in names}
+    return [
+        "--link" if word == "--silent-port" and int(following.rpartition(":")[2]) in ports else word
+        for word, following in zip(options, [*options[1:], ""], strict=True)
+    ]
+
+
+def _is_controller_only(configs: Mapping[str, str]) -> bool:
+    return configs.get("process.roles", "").strip() == "controller"
+
+
+def hidden(secrets: Mapping[str, str]) -> list[str]:
+    """Name the secret settings, without their values."""
+    return [word for key in secrets for word in ("--set", f"{key}={_HIDDEN}")]
+
+
+def inherited(secrets: Mapping[str, str]) -> list[str]:
+    """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
+    fd = os.memfd_create("minibroker-secrets", 0)
+    with open(fd, "w", encoding="utf-8", closefd=False) as file:
+        file.write(support_properties.format_properties(secrets))
+    return ["--config", f"/proc/self/fd/{fd}"]
+
+
+def check_health(environment: Mapping[str, str]) -> None:
+    """Ask what runs in this container whether it answers; outside the image, what this environment would start.
+
+    Raises OSError if no answer comes in time.
+    """
+    if sys.prefix == _IMAGE_PREFIX:
+        health.check_all(health.addresses())
+        return
+    understood = vendors.translate(environment, _ignore)
+    configs = effective_configs(understood)
+    listen = understood.get("MINIBROKER_LISTEN")
+    if listen:
+        health.check_broker(listen, has_tls=False)
+    elif _is_controller_only(configs):
+        for address in lists.silent_addresses(understood, configs, listener_list(configs), ()):
+            health.check_port(address)
+    else:
+        first = client_listeners(configs)[0]
+        health.check_broker(_address((first.host, first.port)), has_tls=first.protocol.endswith("SSL"))
+
+
+def _ignore(remark: str) -> None:
+    """Pass over what the start of the container has said already."""
+
+
+def as_kafka(command: list[str]) -> list[str]:
+    """Have a command line of the broker name Kafka's class, for health checks such as `pgrep -f kafka.Kafka`.
+
+    Python passes over -X options that it does not know.
+    """
+    program = os.path.join(os.path.dirname(sys.executable), "minibroker")
+    if command[0] != "minibroker" or not os.access(program, os.X_OK):
+        return command
+    return [sys.executable, "-Xkafka.Kafka", program, *command[1:]]
+
+
+def become(command: list[str]) -> NoReturn:
+    """Run a command in place of this process. OSError that names it."""
+    command = as_kafka(command)
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - becoming the broker, so that signals reach it, is the purpose
+    except FileNotFoundError:
+        raise OSError(
+            f"{command[0]}: there is no such command. Options of `minibroker serve` begin with a dash, and other "
+            "commands are named in full, such as `minibroker dump`"
+        ) from None
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run the container's command in place of this process, or one of the two options that do something else."""
+    try:
+        if arguments == ["--check-health"]:
+            check_health(os.environ)
+            sys.exit(0)
+        if arguments and arguments[0] == "--print-command":
+            sys.stdout.write(shlex.join(container_command(os.environ, arguments[1:], hidden)) + "\n")
+            sys.exit(0)
+        if arguments and arguments[0] == _HOLD_PORTS:
+            sys.exit(controller.hold(arguments[1], arguments[2:]))
+        if arguments and arguments[0] == _FOLLOW:
+            sys.exit(follower.follow(arguments[1], arguments[2], arguments[3:]))
+        if arguments and arguments[0] == _WRITE_PROPERTIES:
+            files.write_properties(arguments[1], written_properties(os.environ))
+            sys.exit(0)
+        if arguments and arguments[0] == _LINK_TOOLS:
+            links.link_tools(arguments[1:])
+            links.link_releases(pathlib.Path("/opt"))
+            sys.exit(0)
+        if arguments and arguments[0] == _REDPANDA:
+            os.environ |= redpanda.environment(arguments[1:], os.environ, _warn)
+            arguments = ()
+        os.environ.setdefault(_LOG_LINES, "kafka")
+        command = container_command(os.environ, arguments, inherited, checks_files=True)
+        if command[:2] == ["minibroker", "serve"]:
+            files.run_init_scripts()
+        become(command)
+    except (OSError, ValueError) as problem:
+        _warn(variables.with_variable(_reason(problem)))
+        sys.exit(1)
+
+
+def _reason(problem: OSError | ValueError) -> str:
+    if isinstance(problem, OSError) and problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return str(problem)
+
+
+def _warn(message: str) -> None:
+    sys.stderr.write(f"minibroker container: {message}\n")

@@ -1,0 +1,52 @@
+"""`netstat` for health checks: the TCP sockets of the container, as the Alpine images of Kafka show them.
+
+    python -m minibroker_container.sockets [-l] [-a] [-t] [-n] [-p]
+
+`-l` shows those that listen, `-a` these and the connections, no option the connections.
+"""
+
+import ipaddress
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc/net")
+_STATES: Final = (
+    "", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE", "CLOSE_WAIT", "LAST_ACK",
+    "LISTEN", "CLOSING",
+)  # fmt: skip
+"""The states by their numbers in /proc/net/tcp."""
+_LISTEN: Final = "LISTEN"
+_FORM: Final = "{:<5} {:>6} {:>6} {:<23} {:<23} {:<11}"
+
+
+def main(arguments: Sequence[str], proc: Path = _PROC) -> int:
+    """Print the sockets that the options ask for; returns the exit status."""
+    letters = {letter for word in arguments for letter in word.lstrip("-")} if arguments else set[str]()
+    shows = "listening" if "l" in letters else "all" if "a" in letters else "connected"
+    lines = [_FORM.format("Proto", "Recv-Q", "Send-Q", "Local Address", "Foreign Address", "State")]
+    for local, remote, state in _sockets(proc):
+        if shows == "all" or (state == _LISTEN) == (shows == "listening"):
+            lines.append(_FORM.format("tcp", "0", "0", local, remote, state))
+    sys.stdout.write("Active Internet connections\n" + "".join(f"{line.rstrip()}\n" for line in lines))
+    return 0
+
+
+def _sockets(proc: Path) -> Iterator[tuple[str, str, str]]:
+    """(local address, remote address, state) of each socket."""
+    for path in (proc / "tcp", proc / "tcp6"):
+        for line in path.read_text(encoding="ascii").splitlines()[1:] if path.exists() else ():
+            _, local, remote, state = line.split()[:4]
+            yield _address(local), _address(remote), _STATES[int(state, 16)]
+
+
+def _address(text: str) -> str:
+    """HOST:PORT of an address in hexadecimal digits, whose words of 32 bits are little-endian."""
+    host, _, port = text.partition(":")
+    words = (bytes.fromhex(host[start : start + 8])[::-1] for start in range(0, len(host), 8))
+    return f"{ipaddress.ip_address(b''.join(words))}:{int(port, 16) or '*'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,249 @@
+"""The variables of each vendor's image, under the names that apache/kafka has for them.
+
+- wurstmeister/kafka (`start-kafka.sh`), debezium/kafka, spotify/kafka: names for the advertised host and port
+- lensesio/fast-data-dev: ADV_HOST
+- moeenz/docker-kafka-kraft: KRAFT_... names
+- bitnami/kafka: passwords from files (`..._FILE`), and key stores in a directory of its own
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from minibroker_container.files import opened
+from minibroker_protocol.lazy_imports import lazy
+
+with lazy:
+    import subprocess
+
+Warn = Callable[[str], None]
+"""Takes a remark about the environment, one line without the program's name."""
+
+BITNAMI_CERTIFICATES: Final = "/opt/bitnami/kafka/config/certs"
+
+_OTHER_NAMES: Final = {
+    # debezium/kafka
+    "ADVERTISED_HOST_NAME": "KAFKA_ADVERTISED_HOST_NAME",
+    "ADVERTISED_LISTENERS": "KAFKA_ADVERTISED_LISTENERS",
+    "ADVERTISED_PORT": "KAFKA_ADVERTISED_PORT",
+    "BROKER_ID": "KAFKA_BROKER_ID",
+    "CREATE_TOPICS": "KAFKA_CREATE_TOPICS",
+    "NODE_ID": "KAFKA_NODE_ID",
+    # spotify/kafka and johnnypark/kafka-zookeeper
+    "ADVERTISED_HOST": "KAFKA_ADVERTISED_HOST_NAME",
+    "NUM_PARTITIONS": "KAFKA_NUM_PARTITIONS",
+    # krisgeus/docker-kafka
+    "LISTENERS": "KAFKA_LISTENERS",
+    "SECURITY_PROTOCOL_MAP": "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP",
+    "INTER_BROKER": "KAFKA_INTER_BROKER_LISTENER_NAME",
+    # lensesio/fast-data-dev and landoop/fast-data-dev
+    "ADV_HOST": "KAFKA_ADVERTISED_HOST_NAME",
+    "BROKER_PORT": "KAFKA_PORT",
+}
+_NODE_ROLES: Final = {"combined": "broker,controller", "broker": "broker", "controller": "controller"}
+_COMMANDS: Final = ("HOSTNAME_COMMAND", "PORT_COMMAND", "BROKER_ID_COMMAND", "RACK_COMMAND")
+_COMMAND_TIMEOUT_S: Final = 10.0
+_PORT: Final = re.compile(r"\d{1,5}", re.ASCII)
+_DEFAULT_PORT: Final = "9092"
+_SECRET_FILES: Final = re.compile(r"KAFKA_\w*(PASSWORD|PASSWORDS|USER|USERS|CLUSTER_ID)_FILE")
+_QUOTED: Final = re.compile(r"""\s*(["'])(?P<value>[^"']*)\1\s*""")
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ADMIN_API: Final = "MINIBROKER_ADMIN_API"
+_HTTP_SERVERS: Final = ("KAFKA_CONFLUENT_HTTP_SERVER_LISTENERS", "KAFKA_CONFLUENT_METADATA_SERVER_LISTENERS")
+_HTTP_LISTENER: Final = re.compile(r"http://(?P<host>[^:/]*):(?P<port>\d{1,5})", re.ASCII)
+_CP_SERVER: Final = re.compile(r"KAFKA_CONFLUENT_(BALANCER|LICENSE|SCHEMA_REGISTRY|CLUSTER_LINK|TELEMETRY)_\w+")
+"""Variables of cp-server, which serves HTTP on port 8090 unless told otherwise."""
+_CP_SERVER_HTTP: Final = "http://0.0.0.0:8090"
+_HOST_LISTENER: Final = "PLAINTEXT_HOST"
+_LISTENERS: Final = ("KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
+_LOCAL_MAP: Final = f"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,{_HOST_LISTENER}:PLAINTEXT"
+"""The protocols that confluent-local has by itself."""
+_BITNAMI: Final = ("ALLOW_PLAINTEXT_LISTENER", "BITNAMI_DEBUG", "KAFKA_ENABLE_KRAFT")
+
+
+def translate(environment: Mapping[str, str], warn: Warn) -> dict[str, str]:
+    """Return the environment with all vendors' variables under apache/kafka's names.
+
+    OSError for a file of secrets that cannot be read, ValueError for a port that is none.
+    """
+    found = {
+        name: _without_quotes(name, value, warn) if name.startswith("KAFKA_") else value
+        for name, value in environment.items()
+    }
+    for name, twin in _OTHER_NAMES.items():
+        if found.get(name):
+            found.setdefault(twin, found[name])
+    role = _NODE_ROLES.get(found.get("NODE_ROLE", ""))
+    if role is not None:
+        found.setdefault("KAFKA_PROCESS_ROLES", role)
+    for name in [name for name in found if _SECRET_FILES.fullmatch(name) and found[name]]:
+        with opened(name, found.pop(name)) as file:
+            found[name.removesuffix("_FILE")] = file.read().strip()
+    for name in [name for name in found if name.startswith("KAFKA_CFG_")]:
+        found["KAFKA_" + name.removeprefix("KAFKA_CFG_")] = found.pop(name)
+    authorizer = found.get("KAFKA_AUTHORIZER_CLASS_NAME", "")
+    if authorizer.startswith("io.confluent."):
+        warn(f"KAFKA_AUTHORIZER_CLASS_NAME: {authorizer} is Confluent's; {_AUTHORIZER} keeps the ACLs in its place")
+        found["KAFKA_AUTHORIZER_CLASS_NAME"] = _AUTHORIZER
+    if "KAFKA_METRIC_REPORTERS" in found and any(map(_CP_SERVER.fullmatch, found)):
+        found.setdefault(_HTTP_SERVERS[0], _CP_SERVER_HTTP)
+    _add_kraft_names(found)
+    if any(f"{_HOST_LISTENER}://" in found.get(name, "") for name in _LISTENERS):
+        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", _LOCAL_MAP)
+    _add_admin_api(found, warn)
+    _run_commands(found, warn)
+    _add_listeners(found, is_bitnami=_is_bitnami(environment))
+    _add_certificates(found)
+    if found.get("ADV_HOST"):
+        warn("ADV_HOST: only the broker of fast-data-dev runs here, without Schema Registry, Connect and web pages")
+    return found
+
+
+def _add_admin_api(found: dict[str, str], warn: Warn) -> None:
+    """Open the HTTP ports of cp-server, which health checks ask for its id."""
+    for name in _HTTP_SERVERS:
+        for entry in filter(None, (each.strip() for each in found.get(name, "").split(","))):
+            match = _HTTP_LISTENER.fullmatch(entry)
+            if match is None:
+                warn(f"{name}: {entry} is passed over; the port of http://HOST:PORT would answer health checks here")
+                continue
+            port = f"confluent={match['host']}:{match['port']}"
+            if port not in found.get(_ADMIN_API, "").split():
+                found[_ADMIN_API] = f"{found.get(_ADMIN_API, '')} {port}".strip()
+
+
+def _add_kraft_names(found: dict[str, str]) -> None:
+    """Read the variables of moeenz/docker-kafka-kraft, which also listens on 9093 for the machine around it."""
+    host = found.get("KRAFT_CONTAINER_HOST_NAME")
+    if host:
+        found.setdefault("KAFKA_LISTENERS", "PLAINTEXT://:9092,EXTERNAL://:9093")
+        found.setdefault("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://{host}:9092,EXTERNAL://localhost:9093")
+        found.setdefault("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT")
+    partitions = found.get("KRAFT_PARTITIONS_PER_TOPIC") or "1"
+    topics = filter(None, map(str.strip, found.get("KRAFT_CREATE_TOPICS", "").split(",")))
+    if listed := ",".join(f"{topic}:{partitions}" for topic in topics):
+        found.setdefault("KAFKA_CREATE_TOPICS", listed)
+    if found.get("KRAFT_AUTO_CREATE_TOPICS"):
+        found.setdefault("KAFKA_AUTO_CREATE_TOPICS_ENABLE", found["KRAFT_AUTO_CREATE_TOPICS"])
+
+
+def _is_bitnami(environment: Mapping[str, str]) -> bool:
+    return any(name.startswith("KAFKA_CFG_") or name in _BITNAMI for name in environment)
+
+
+def _without_quotes(name: str, value: str, warn: Warn) -> str:
+    """Drop quotes around a whole value: those of a YAML list such as `- KAFKA_LISTENERS="..."` belong to the value."""
+    match = _QUOTED.fullmatch(value)
+    if match is None:
+        return value
+    warn(f"{name}: the quotes around its value are passed over; YAML's list form keeps them, so leave them out")
+    return match["value"]
+
+
+def _run_commands(found: dict[str, str], warn: Warn) -> None:
+    """Put the output of wurstmeister's commands in the place of `_{HOSTNAME_COMMAND}` and its kind."""
+    for command in _COMMANDS:
+        if not found.get(command):
+            continue
+        output = _output(command, found[command], found, warn)
+        place = f"_{{{command}}}"
+        for name in [name for name, value in found.items() if name.startswith("KAFKA_") and place in value]:
+            found[name] = found[name].replace(place, output)
+        if not output:
+            continue
+        if command == "HOSTNAME_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in found:
+            found.setdefault("KAFKA_ADVERTISED_HOST_NAME", output)
+        elif command == "PORT_COMMAND" and "KAFKA_ADVERTISED_LISTENERS" not in found:
+            found.setdefault("KAFKA_ADVERTISED_PORT", output)
+        elif command == "BROKER_ID_COMMAND":
+            found.setdefault("KAFKA_BROKER_ID", output)
+        elif command == "RACK_COMMAND":
+            found.setdefault("KAFKA_BROKER_RACK", output)
+
+
+def _output(name: str, command: str, environment: Mapping[str, str], warn: Warn) -> str:
+    """Return the command's output; of one that fails the container's host name, or nothing where a host is no use."""
+    problem = "has no output"
+    try:
+        completed = subprocess.run(  # noqa: S603 - the user's own command, as that image runs it
+            ["sh", "-c", command],  # noqa: S607 - the container's own shell, whose path differs between images
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+        output = completed.stdout.strip()
+        if completed.returncode == 0 and output:
+            return output
+        if completed.stderr.strip():
+            problem = completed.stderr.strip().splitlines()[-1]
+    except subprocess.TimeoutExpired:
+        problem = f"takes more than {_COMMAND_TIMEOUT_S:.0f} s"
+    fallback = os.uname().nodename if name == "HOSTNAME_COMMAND" else ""
+    warn(f"{name}: the command {command!r} {problem}" + (f"; {fallback} is taken instead" if fallback else ""))
+    return fallback
+
+
+def _add_listeners(found: dict[str, str], *, is_bitnami: bool) -> None:
+    """Write host and port variables as the lists that took their place (`KafkaConfig` of Kafka 2)."""
+    host, port = found.pop("KAFKA_HOST_NAME", ""), _port(found, "KAFKA_PORT")
+    advertised_host = found.pop("KAFKA_ADVERTISED_HOST_NAME", "").strip()
+    advertised_port = _port(found, "KAFKA_ADVERTISED_PORT")
+    protocol = found.pop("KAFKA_ADVERTISED_PROTOCOL_NAME", "").strip()
+    if (host or port) and not found.get("KAFKA_LISTENERS"):
+        found["KAFKA_LISTENERS"] = f"PLAINTEXT://{host}:{port or _DEFAULT_PORT}"
+    if found.get("KAFKA_ADVERTISED_LISTENERS"):
+        return
+    listed = found.get("KAFKA_LISTENERS", "")
+    name, _, rest = listed.partition("://")
+    protocol = protocol or name.strip() or "PLAINTEXT"
+    if advertised_host or advertised_port:
+        first_port = re.search(r":(\d+)\s*(,|$)", rest)
+        known = advertised_port or port or (first_port[1] if first_port else _DEFAULT_PORT)
+        found["KAFKA_ADVERTISED_LISTENERS"] = f"{protocol}://{advertised_host or host or os.uname().nodename}:{known}"
+        if not listed:
+            found["KAFKA_LISTENERS"] = f"{protocol}://:{port or _DEFAULT_PORT}"
+    elif is_bitnami and not listed:
+        # That image advertises the container's own name, so that other services of a Compose file find it.
+        found["KAFKA_LISTENERS"] = f"PLAINTEXT://:{_DEFAULT_PORT}"
+
+
+def _port(found: dict[str, str], name: str) -> str:
+    """Take a port out of the environment; links of containers (tcp://10.0.0.1:9092) stay there. ValueError."""
+    text = found.get(name, "").strip()
+    if "://" in text or not text:
+        return ""
+    if not _PORT.fullmatch(text):
+        raise ValueError(f"{name}: {text!r} is not a port; give a number from 1 to 65535")
+    del found[name]
+    return text
+
+
+def _add_certificates(found: dict[str, str]) -> None:
+    """Name the key stores of bitnami/kafka, which lie in a directory of their own."""
+    if not os.path.isdir(BITNAMI_CERTIFICATES):
+        return
+    kind = found.pop("KAFKA_TLS_TYPE", "JKS").upper()
+    client_auth = found.pop("KAFKA_TLS_CLIENT_AUTH", "")
+    secret = found.pop("KAFKA_CERTIFICATE_PASSWORD", "")
+    ending = "pem" if kind == "PEM" else "jks"
+    for store in ("KEYSTORE", "TRUSTSTORE"):
+        path = os.path.join(BITNAMI_CERTIFICATES, f"kafka.{store.lower()}.{ending}")
+        if not os.path.exists(path):
+            continue
+        found.setdefault(f"KAFKA_SSL_{store}_TYPE", kind)
+        key = os.path.join(BITNAMI_CERTIFICATES, "kafka.keystore.key")
+        if kind == "PEM" and store == "KEYSTORE" and os.path.exists(key):
+            for variable, file in (("KAFKA_SSL_KEYSTORE_CERTIFICATE_CHAIN", path), ("KAFKA_SSL_KEYSTORE_KEY", key)):
+                with opened(variable, file) as pem:
+                    found.setdefault(variable, pem.read())
+            continue
+        found.setdefault(f"KAFKA_SSL_{store}_LOCATION", path)
+        if secret and kind != "PEM":
+            found.setdefault(f"KAFKA_SSL_{store}_PASSWORD", secret)
+    if secret:
+        found.setdefault("KAFKA_SSL_KEY_PASSWORD", secret)
+    if client_auth:
+        found.setdefault("KAFKA_SSL_CLIENT_AUTH", client_auth)

@@ -1,0 +1,51 @@
+"""All stages, and the choice of their checks."""
+
+from typing import Final
+
+from minibroker.config.names import suggestion
+from minibroker_grade.check import Check, Stage
+from minibroker_grade.stages import (
+    clients,
+    compaction,
+    fetch,
+    files,
+    flexible,
+    groups,
+    list_offsets,
+    metadata,
+    produce,
+    topics,
+    transactions,
+    versions,
+)
+
+STAGES: Final[tuple[Stage, ...]] = (
+    versions.STAGE,
+    flexible.STAGE,
+    metadata.STAGE,
+    topics.STAGE,
+    produce.STAGE,
+    fetch.STAGE,
+    list_offsets.STAGE,
+    files.STAGE,
+    groups.STAGE,
+    transactions.STAGE,
+    compaction.STAGE,
+    clients.STAGE,
+)
+
+
+def chosen(upto: str | None = None, only: str | None = None) -> list[Check]:
+    """The checks up to and with a stage, or those of one name or stage. ValueError for a name that there is not."""
+    names = [stage.name for stage in STAGES]
+    if upto is not None and upto not in names:
+        raise ValueError(f"--upto {upto}: the stages are {', '.join(names)}{suggestion(upto, names)}")
+    last = names.index(upto) if upto is not None else len(names)
+    checks = [check for stage in STAGES[: last + 1] for check in stage.checks]
+    if only is None:
+        return checks
+    found = [check for check in checks if only in {check.name, check.stage}]
+    if not found:
+        known = [check.name for check in checks]
+        raise ValueError(f"--only {only}: there is no such check or stage{suggestion(only, [*known, *names])}")
+    return found

@@ -1,0 +1,168 @@
+"""Members and offsets of groups, as the checks of several stages use them."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from minibroker_grade.subject import Subject, shown
+from minibroker_grade.wire import Wire
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.find_coordinator import FindCoordinatorRequest
+from minibroker_protocol.messages.heartbeat import HeartbeatRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from minibroker_protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from minibroker_protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from minibroker_protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from minibroker_protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SESSION_MS: Final = 30000
+JOIN: Final = 5
+_STARTING: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
+"""Errors of a coordinator that is not ready yet: clients try again."""
+
+
+def code_of(answer: Any) -> str:
+    """The error code of a response with its name."""
+    return shown("error_code", answer.error_code)
+
+
+def wait_for_coordinator(b: Subject, key: str, kind: int = GROUP) -> None:
+    """Until the coordinator of this group or transactional id is found and has loaded its log."""
+    request = FindCoordinatorRequest(key=key, key_type=kind)
+    version = b.newest(FindCoordinatorRequest, 3)
+    b.until(lambda: b.ask(request, version), lambda found: found.error_code not in _STARTING, "a coordinator", code_of)
+    if kind == GROUP:
+        b.until(
+            lambda: b.ask(
+                HeartbeatRequest(group_id=key, generation_id=0, member_id="x"), b.newest(HeartbeatRequest, 3)
+            ),
+            lambda found: found.error_code not in _STARTING,
+            "a coordinator that has loaded its log",
+            code_of,
+        )
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a group of the classic protocol, on a connection of its own."""
+
+    b: Subject
+    group: str
+    session: int = SESSION_MS
+    instance: str | None = None
+    member_id: str = ""
+    generation: int = -1
+    protocols: tuple[str, ...] = ("range",)
+    wire: Wire = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.wire = self.b.connect()
+
+    def join_request(self) -> JoinGroupRequest:
+        """A request to join, or to join again."""
+        return JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self.session,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=name.encode()) for name in self.protocols],
+        )
+
+    def send_join(self) -> None:
+        """Ask to join, and wait for nothing."""
+        self.wire.send(self.join_request(), self.b.newest(JoinGroupRequest, JOIN))
+
+    def joined(self) -> Any:
+        """The answer to that; the id and the generation are kept."""
+        answer = self.wire.receive()
+        if answer.member_id:
+            self.member_id = answer.member_id
+        if not answer.error_code:
+            self.generation = answer.generation_id
+        return answer
+
+    def join(self) -> Any:
+        """Join, with the id that the coordinator gives first (KIP-394)."""
+        self.send_join()
+        answer = self.joined()
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.send_join()
+            answer = self.joined()
+        self.b.same(answer, "error_code", 0, "a member to work with")
+        return answer
+
+    def sync_request(self, **assignments: bytes) -> SyncGroupRequest:
+        """A request to sync, with assignments by member id if this is the leader."""
+        given = [SyncGroupRequestAssignment(member_id=each, assignment=data) for each, data in assignments.items()]
+        return SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            assignments=given,
+        )
+
+    def sync(self, **assignments: bytes) -> Any:
+        """The answer to that."""
+        return self.b.ask(self.sync_request(**assignments), self.b.newest(SyncGroupRequest, 3), self.wire)
+
+    def heartbeat(self, generation: int | None = None) -> Any:
+        """The answer to a heartbeat."""
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self.generation if generation is None else generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
+        return self.b.ask(request, self.b.newest(HeartbeatRequest, 3), self.wire)
+
+    def leave(self) -> Any:
+        """The answer to leaving."""
+        identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
+        request = LeaveGroupRequest(group_id=self.group, member_id=self.member_id, members=[identity])
+        return self.b.ask(request, self.b.newest(LeaveGroupRequest, 3), self.wire)
+
+    def settle(self) -> "Member":
+        """Join alone and sync: the group is stable."""
+        self.join()
+        self.b.same(self.sync(**{self.member_id: b"all"}), "error_code", 0, "a stable group to work with")
+        return self
+
+
+def new_group(b: Subject) -> str:
+    """A group id whose coordinator is ready."""
+    name = b.name("group")
+    wait_for_coordinator(b, name)
+    return name
+
+
+def commit(
+    b: Subject, group: str, topic: str, offset: int, member: str = "", generation: int = -1, text: str | None = ""
+) -> Any:
+    """The response to a commit for partition 0."""
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata=text)
+    request = OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+    )
+    return b.ask(request, b.newest(OffsetCommitRequest, 8))
+
+
+def committed(b: Subject, group: str, topic: str | None, *, stable: bool = False) -> Any:
+    """The response to OffsetFetch for partition 0, or for all that the group has committed."""
+    topics = None if topic is None else [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+    request = OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+    return b.ask(request, b.newest(OffsetFetchRequest, 7))

@@ -1,0 +1,127 @@
+"""The broker that --start names: started, killed, and started again on the same port and directory."""
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Generator
+from types import FrameType
+from typing import Final
+
+from minibroker_grade.wire import Address, answers
+
+_PAUSE_S: Final = 0.05
+_ANSWER_S: Final = 5.0
+START_LIMIT_S: Final = 120.0
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the grader; the broker that it has started ends with it."""
+
+
+class BrokerProcess:
+    """A broker in a process group of its own.
+
+    Args:
+        command: words for a shell-like line; {port} and {dir} stand for the port and the directory.
+    """
+
+    def __init__(self, command: str, address: Address, directory: str) -> None:
+        """ValueError for a command that names no port."""
+        if "{port}" not in command:
+            raise ValueError(f"--start {command!r} has no {{port}}")
+        self.address = address
+        self.directory = directory
+        self._words = [
+            word.replace("{port}", str(address[1])).replace("{dir}", directory) for word in shlex.split(command)
+        ]
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_forking = False
+        self._is_leaving = False
+        self._asked_to_end = 0
+
+    @contextlib.contextmanager
+    def running(self) -> Generator[None]:
+        """Start it, and stop it at the end of the block, which a signal brings about, too.
+
+        SystemExit for SIGINT, SIGTERM and SIGHUP; a second one of them ends the broker with SIGKILL. Errors as `start`.
+        """
+        in_main = threading.current_thread() is threading.main_thread()  # no other thread may have handlers
+        before = {number: signal.signal(number, self._on_signal) for number in _ENDING} if in_main else {}
+        try:
+            self.start()
+            yield
+        finally:
+            self._is_leaving = True
+            self.stop()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def start(self) -> None:
+        """Start it and wait until it answers ApiVersions. OSError; ValueError when it does not get so far."""
+        self._is_forking = True
+        try:
+            self._child = subprocess.Popen(  # noqa: S603 - the command that the user gave for this
+                self._words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+            )
+        finally:
+            self._is_forking = False
+        if self._asked_to_end:
+            raise SystemExit(128 + self._asked_to_end)
+        end = time.monotonic() + START_LIMIT_S
+        while not answers(self.address, _ANSWER_S):
+            if self._child.poll() is not None:
+                raise ValueError(f"--start: the broker has ended with status {self._child.returncode}")
+            if time.monotonic() > end:
+                self.kill()
+                raise ValueError(f"--start: the broker has not answered for {START_LIMIT_S:.0f} seconds")
+            time.sleep(_PAUSE_S)
+
+    def stop(self) -> None:
+        """End it with SIGTERM, and with SIGKILL where that does not help."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        is_leaving = self._is_leaving or self._asked_to_end
+        self._asked_to_end = number
+        if is_leaving:
+            self._send(signal.SIGKILL)
+        elif not self._is_forking:  # `start` raises it once the child is known
+            raise SystemExit(128 + number)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._child is None:
+            return
+        end = time.monotonic() + START_LIMIT_S
+        self._send(number)
+        while self._child.poll() is None or self._send(0):  # a script may end before the broker that it runs
+            if time.monotonic() > end:
+                self._send(signal.SIGKILL)
+                self._child.wait()
+                break
+            time.sleep(_PAUSE_S)
+        self._child = None  # not before: a signal may interrupt the wait
+
+    def _send(self, number: int) -> bool:
+        """Send a signal to the process group; false where it has no process any more."""
+        if self._child is None:
+            return False
+        try:
+            os.killpg(self._child.pid, number)
+        except (ProcessLookupError, PermissionError):  # macOS refuses where only ended processes are left
+            return False
+        return True
+
+
+def free_port() -> int:
+    """A port without a listener."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

@@ -1,0 +1,153 @@
+"""The outcome of a run: lines for people, JSON, and JUnit XML. The files are whole after each check."""
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from minibroker_grade.check import Stage
+from minibroker_grade.runner import Result
+
+
+class Report:
+    """The results so far. A grader that is killed leaves them in its files.
+
+    Args:
+        address: of the broker.
+        chosen: the number of checks that were chosen.
+        json_file, junit_file: are written with each result, a device or a pipe at the end; None for no file.
+    """
+
+    def __init__(self, address: str, chosen: int, json_file: str | None, junit_file: str | None) -> None:
+        """Write the files without a result. OSError."""
+        self.results: list[Result] = []
+        self._address = address
+        self._chosen = chosen
+        self._json_file = json_file
+        self._junit_file = junit_file
+        self._write()
+
+    def add(self, result: Result) -> None:
+        """Take the next result, and write the files. OSError."""
+        self.results.append(result)
+        self._write()
+
+    def end(self) -> None:
+        """No result comes any more. OSError."""
+        self._write(is_end=True)
+
+    def json(self) -> str:
+        """All results as one JSON object."""
+        checks = [_as_dict(result) for result in self.results]
+        return json.dumps({"broker": self._address, "chosen": self._chosen, "checks": checks}, indent=2) + "\n"
+
+    def _write(self, *, is_end: bool = False) -> None:
+        for path, content in ((self._json_file, self.json), (self._junit_file, self._junit)):
+            if path is not None and (is_end or not _is_device(path)):
+                _replace(path, content())
+
+    def _junit(self) -> str:
+        return as_junit(self._address, self.results)
+
+
+def failure_text(result: Result) -> str:
+    """A failed check, part by part."""
+    failure = result.failure
+    head = "the broker died" if result.outcome == "died" else "failed"
+    lines = [f"{result.check.name}: {head}" + (f": {result.reason}" if result.outcome == "died" else "")]
+    lines += ["  sent:", *_indented(failure["sent"])]
+    lines += ["  came:", *_indented(failure["came"])]
+    lines += [f"  expected: {failure['expected']}", f"  why: {failure['why']}"]
+    lines += [f"  first byte that differs: {failure['byte']}", f"  look next: {failure['look']}"]
+    return "\n".join(lines)
+
+
+def summary(stages: Sequence[Stage], results: Sequence[Result], chosen: int) -> str:
+    """A line for each stage, and one for all of them; `chosen` is the number of checks that were to be run."""
+    lines = [f"stopped after {len(results)} of {chosen} checks"] if len(results) < chosen else []
+    for stage in stages:
+        mine = [result for result in results if result.check.stage == stage.name]
+        if mine:
+            lines.append(f"{stage.title:24} {_counts(mine)}")
+    lines.append(f"{'all':24} {_counts(results)}")
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if result.outcome == "skipped":
+            reasons.setdefault(result.reason, []).append(result.check.name)
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 - a line's worth
+        lines.append(f"skipped, {reason}: {', '.join(names[:3])}{more}")
+    return "\n".join(lines)
+
+
+def _as_dict(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.check.name,
+        "stage": result.check.stage,
+        "outcome": result.outcome,
+        "seconds": round(result.seconds, 3),
+        "teaches": result.check.teaches,
+        "source": result.check.source,
+        **({"reason": result.reason} if result.reason else {}),
+        **({"failure": result.failure} if result.failure else {}),
+    }
+
+
+def _is_device(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _replace(path: str, content: str) -> None:
+    """Put the content in place of a file's at once, so that a kill leaves the one or the other. OSError."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", path)
+    is_device = _is_device(path)
+    written = path if is_device else f"{os.path.realpath(path)}.new"
+    with open(written, "w", encoding="utf-8") as file:
+        file.write(content)
+    if not is_device:
+        os.replace(written, os.path.realpath(path))
+
+
+def as_junit(address: str, results: Sequence[Result]) -> str:
+    """All results as JUnit XML: a suite for each stage."""
+    root = ET.Element("testsuites", name=f"minibroker grade {address}")
+    suites: dict[str, list[Result]] = {}
+    for result in results:
+        suites.setdefault(result.check.stage, []).append(result)
+    for stage, mine in suites.items():
+        suite = ET.SubElement(root, "testsuite", {"name": stage, **_numbers(mine)})
+        for result in mine:
+            name = result.check.name.partition("/")[2]
+            case = ET.SubElement(suite, "testcase", classname=f"grade.{stage}", name=name, time=f"{result.seconds:.3f}")
+            if result.outcome == "skipped":
+                ET.SubElement(case, "skipped", message=result.reason)
+            elif result.outcome != "passed":
+                failure = ET.SubElement(case, "failure", message=result.reason)
+                failure.text = failure_text(result)
+    ET.indent(root)
+    written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return written.decode() + "\n"
+
+
+def _numbers(results: Sequence[Result]) -> dict[str, str]:
+    counts: dict[str, Any] = {
+        "tests": len(results),
+        "failures": sum(result.has_failed for result in results),
+        "skipped": sum(result.outcome == "skipped" for result in results),
+        "time": f"{sum(result.seconds for result in results):.3f}",
+    }
+    return {name: str(value) for name, value in counts.items()}
+
+
+def _counts(results: Sequence[Result]) -> str:
+    counted = [result for result in results if result.outcome != "skipped"]
+    passed = sum(result.outcome == "passed" for result in counted)
+    skipped = len(results) - len(counted)
+    return f"{passed} of {len(counted)}" + (f", {skipped} skipped" if skipped else "")
+
+
+def _indented(lines: Iterable[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

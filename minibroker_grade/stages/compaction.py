@@ -1,0 +1,139 @@
+"""Stage 11: compaction."""
+
+from typing import Final
+
+from minibroker_grade.check import Stage
+from minibroker_grade.records import (
+    EARLIEST,
+    LATEST,
+    TIME,
+    batches_in,
+    fetch,
+    new_records,
+    offset_of,
+    produce_request,
+    records_in,
+)
+from minibroker_grade.subject import Subject
+from minibroker_protocol.messages.produce import ProduceRequest
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.record import NewRecord, Record
+
+STAGE: Final = Stage("compaction", "11 Compaction", "The cleaner keeps the last record of each key, with its offset.")
+_SOURCE: Final = "LogCleaner, Cleaner"
+_LIMIT_S: Final = 120.0
+_OFFSET: Final = "topics[0].partitions[0].offset"
+
+
+def _topic(b: Subject) -> str:
+    """A topic that is cleaned as soon as it can be."""
+    return b.topic(
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0.001",
+        segment_ms="100",
+        delete_retention_ms="86400000",
+        min_compaction_lag_ms="0",
+    )
+
+
+def _write(b: Subject, topic: str, key: str, value: str | None, time: int) -> None:
+    record = NewRecord(key.encode(), None if value is None else value.encode(), time)
+    request = produce_request(topic, build_batch([record]))
+    b.same(b.ask(request, b.newest(ProduceRequest, 9)), "responses[0].partition_responses[0].error_code", 0)
+
+
+def _fill(b: Subject, topic: str) -> None:
+    """Two rounds of values for three keys; each batch is a segment, and the last one stays dirty."""
+    for turn, key in enumerate("abcabc"):
+        _write(b, topic, key, f"{key}{turn}", TIME - 40000 + turn * 1000)
+    _write(b, topic, "d", None, TIME - 20000)
+    _write(b, topic, "last", "x", TIME)
+
+
+def _all(b: Subject, topic: str) -> list[Record]:
+    """All records of a topic, over the borders of segments."""
+    records: list[Record] = []
+    end: int = offset_of(b, topic, LATEST).topics[0].partitions[0].offset
+    offset = 0
+    while offset < end:
+        answer = fetch(b, topic, offset)
+        found = [record for record in records_in(answer) if record.offset >= offset]
+        batches = batches_in(answer)
+        if not batches:
+            break
+        records += found
+        last = batches[-1]
+        offset = max(last.header.base_offset + max(last.header.last_offset_delta, 0) + 1, offset + 1)
+    return records
+
+
+def _cleaned(b: Subject, topic: str) -> list[Record]:
+    """The records, once the cleaner has been there."""
+    found: list[Record] = b.until(
+        lambda: _all(b, topic),
+        lambda records: [record.offset for record in records][:3] == [3, 4, 5],
+        "the offsets 3, 4 and 5 first: a cleaned log",
+        lambda records: f"the offsets {[record.offset for record in records]}",
+    )
+    return found
+
+
+@STAGE.check(_SOURCE, look="Copy the last record of each key into new segments, and swap them in.", limit=_LIMIT_S)
+def the_last_value_of_each_key_stays(b: Subject) -> None:
+    """Of several records with the same key only the last one is left, behind the active segment's start."""
+    topic = _topic(b)
+    _fill(b, topic)
+    values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
+    b.equal([values.get(key) for key in (b"a", b"b", b"c")], [b"a3", b"b4", b"c5"], "the values of a, b and c")
+
+
+@STAGE.check(_SOURCE, look="Keep offsets as they are: compaction leaves gaps.", limit=_LIMIT_S)
+def offsets_stay_as_they_were(b: Subject) -> None:
+    """A record keeps its offset for ever; start and end of the log do not move."""
+    topic = _topic(b)
+    _fill(b, topic)
+    records = _cleaned(b, topic)
+    b.equal([record.offset for record in records], [3, 4, 5, 6, 7], "the offsets")
+    b.same(offset_of(b, topic, LATEST), _OFFSET, 8)
+    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
+
+
+@STAGE.check(_SOURCE, look="Answer an offset that is gone with the next batch.", limit=_LIMIT_S)
+def a_fetch_of_a_gap_goes_on_behind_it(b: Subject) -> None:
+    """A consumer may ask for an offset that is gone: the answer begins with the next record, without an error."""
+    topic = _topic(b)
+    _fill(b, topic)
+    _cleaned(b, topic)
+    answer = fetch(b, topic, 1)
+    b.same(answer, "responses[0].partitions[0].error_code", 0)
+    first = [record.offset for record in records_in(answer) if record.offset >= 1][:1]
+    b.equal(first, [3], "the first offset", answer, "responses[0].partitions[0].records")
+
+
+@STAGE.check("KIP-534, Cleaner.shouldRetainRecord", look="Keep tombstones for delete.retention.ms.", limit=_LIMIT_S)
+def tombstones_stay_for_their_time(b: Subject) -> None:
+    """A record without a value deletes its key, and stays for delete.retention.ms so that consumers see it."""
+    topic = _topic(b)
+    _fill(b, topic)
+    values = {bytes(record.key or b""): record.value for record in _cleaned(b, topic)}
+    b.holds(b"d" in values and values[b"d"] is None, "the tombstone of d", came=f"the keys {sorted(values)}")
+
+
+@STAGE.check(
+    "DefaultRecordBatch, MemoryRecords.filterTo", look="Compute the checksums of rewritten batches.", limit=_LIMIT_S
+)
+def cleaned_batches_have_fitting_checksums(b: Subject) -> None:
+    """Batches that lost records are written again; their checksums fit."""
+    topic = _topic(b)
+    request = produce_request(topic, build_batch(new_records("one", key="a") + new_records("two", key="b")))
+    b.ask(request, b.newest(ProduceRequest, 9))
+    _write(b, topic, "a", "three", TIME + 5000)
+    _write(b, topic, "last", "x", TIME + 10000)
+    answer = b.until(
+        lambda: fetch(b, topic),
+        lambda found: [record.offset for record in records_in(found)][:1] == [1],
+        "offset 1 first: a cleaned log",
+        lambda found: f"the offsets {[record.offset for record in records_in(found)]}",
+    )
+    for batch in batches_in(answer):
+        b.attempt(batch.check_crc, "a checksum that fits", answer, "responses[0].partitions[0].records")

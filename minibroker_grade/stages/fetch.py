@@ -1,0 +1,370 @@
+"""Stage 6: Fetch, long poll, limits and sessions."""
+
+import time
+from typing import Any, Final
+
+from minibroker_grade.check import SkippedError, Stage
+from minibroker_grade.records import (
+    FETCHED,
+    TIME,
+    batches_in,
+    fetch,
+    fetch_request,
+    new_records,
+    produce_request,
+    records_in,
+    values_of,
+    write,
+)
+from minibroker_grade.subject import Subject
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.messages.produce import ProduceRequest
+from minibroker_protocol.records.builder import build_batch
+
+STAGE: Final = Stage("fetch", "6 Fetch", "Consumers read batches, wait for new ones, and keep sessions.")
+_SOURCE: Final = "ReplicaManager.fetchMessages"
+_SESSIONS: Final = "KIP-227, FetchSessionManager"
+_ERROR: Final = f"{FETCHED}.error_code"
+_LONG: Final = 30000
+_SHORT: Final = 400
+_SESSION_VERSION: Final = 7
+_FOR_TWO: Final = 2500
+"""Bytes: two batches of 1000 fit, three do not."""
+
+
+def _session(b: Subject, topics: list[FetchTopic], session_id: int, epoch: int, **more: Any) -> Any:
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_id=session_id, session_epoch=epoch, topics=topics, **more
+    )
+    version = b.newest(FetchRequest, 12)
+    if version < _SESSION_VERSION:
+        raise SkippedError(f"the broker serves Fetch up to {version}, and sessions begin with 7")
+    return b.ask(request, version)
+
+
+def _asked(topic: str, *partitions: int, offset: int = 0) -> list[FetchTopic]:
+    found = [FetchPartition(partition=each, fetch_offset=offset, partition_max_bytes=1 << 20) for each in partitions]
+    return [FetchTopic(topic=topic, partitions=found)]
+
+
+def _answered(answer: Any) -> list[int]:
+    return sorted(partition.partition_index for topic in answer.responses for partition in topic.partitions)
+
+
+@STAGE.check(_SOURCE, look="Return the batches from the offset on, as they are in the log.")
+def what_was_produced_is_fetched(b: Subject) -> None:
+    """Fetch returns the batches of the log, with the offsets that Produce gave them."""
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    write(b, topic, "c")
+    answer = fetch(b, topic)
+    b.same(answer, _ERROR, 0)
+    records = records_in(answer)
+    b.equal([record.offset for record in records], [0, 1, 2], "the offsets", answer, f"{FETCHED}.records")
+    b.equal(values_of(records), ["a", "b", "c"], "the values", answer, f"{FETCHED}.records")
+
+
+@STAGE.check(
+    "DefaultRecordBatch.ensureValid", look="Base offset and leader epoch lie outside of the checksum: set them alone."
+)
+def checksums_of_batches_fit(b: Subject) -> None:
+    """Consumers check the CRC-32C of each batch."""
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    answer = fetch(b, topic)
+    for batch in batches_in(answer):
+        b.attempt(batch.check_crc, "a checksum that fits", answer, f"{FETCHED}.records")
+
+
+@STAGE.check("KIP-320, LogValidator.validateMessagesAndAssignOffsets", look="Write the leader's epoch into each batch.")
+def batches_have_the_leaders_epoch(b: Subject) -> None:
+    """The broker puts the epoch of its leadership into the batch, where the producer has left -1."""
+    topic = b.topic()
+    write(b, topic, "a")
+    answer = fetch(b, topic)
+    epochs = [batch.header.partition_leader_epoch for batch in batches_in(answer)]
+    b.equal(epochs, [0], "the epochs", answer, f"{FETCHED}.records[0].partition_leader_epoch")
+
+
+@STAGE.check(
+    "Partition.fetchRecords, UnifiedLog.highWatermark",
+    look="Tell the high watermark: with one replica it is the end of the log.",
+)
+def the_high_watermark_is_told(b: Subject) -> None:
+    """The high watermark is behind the last record that all in-sync replicas have."""
+    topic = b.topic()
+    write(b, topic, "a", "b", "c")
+    answer = fetch(b, topic, 1)
+    b.same(answer, f"{FETCHED}.high_watermark", 3)
+    b.same(answer, f"{FETCHED}.last_stable_offset", 3)
+    b.same(answer, f"{FETCHED}.log_start_offset", 0)
+
+
+@STAGE.check("LogSegment.translateOffset", look="Begin with the batch that holds the offset.")
+def a_fetch_within_a_batch_returns_the_whole_batch(b: Subject) -> None:
+    """Batches are not taken apart: the consumer skips the records before its offset."""
+    topic = b.topic()
+    write(b, topic, "a", "b", "c")
+    write(b, topic, "d")
+    answer = fetch(b, topic, 2)
+    b.equal([record.offset for record in records_in(answer)], [0, 1, 2, 3], "the offsets", answer, f"{FETCHED}.records")
+
+
+@STAGE.check("UnifiedLog.read", look="Return no records and no error at the end of the log.")
+def at_the_end_there_is_nothing(b: Subject) -> None:
+    """The end of the log is a valid offset: no records, no error."""
+    topic = b.topic()
+    write(b, topic, "a")
+    answer = fetch(b, topic, 1)
+    b.same(answer, _ERROR, 0)
+    b.equal(records_in(answer), [], "the records", answer, f"{FETCHED}.records")
+
+
+@STAGE.check("LocalLog.read", look="Compare the offset with start and end, and refuse what is outside.")
+def an_offset_behind_the_end_has_error_1(b: Subject) -> None:
+    """OFFSET_OUT_OF_RANGE makes the consumer reset its position."""
+    topic = b.topic()
+    write(b, topic, "a")
+    b.same(fetch(b, topic, 2), _ERROR, 1)
+
+
+@STAGE.check("KafkaApis.handleFetchRequest", look="Answer UNKNOWN_TOPIC_OR_PARTITION for the partition.")
+def an_unknown_partition_has_error_3(b: Subject) -> None:
+    """A partition that does not exist has an error of its own."""
+    b.same(fetch(b, b.topic(), partition=5), _ERROR, 3)
+
+
+@STAGE.check("DelayedFetch, DelayedOperationPurgatory", look="Wake waiting fetches up when records are appended.")
+def a_waiting_fetch_is_woken_up_by_new_records(b: Subject) -> None:
+    """A fetch at the end waits for max_wait_ms; records that come end the wait at once."""
+    topic = b.topic()
+    waiting = b.connect()
+    start = time.monotonic()
+    waiting.send(fetch_request(topic, wait=_LONG), b.newest(FetchRequest, 12))
+    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are records", came="an answer at once")
+    write(b, topic, "a")
+    answer = waiting.receive()
+    b.equal(values_of(records_in(answer)), ["a"], "the values", answer, f"{FETCHED}.records")
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG / 1000 * 0.9, f"an answer long before {_LONG} ms", answer, came=f"it after {waited:.1f} s")
+
+
+@STAGE.check("DelayedFetch.onComplete", look="Answer with the records so far when max_wait_ms is over.")
+def a_wait_ends_after_max_wait_ms(b: Subject) -> None:
+    """Without records the answer comes after max_wait_ms: not at once, and not never."""
+    topic = b.topic()
+    version = b.newest(FetchRequest, 12)
+    start = time.monotonic()
+    answer = b.ask(fetch_request(topic, wait=_SHORT), version)
+    waited = (time.monotonic() - start) * 1000
+    b.same(answer, _ERROR, 0)
+    b.holds(waited > _SHORT * 0.8, f"an answer after {_SHORT} ms", answer, came=f"it after {waited:.0f} ms")
+
+
+@STAGE.check("DelayedFetch.tryComplete", look="Count the bytes of all partitions, and wait until there are min_bytes.")
+def min_bytes_is_waited_for(b: Subject) -> None:
+    """A fetch that wants more bytes than there are waits for them."""
+    topic = b.topic()
+    write(b, topic, "a")
+    waiting = b.connect()
+    waiting.send(fetch_request(topic, wait=_LONG, min_bytes=1000), b.newest(FetchRequest, 12))
+    b.holds(waiting.is_silent(_SHORT / 1000), "no answer before there are 1000 bytes", came="an answer at once")
+    write(b, topic, "x" * 2000)
+    b.equal(len(records_in(waiting.receive())), 2, "the number of records", b.exchanges[-2].response)
+
+
+@STAGE.check(_SOURCE, look="Answer at once when min_bytes is 0.")
+def min_bytes_0_does_not_wait(b: Subject) -> None:
+    """With min_bytes 0 the answer comes at once, whatever max_wait_ms is."""
+    topic = b.topic()
+    start = time.monotonic()
+    answer = fetch(b, topic, wait=_LONG, min_bytes=0)
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
+
+
+@STAGE.check(_SOURCE, look="Do not let a refused partition wait: answer at once.")
+def an_error_does_not_wait(b: Subject) -> None:
+    """A partition with an error ends the wait of its request."""
+    topic = b.topic()
+    start = time.monotonic()
+    answer = fetch(b, topic, 7, wait=_LONG)
+    b.same(answer, _ERROR, 1)
+    waited = time.monotonic() - start
+    b.holds(waited < _LONG / 1000 * 0.9, "an answer at once", answer, came=f"it after {waited:.1f} s")
+
+
+@STAGE.check("KIP-74, LogSegment.read", look="Return the first batch whole, however small max_bytes is.")
+def the_first_batch_comes_even_if_it_is_too_large(b: Subject) -> None:
+    """Limits would stop a consumer at a large batch for ever: the first one comes whole."""
+    topic = b.topic()
+    write(b, topic, "x" * 5000)
+    answer = fetch(b, topic, max_bytes=10, partition_max=10)
+    b.equal(
+        [len(record.value or b"") for record in records_in(answer)], [5000], "the sizes", answer, f"{FETCHED}.records"
+    )
+
+
+@STAGE.check("KIP-74, LogSegment.read", look="Stop before a batch that would exceed partition_max_bytes.")
+def partition_max_bytes_limits_the_answer(b: Subject) -> None:
+    """Behind the first batch the limit of the partition counts."""
+    topic = b.topic()
+    for _ in range(4):
+        write(b, topic, "x" * 1000)
+    answer = fetch(b, topic, partition_max=_FOR_TWO)
+    size = len(answer.responses[0].partitions[0].records or b"")
+    b.holds(
+        0 < size <= _FOR_TWO, f"at most {_FOR_TWO} bytes of records", answer, f"{FETCHED}.records", came=f"{size} bytes"
+    )
+
+
+@STAGE.check("KIP-74, ReplicaManager.readFromLog", look="Count the bytes of all partitions against max_bytes.")
+def max_bytes_limits_all_partitions_together(b: Subject) -> None:
+    """The second partition gets what the first one has left."""
+    topic = b.topic(2)
+    for partition in range(2):
+        batch = build_batch(new_records("x" * 2000))
+        b.ask(produce_request(topic, batch, partition=partition), b.newest(ProduceRequest, 9))
+    asked = _asked(topic, 0, 1)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=2500, topics=asked)
+    answer = b.ask(request, b.newest(FetchRequest, 12))
+    sizes = [len(each.records or b"") for topic in answer.responses for each in topic.partitions]
+    b.holds(
+        sum(map(bool, sizes)) == 1,
+        "records of one partition, and none of the other",
+        answer,
+        f"{FETCHED}.records",
+        came=f"{sizes[0]} and {sizes[1]} bytes",
+    )
+
+
+@STAGE.check(
+    "KIP-320, Partition.checkCurrentLeaderEpoch",
+    look="Compare current_leader_epoch with yours: 74 for an older one, 75 for a newer one.",
+)
+def a_future_leader_epoch_has_error_75(b: Subject) -> None:
+    """A client with newer metadata than the broker waits: UNKNOWN_LEADER_EPOCH."""
+    asked = FetchPartition(partition=0, current_leader_epoch=99, fetch_offset=0, partition_max_bytes=1000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=b.topic(), partitions=[asked])])
+    version = b.newest(FetchRequest, 12)
+    if version < 9:  # noqa: PLR2004 - the first version with the epoch
+        raise SkippedError(f"the broker serves Fetch up to {version}")
+    b.same(b.ask(request, version), _ERROR, 75)
+
+
+@STAGE.check("FetchRequest, KafkaApis.handleFetchRequest", look="Go through the versions of Fetch: each adds fields.")
+def all_versions_are_served(b: Subject) -> None:
+    """Versions 4 to 12 return the same batches."""
+    topic = b.topic()
+    write(b, topic, "a")
+    first, last = b.versions.get(ApiKey.FETCH, (0, -1))
+    for version in range(max(first, 4), min(last, 12) + 1):
+        answer = fetch(b, topic, version=version)
+        b.equal(values_of(records_in(answer)), ["a"], f"the values in version {version}", answer, f"{FETCHED}.records")
+
+
+@STAGE.check("KIP-516", look="Find the topic by its id from version 13 on.")
+def topics_are_fetched_by_id(b: Subject) -> None:
+    """From version 13 on Fetch names topics by their ids."""
+    topic = b.topic()
+    write(b, topic, "a")
+    b.need(ApiKey.FETCH, 13)
+    found = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    named = FetchTopic(topic_id=found.topics[0].topic_id, partitions=[asked])
+    answer = b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13)
+    b.equal(values_of(records_in(answer)), ["a"], "the values", answer, f"{FETCHED}.records")
+
+
+@STAGE.check("KIP-516", look="Answer UNKNOWN_TOPIC_ID for the partitions of an id that no topic has.")
+def an_unknown_id_has_error_100(b: Subject) -> None:
+    """An id that is gone is UNKNOWN_TOPIC_ID, for each partition."""
+    b.need(ApiKey.FETCH, 13)
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    named = FetchTopic(topic_id=b"\x21" * 16, partitions=[asked])
+    b.same(b.ask(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[named]), 13), _ERROR, 100)
+
+
+@STAGE.check("KIP-227, FetchManager.newContext", look="Make a session for epoch 0, and answer with its id.")
+def epoch_0_makes_a_session(b: Subject) -> None:
+    """A full fetch with epoch 0 asks for a session; the answer has its id, and all partitions."""
+    answer = _session(b, _asked(b.topic(2), 0, 1), 0, 0)
+    b.same(answer, "error_code", 0)
+    b.holds(answer.session_id > 0, "an id above 0", answer, "session_id")
+    b.equal(_answered(answer), [0, 1], "the partitions", answer, "responses")
+
+
+@STAGE.check("KIP-227, IncrementalFetchContext", look="Leave out what has not changed since the last answer.")
+def a_session_leaves_out_what_is_as_before(b: Subject) -> None:
+    """An incremental fetch names no partitions, and its response has only those with new data."""
+    topic = b.topic(2)
+    session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
+    answer = _session(b, [], session, 1)
+    b.same(answer, "session_id", session)
+    b.equal(_answered(answer), [], "the partitions", answer, "responses")
+    write(b, topic, "a")
+    answer = _session(b, [], session, 2)
+    b.equal(_answered(answer), [0], "the partitions", answer, "responses")
+
+
+@STAGE.check("KIP-227, FetchSession.update", look="Add the partitions of a request to those of its session.")
+def a_session_takes_more_partitions(b: Subject) -> None:
+    """A request of a session names what is new or has moved."""
+    topic = b.topic(2)
+    session = _session(b, _asked(topic, 0), 0, 0).session_id
+    b.ask(produce_request(topic, build_batch(new_records("a")), partition=1), b.newest(ProduceRequest, 9))
+    answer = _session(b, _asked(topic, 1), session, 1)
+    b.equal(_answered(answer), [1], "the partitions", answer, "responses")
+
+
+@STAGE.check("KIP-227, FetchSession.update", look="Take forgotten_topics_data out of the session.")
+def a_session_forgets_partitions(b: Subject) -> None:
+    """Partitions that a request forgets are not answered any more, even when they have news."""
+    topic = b.topic(2)
+    session = _session(b, _asked(topic, 0, 1), 0, 0).session_id
+    write(b, topic, "a")
+    answer = _session(b, [], session, 1, forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=[0])])
+    b.equal(_answered(answer), [], "the partitions", answer, "responses")
+
+
+@STAGE.check(
+    "KIP-227, FetchManager.newContext",
+    look="Count the requests of a session, and refuse an epoch that is not the next one.",
+)
+def a_wrong_session_epoch_has_error_71(b: Subject) -> None:
+    """A lost or repeated request shows in the epoch: INVALID_FETCH_SESSION_EPOCH, and the client begins again."""
+    session = _session(b, _asked(b.topic(), 0), 0, 0).session_id
+    b.same(_session(b, [], session, 5), "error_code", 71)
+
+
+@STAGE.check("KIP-227, FetchManager.newContext", look="Refuse ids that you have not given.")
+def an_unknown_session_has_error_70(b: Subject) -> None:
+    """A broker may drop a session: FETCH_SESSION_ID_NOT_FOUND makes the client begin a new one."""
+    b.same(_session(b, [], 12345, 1), "error_code", 70)
+
+
+@STAGE.check(
+    "KIP-227, FetchManager.newContext", look="End the session of a request with epoch -1, and answer it in full."
+)
+def epoch_minus_1_ends_a_session(b: Subject) -> None:
+    """With its id and epoch -1 a client ends its session: the id is unknown afterwards."""
+    topic = b.topic()
+    session = _session(b, _asked(topic, 0), 0, 0).session_id
+    b.same(_session(b, _asked(topic, 0), session, -1), "session_id", 0)
+    b.same(_session(b, [], session, 1), "error_code", 70)
+
+
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
+    look="Keep the times of records as they were sent.",
+)
+def timestamps_come_back(b: Subject) -> None:
+    """Under CreateTime a record keeps the time that the producer gave it."""
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    answer = fetch(b, topic)
+    b.equal(
+        [each.timestamp for each in records_in(answer)], [TIME, TIME + 1], "the times", answer, f"{FETCHED}.records"
+    )

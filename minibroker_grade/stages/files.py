@@ -1,0 +1,347 @@
+"""Stage 8: the files of a log, and a broker that is killed and started again."""
+
+import base64
+import os
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from minibroker_grade.check import CheckFailedError, SkippedError, Stage
+from minibroker_grade.groups import commit, committed, new_group, wait_for_coordinator
+from minibroker_grade.process import BrokerProcess
+from minibroker_grade.records import (
+    EARLIEST,
+    LATEST,
+    PRODUCED,
+    TIME,
+    fetch,
+    offset_of,
+    produce,
+    records_in,
+    values_of,
+    write,
+)
+from minibroker_grade.subject import Subject, first_difference
+from minibroker_protocol.errors import ProtocolError
+from minibroker_protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from minibroker_protocol.records.batch import Batch, iter_batches
+
+STAGE: Final = Stage(
+    "files", "8 Files and restart", "Segments and indexes are as DumpLogSegments reads them, and outlive a kill."
+)
+_SEGMENT: Final = "LogSegment, FileRecords, DumpLogSegments"
+_OFFSET: Final = "topics[0].partitions[0].offset"
+_RESTART_S: Final = 240.0
+_INDEX: Final = struct.Struct(">ii")
+_TIME_INDEX: Final = struct.Struct(">qi")
+_FIRST: Final = "0" * 20
+_CRC: Final = 17
+"""Where a batch of format 2 has its checksum."""
+_SEGMENT_BYTES: Final = 1 << 20
+"""The least that Kafka 4 allows (KIP-1030)."""
+
+
+def _directory(b: Subject, topic: str) -> str:
+    if b.data_dir is None:
+        raise SkippedError("the grader does not know the log directory: --data-dir or --start")
+    return os.path.join(b.data_dir, f"{topic}-0")
+
+
+def _files(b: Subject, topic: str, suffix: str) -> list[str]:
+    """The files of a partition with this suffix, in the order of their offsets."""
+    directory = _directory(b, topic)
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(suffix))
+    except OSError:
+        raise CheckFailedError(f"a directory {directory}", "none") from None
+    return [os.path.join(directory, name) for name in names]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _batches(b: Subject, topic: str) -> list[Batch]:
+    """The batches of all segments, as they are in the files."""
+    try:
+        return [batch for path in _files(b, topic, ".log") for batch in iter_batches(_read(path))]
+    except ProtocolError as error:
+        raise CheckFailedError("batches that can be read", str(error)) from None
+
+
+def _filled(b: Subject) -> str:
+    """A topic of several segments and index entries."""
+    topic = b.topic(segment_bytes=str(_SEGMENT_BYTES), index_interval_bytes="1000")
+    for at in range(40):
+        write(b, topic, f"{at:04}" * 15000)
+    return topic
+
+
+def _entries(path: str, form: struct.Struct) -> Iterator[tuple[int, int]]:
+    """The entries of an index; a file that is still open ends with zeros (it has its whole size from the start)."""
+    data = _read(path)
+    for at in range(0, len(data) - form.size + 1, form.size):
+        entry = form.unpack_from(data, at)
+        if at and not any(entry):
+            return
+        yield entry
+
+
+@STAGE.check(
+    "LocalLog.logDirName, LogFileUtils.filenamePrefixFromOffset", look="Make a directory named topic, minus, partition."
+)
+def a_partition_has_a_directory_and_a_first_segment(b: Subject) -> None:
+    """The log of partition 0 of topic t is in t-0, and its first segment is 00000000000000000000.log."""
+    topic = b.topic()
+    write(b, topic, "a")
+    names = [os.path.basename(path) for path in _files(b, topic, ".log")]
+    b.equal(names, [f"{_FIRST}.log"], "the names of the segments")
+
+
+@STAGE.check(_SEGMENT, look="Write batches as they go over the wire, one behind the other.")
+def a_segment_is_its_batches(b: Subject) -> None:
+    """A segment has the bytes of its batches and nothing else, with their final offsets and their checksums."""
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    write(b, topic, "c")
+    batches = _batches(b, topic)
+    (path,) = _files(b, topic, ".log")
+    position = 0
+    for batch in batches:
+        try:
+            batch.check_crc()
+        except ProtocolError as error:
+            at = position + _CRC
+            raise CheckFailedError("a checksum that fits", str(error), path="in crc", file=path, at=at) from None
+        position += len(batch.buffer)
+    offsets = [record.offset for batch in batches for record in batch]
+    if offsets != [0, 1, 2]:
+        expected = "the offsets 0, 1 and 2, as Produce answered"
+        raise CheckFailedError(expected, f"{offsets}", path="where the first batch has its base offset", file=path)
+    if (size := os.path.getsize(path)) != position:
+        came = f"{size - position} more behind the last batch"
+        raise CheckFailedError(f"a file of {position} bytes", came, file=path, at=position)
+
+
+@STAGE.check("FileRecords.writeTo", look="Send what is in the file: Kafka copies it from the file to the socket.")
+def fetch_returns_the_bytes_of_the_file(b: Subject) -> None:
+    """The batches of a response are byte for byte those of the segment."""
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    answer = fetch(b, topic)
+    (path,) = _files(b, topic, ".log")
+    came, kept = bytes(answer.responses[0].partitions[0].records), _read(path)
+    if (at := first_difference(kept, came)) is not None:
+        expected = f"the {len(kept)} bytes of {os.path.basename(path)}"
+        words = f"{len(came)} bytes, of which byte {at} is the first other one"
+        raise CheckFailedError(expected, words, answer, "responses[0].partitions[0].records")
+
+
+@STAGE.check(
+    "LogSegment.shouldRoll, segment.bytes", look="Begin a segment before a batch that would exceed segment.bytes."
+)
+def segments_are_named_by_their_first_offset(b: Subject) -> None:
+    """A segment is no larger than segment.bytes, and its name is the offset that it begins with."""
+    topic = _filled(b)
+    paths = _files(b, topic, ".log")
+    b.holds(len(paths) > 1, f"several segments of {_SEGMENT_BYTES} bytes", came=f"{len(paths)}")
+    for path in paths:
+        first = next(iter(iter_batches(_read(path))), None)
+        if first is None:
+            raise CheckFailedError("a batch in each segment", f"none in {os.path.basename(path)}")
+        offset = next(iter(first)).offset
+        b.equal(os.path.basename(path), f"{offset:020}.log", "the name of the segment")
+        size = os.path.getsize(path)
+        b.holds(size <= _SEGMENT_BYTES, f"at most {_SEGMENT_BYTES} bytes", came=f"{size} in {os.path.basename(path)}")
+
+
+@STAGE.check("OffsetIndex", look="Entries of 8 bytes: offset minus the segment's, then the position of the batch.")
+def index_entries_lead_to_batches(b: Subject) -> None:
+    """An entry has the last offset of a batch, and the position where this batch begins."""
+    topic = _filled(b)
+    found = 0
+    names = _files(b, topic, ".log")
+    for path in names:
+        base = int(os.path.basename(path)[:20])
+        data = _read(path)
+        starts: dict[int, int] = {}
+        position = 0
+        for batch in iter_batches(data):
+            for record in batch:
+                starts[record.offset - base] = position
+            position += len(batch.buffer)
+        index = path[: -len(".log")] + ".index"
+        for entry, (offset, at) in enumerate(_entries(index, _INDEX)):
+            found += 1
+            if at == starts.get(offset):
+                continue
+            came = f"offset {base} + {offset} at position {at} of {os.path.basename(path)}"
+            if offset in starts:
+                expected, place, field = f"offset {base} + {offset} at position {starts[offset]}", 4, "position"
+            else:
+                expected, place, field = (
+                    f"an offset of the segment, {base} to {base + max(starts, default=0)}",
+                    0,
+                    "offset",
+                )
+            remark = f"in the {field} of entry {entry}"
+            raise CheckFailedError(expected, came, path=remark, file=index, at=_INDEX.size * entry + place)
+    came = f"{found} in {len(names)} segments"
+    b.holds(found > 1, "an index entry each index.interval.bytes, which are 1000 here", came=came)
+
+
+@STAGE.check("TimeIndex", look="Entries of 12 bytes: a time, then the offset minus the segment's; both rise.")
+def time_index_entries_rise_and_are_true(b: Subject) -> None:
+    """An entry has the largest time so far and the offset of its record."""
+    topic = _filled(b)
+    times = {record.offset: record.timestamp for batch in _batches(b, topic) for record in batch}
+    for path in _files(b, topic, ".timeindex"):
+        base = int(os.path.basename(path)[:20])
+        last = -1
+        for entry, (timestamp, offset) in enumerate(_entries(path, _TIME_INDEX)):
+            right = times.get(base + offset)
+            if timestamp < last or timestamp != right:
+                expected = f"times that rise, and {right} for offset {base} + {offset}"
+                remark = f"in the time of entry {entry}"
+                at = _TIME_INDEX.size * entry
+                raise CheckFailedError(expected, f"{timestamp} behind {last}", path=remark, file=path, at=at)
+            last = timestamp
+
+
+@STAGE.check("KIP-516, PartitionMetadataFile", look="Write partition.metadata: a version, and the topic's id.")
+def the_directory_knows_the_topics_id(b: Subject) -> None:
+    """The file partition.metadata has the id of the topic, so that a directory is not taken for a newer topic's."""
+    topic = b.topic()
+    write(b, topic, "a")
+    path = os.path.join(_directory(b, topic), "partition.metadata")
+    answer = b.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    try:
+        lines = _read(path).decode().splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise CheckFailedError(f"a file {path}", "none that can be read") from None
+    found = dict(line.split(": ", 1) for line in lines if ": " in line)
+    b.equal(_id_bytes(found.get("topic_id", "")), bytes(answer.topics[0].topic_id), "topic_id in partition.metadata")
+
+
+def _id_bytes(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text + "==")
+    except ValueError:
+        return b""
+
+
+def _process(b: Subject) -> BrokerProcess:
+    if b.process is None:
+        raise SkippedError("the grader cannot restart the broker: --start")
+    return b.process
+
+
+def _restart(b: Subject, topic: str, *, kill: bool = True) -> None:
+    process = _process(b)
+    if kill:
+        process.kill()
+    else:
+        process.stop()
+    b.close()
+    _start(b, topic)
+
+
+def _start(b: Subject, topic: str, partitions: int = 1) -> None:
+    try:
+        _process(b).start()
+    except ValueError as error:
+        raise CheckFailedError("a broker that starts again", str(error)) from None
+    b.wait_for_leaders(topic, partitions)
+
+
+@STAGE.check(
+    "LogManager, LogLoader",
+    look="Write each batch to the file before you answer, and read it again at the start.",
+    limit=_RESTART_S,
+)
+def acknowledged_records_outlive_a_kill(b: Subject) -> None:
+    """The process is ended with SIGKILL; what was acknowledged is there when it starts again."""
+    _process(b)
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    write(b, topic, "c")
+    _restart(b, topic)
+    answer = fetch(b, topic)
+    b.equal(values_of(records_in(answer)), ["a", "b", "c"], "the values", answer, "responses[0].partitions[0].records")
+    b.same(produce(b, topic, "d"), f"{PRODUCED}.base_offset", 3)
+
+
+@STAGE.check(
+    "LogManager.shutdown", look="Flush logs, write checkpoints, and mark the directory as clean.", limit=_RESTART_S
+)
+def records_outlive_a_stop(b: Subject) -> None:
+    """After SIGTERM and a start everything is as it was: offsets, times and the log's end."""
+    _process(b)
+    topic = b.topic()
+    write(b, topic, "a", "b")
+    _restart(b, topic, kill=False)
+    b.same(offset_of(b, topic, LATEST), _OFFSET, 2)
+    b.same(offset_of(b, topic, EARLIEST), _OFFSET, 0)
+    b.same(offset_of(b, topic, TIME + 1), _OFFSET, 1)
+
+
+@STAGE.check("KIP-516, MetadataImage", look="Keep topics with ids, partitions and configurations.", limit=_RESTART_S)
+def topics_outlive_a_kill(b: Subject) -> None:
+    """Topic ids, partitions and the id of the cluster are the same after a kill."""
+    _process(b)
+    topic = b.topic(3)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
+    version = b.newest(MetadataRequest, 12)
+    before = b.ask(request, version)
+    _process(b).kill()
+    b.close()
+    _start(b, topic, 3)
+    after = b.ask(request, version)
+    b.same(after, "cluster_id", before.cluster_id)
+    b.equal(
+        bytes(after.topics[0].topic_id), bytes(before.topics[0].topic_id), "the topic's id", after, "topics[0].topic_id"
+    )
+    b.equal(len(after.topics[0].partitions), 3, "the number of partitions", after, "topics[0].partitions")
+
+
+@STAGE.check(
+    "OffsetMetadataManager.replay, __consumer_offsets",
+    look="Write commits to a log before you answer.",
+    limit=_RESTART_S,
+)
+def committed_offsets_outlive_a_kill(b: Subject) -> None:
+    """A committed offset is there after a kill."""
+    _process(b)
+    topic, group = b.topic(), new_group(b)
+    b.same(commit(b, group, topic, 42), "topics[0].partitions[0].error_code", 0)
+    _restart(b, topic)
+    wait_for_coordinator(b, group)
+    answer = b.until(
+        lambda: committed(b, group, topic),
+        lambda found: not found.topics[0].partitions[0].error_code and not found.error_code,
+        "an answer of the coordinator",
+    )
+    b.same(answer, "topics[0].partitions[0].committed_offset", 42)
+
+
+@STAGE.check(
+    "LogLoader, LogSegment.recover",
+    look="Check the last segment at the start, and cut what is not whole.",
+    limit=_RESTART_S,
+)
+def half_a_batch_is_cut_off(b: Subject) -> None:
+    """A kill may leave half a batch at the end of the file: the next start cuts it off, and goes on behind the rest."""
+    process = _process(b)
+    topic = b.topic()
+    write(b, topic, "a")
+    (path,) = _files(b, topic, ".log")
+    whole = _read(path)
+    process.kill()
+    b.close()
+    with open(path, "ab") as file:
+        file.write((1).to_bytes(8, "big") + whole[8 : len(whole) // 2])
+    _start(b, topic)
+    b.same(produce(b, topic, "b"), f"{PRODUCED}.base_offset", 1)
+    answer = fetch(b, topic)
+    b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, "responses[0].partitions[0].records")

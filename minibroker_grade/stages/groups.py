@@ -1,0 +1,292 @@
+"""Stage 9: groups, their rebalances and their offsets."""
+
+from typing import Final
+
+from minibroker_grade.check import Stage
+from minibroker_grade.groups import Member, code_of, commit, committed, new_group
+from minibroker_grade.subject import Subject
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.delete_groups import DeleteGroupsRequest
+from minibroker_protocol.messages.describe_groups import DescribeGroupsRequest
+from minibroker_protocol.messages.join_group import JoinGroupRequest
+from minibroker_protocol.messages.list_groups import ListGroupsRequest
+from minibroker_protocol.messages.sync_group import SyncGroupRequest
+
+STAGE: Final = Stage("groups", "9 Groups", "Members join, get assignments, and commit offsets.")
+_COMMITTED: Final = "topics[0].partitions[0].committed_offset"
+_COMMIT_ERROR: Final = "topics[0].partitions[0].error_code"
+
+
+@STAGE.check(
+    "KIP-394, GroupMetadataManager.classicGroupJoinNewDynamicMember",
+    look="Answer the first JoinGroup of an unknown member with an id and MEMBER_ID_REQUIRED.",
+)
+def a_new_member_gets_its_id_first(b: Subject) -> None:
+    """From version 4 on a member without an id gets one with error 79, and joins again with it."""
+    member = Member(b, new_group(b))
+    b.newest(JoinGroupRequest, 5)
+    member.send_join()
+    answer = member.joined()
+    b.same(answer, "error_code", 79)
+    b.holds(answer.member_id, "an id", answer, "member_id")
+
+
+@STAGE.check(
+    "GroupMetadataManager.classicGroupJoin, ClassicGroup",
+    look="End the join when all members have come, and make the first one the leader.",
+)
+def a_member_alone_leads(b: Subject) -> None:
+    """The only member is the leader, learns of all members, and the generation is 1."""
+    member = Member(b, new_group(b))
+    answer = member.join()
+    b.same(answer, "leader", member.member_id)
+    b.same(answer, "generation_id", 1)
+    b.same(answer, "protocol_name", "range")
+    b.equal([each.member_id for each in answer.members], [member.member_id], "the members", answer, "members")
+    b.equal(bytes(answer.members[0].metadata), b"range", "the metadata", answer, "members[0].metadata")
+
+
+@STAGE.check("GroupMetadataManager.classicGroupSync", look="Hand out what the leader has sent, byte for byte.")
+def the_leader_gets_its_own_assignment(b: Subject) -> None:
+    """The leader sends assignments in SyncGroup, and gets its own back."""
+    member = Member(b, new_group(b))
+    member.join()
+    answer = member.sync(**{member.member_id: b"\x00mine"})
+    b.same(answer, "error_code", 0)
+    b.equal(bytes(answer.assignment), b"\x00mine", "the assignment", answer, "assignment")
+
+
+def _two(b: Subject) -> tuple[Member, Member]:
+    """A leader and a follower of one generation, joined and not synced."""
+    leader = Member(b, new_group(b)).settle()
+    follower = Member(b, leader.group)
+    follower.send_join()
+    if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        follower.send_join()
+    b.until(
+        leader.heartbeat,
+        lambda answer: answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS,
+        "27 REBALANCE_IN_PROGRESS in error_code",
+        code_of,
+    )
+    leader.send_join()
+    leader.joined()
+    follower.joined()
+    return leader, follower
+
+
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat",
+    look="Answer the heartbeats of the others with REBALANCE_IN_PROGRESS while one joins.",
+)
+def a_second_member_starts_a_rebalance(b: Subject) -> None:
+    """When a member comes, the heartbeats of the others are answered with error 27, and all of them join again."""
+    leader, follower = _two(b)
+    b.equal(leader.generation, follower.generation, "the generation of both")
+    b.equal(leader.generation, 2, "the second generation")
+
+
+@STAGE.check(
+    "GroupMetadataManager.completeClassicGroupJoin",
+    look="Hold the join until the other members have come, or their rebalance time-out is over.",
+)
+def a_join_waits_for_the_other_members(b: Subject) -> None:
+    """The answer to JoinGroup comes when all have joined: until then the members are unknown."""
+    leader = Member(b, new_group(b)).settle()
+    follower = Member(b, leader.group)
+    follower.send_join()
+    if follower.joined().error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        follower.send_join()
+        b.holds(follower.wire.is_silent(0.3), "no answer before the leader has joined", came="an answer at once")
+        leader.send_join()
+        leader.joined()
+        b.same(follower.joined(), "error_code", 0)
+
+
+@STAGE.check("GroupMetadataManager.completeClassicGroupJoin", look="Tell the members to the leader alone.")
+def followers_do_not_learn_the_members(b: Subject) -> None:
+    """Only the leader assigns, so only the leader gets the list."""
+    _two(b)
+    joins = [each.response for each in b.exchanges if each.key == ApiKey.JOIN_GROUP]
+    mine = {answer.leader == answer.member_id: answer for answer in joins[-3:] if not answer.error_code}
+    b.equal(len(mine[True].members), 2, "the number of members that the leader learns of", mine[True], "members")
+    b.equal(len(mine[False].members), 0, "the number that a follower learns of", mine[False], "members")
+
+
+@STAGE.check(
+    "GroupMetadataManager.classicGroupSync",
+    look="Hold SyncGroup of followers until the leader has sent the assignments.",
+)
+def a_follower_waits_for_its_assignment(b: Subject) -> None:
+    """SyncGroup of a follower is answered once the leader has synced."""
+    leader, follower = _two(b)
+    follower.wire.send(follower.sync_request(), b.newest(SyncGroupRequest, 3))
+    b.holds(follower.wire.is_silent(0.3), "no answer before the leader has synced", came="an answer at once")
+    leader.sync(**{leader.member_id: b"one", follower.member_id: b"two"})
+    answer = follower.wire.receive()
+    b.equal(bytes(answer.assignment), b"two", "the assignment", answer, "assignment")
+
+
+@STAGE.check(
+    "ClassicGroup.supportsProtocols",
+    look="Choose a protocol that all members have; refuse a member that shares none with the group.",
+)
+def a_member_without_a_common_protocol_has_error_23(b: Subject) -> None:
+    """INCONSISTENT_GROUP_PROTOCOL for a member that cannot work with the others."""
+    first = Member(b, new_group(b)).settle()
+    other = Member(b, first.group, protocols=("other",))
+    other.send_join()
+    b.same(other.joined(), "error_code", 23)
+
+
+@STAGE.check(
+    "GroupCoordinatorService.joinGroup, group.max.session.timeout.ms",
+    look="Compare the session timeout with group.min.session.timeout.ms and the maximum.",
+)
+def an_impossible_session_timeout_has_error_26(b: Subject) -> None:
+    """INVALID_SESSION_TIMEOUT for a session of a day."""
+    member = Member(b, new_group(b), session=86400000)
+    member.send_join()
+    b.same(member.joined(), "error_code", 26)
+
+
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat", look="Refuse ids that are not in the group with UNKNOWN_MEMBER_ID."
+)
+def an_unknown_member_has_error_25(b: Subject) -> None:
+    """A member that the group does not know has to join again."""
+    stable = Member(b, new_group(b)).settle()
+    b.same(Member(b, stable.group, member_id="nobody", generation=1).heartbeat(), "error_code", 25)
+
+
+@STAGE.check(
+    "GroupMetadataManager.classicGroupHeartbeat", look="Compare the generation of heartbeats with the group's."
+)
+def an_old_generation_has_error_22(b: Subject) -> None:
+    """A member that missed a rebalance learns it by ILLEGAL_GENERATION."""
+    stable = Member(b, new_group(b)).settle()
+    b.same(stable.heartbeat(), "error_code", 0)
+    b.same(stable.heartbeat(generation=stable.generation - 1), "error_code", 22)
+
+
+@STAGE.check("GroupMetadataManager.classicGroupLeave", look="Take the member out at once.")
+def who_leaves_is_gone(b: Subject) -> None:
+    """After LeaveGroup the member is unknown."""
+    member = Member(b, new_group(b)).settle()
+    b.same(member.leave(), "error_code", 0)
+    b.same(member.heartbeat(), "error_code", 25)
+
+
+@STAGE.check(
+    "KIP-345, GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin",
+    look="Keep the member id by group.instance.id, and fence the one before.",
+)
+def a_static_member_comes_back_without_a_rebalance(b: Subject) -> None:
+    """A member with an instance id that joins again takes its place: the generation stays as it is."""
+    first = Member(b, new_group(b), instance="i1").settle()
+    again = Member(b, first.group, instance="i1")
+    again.send_join()
+    answer = again.joined()
+    b.same(answer, "error_code", 0)
+    b.same(answer, "generation_id", first.generation)
+    b.holds(answer.member_id != first.member_id, "another member id", answer, "member_id")
+    b.same(first.heartbeat(), "error_code", 82, "FENCED_INSTANCE_ID")
+
+
+@STAGE.check("KafkaApis.handleDescribeGroupsRequest", look="Tell state, protocol and members.")
+def a_group_can_be_described(b: Subject) -> None:
+    """DescribeGroups tells the state, and each member with its assignment."""
+    member = Member(b, new_group(b)).settle()
+    answer = b.ask(DescribeGroupsRequest(groups=[member.group]), b.newest(DescribeGroupsRequest, 4))
+    b.same(answer, "groups[0].error_code", 0)
+    b.same(answer, "groups[0].group_state", "Stable")
+    b.same(answer, "groups[0].protocol_data", "range")
+    b.same(answer, "groups[0].members[0].member_id", member.member_id)
+    b.equal(bytes(answer.groups[0].members[0].member_assignment), b"all", "the assignment", answer, "groups[0].members")
+
+
+@STAGE.check("KafkaApis.handleListGroupsRequest", look="List each group that is not dead.")
+def a_group_is_listed(b: Subject) -> None:
+    """ListGroups has the group with its protocol type."""
+    member = Member(b, new_group(b)).settle()
+    answer = b.ask(ListGroupsRequest(), b.newest(ListGroupsRequest, 2))
+    found = {each.group_id: each.protocol_type for each in answer.groups}
+    b.equal(found.get(member.group), "consumer", "the protocol type of the group", answer, "groups")
+
+
+@STAGE.check(
+    "KIP-229, ClassicGroup.validateDeleteGroup", look="Refuse groups with members, and drop the offsets of others."
+)
+def only_an_empty_group_can_be_deleted(b: Subject) -> None:
+    """NON_EMPTY_GROUP while it has members; afterwards its offsets are gone with it."""
+    topic = b.topic()
+    member = Member(b, new_group(b)).settle()
+    commit(b, member.group, topic, 3, member.member_id, member.generation)
+    request = DeleteGroupsRequest(groups_names=[member.group])
+    version = b.newest(DeleteGroupsRequest, 2)
+    b.same(b.ask(request, version), "results[0].error_code", 68)
+    member.leave()
+    b.same(b.ask(request, version), "results[0].error_code", 0)
+    b.same(committed(b, member.group, topic), _COMMITTED, -1)
+
+
+@STAGE.check("OffsetMetadataManager.commitOffset", look="Keep the last commit for each group and partition.")
+def a_committed_offset_comes_back(b: Subject) -> None:
+    """OffsetFetch returns offset and metadata of the last commit."""
+    topic, group = b.topic(), new_group(b)
+    b.same(commit(b, group, topic, 5, text="note"), _COMMIT_ERROR, 0)
+    b.same(commit(b, group, topic, 42, text="note"), _COMMIT_ERROR, 0)
+    answer = committed(b, group, topic)
+    b.same(answer, _COMMITTED, 42)
+    b.same(answer, "topics[0].partitions[0].metadata", "note")
+
+
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Answer -1 and no error where nothing was committed.")
+def without_a_commit_the_offset_is_minus_1(b: Subject) -> None:
+    """A group that has committed nothing has offset -1, and the consumer goes by auto.offset.reset."""
+    answer = committed(b, new_group(b), b.topic())
+    b.same(answer, _COMMITTED, -1)
+    b.same(answer, _COMMIT_ERROR, 0)
+
+
+@STAGE.check(
+    "KIP-88, OffsetMetadataManager.fetchAllOffsets", look="Null instead of topics asks for all partitions of the group."
+)
+def null_asks_for_all_offsets(b: Subject) -> None:
+    """From version 2 on a request without topics returns all that the group has committed."""
+    topic, group = b.topic(), new_group(b)
+    commit(b, group, topic, 7)
+    answer = committed(b, group, None)
+    b.same(answer, "topics[0].name", topic)
+    b.same(answer, _COMMITTED, 7)
+
+
+@STAGE.check("OffsetMetadataManager.fetchOffsets", look="Keep the offsets of each group apart.")
+def groups_do_not_share_offsets(b: Subject) -> None:
+    """A commit of one group is none of another."""
+    topic = b.topic()
+    commit(b, new_group(b), topic, 7)
+    b.same(committed(b, new_group(b), topic), _COMMITTED, -1)
+
+
+@STAGE.check(
+    "ClassicGroup.validateOffsetCommit", look="Check member id and generation of a commit while the group has members."
+)
+def a_commit_of_an_old_generation_has_error_22(b: Subject) -> None:
+    """A member that lost its partitions must not overwrite the offsets of their new owner."""
+    topic = b.topic()
+    member = Member(b, new_group(b)).settle()
+    b.same(commit(b, member.group, topic, 1, member.member_id, member.generation), _COMMIT_ERROR, 0)
+    b.same(commit(b, member.group, topic, 9, member.member_id, member.generation - 1), _COMMIT_ERROR, 22)
+    b.same(committed(b, member.group, topic), _COMMITTED, 1)
+
+
+@STAGE.check(
+    "OffsetMetadataManager.isMetadataInvalid, offset.metadata.max.bytes", look="Refuse metadata above 4096 bytes."
+)
+def too_much_metadata_has_error_12(b: Subject) -> None:
+    """OFFSET_METADATA_TOO_LARGE, and the offset is not committed."""
+    topic, group = b.topic(), new_group(b)
+    b.same(commit(b, group, topic, 1, text="x" * 5000), _COMMIT_ERROR, 12)
+    b.same(committed(b, group, topic), _COMMITTED, -1)

@@ -1,0 +1,284 @@
+"""Stage 5: Produce, in each message format."""
+
+from typing import Final
+
+from crc32c import crc32c
+
+from minibroker_grade.check import SkippedError, Stage
+from minibroker_grade.records import (
+    LATEST,
+    PRODUCED,
+    TIME,
+    fetch,
+    new_records,
+    offset_of,
+    produce,
+    produce_request,
+    records_in,
+    values_of,
+    write,
+)
+from minibroker_grade.subject import Subject
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from minibroker_protocol.records.builder import build_batch
+from minibroker_protocol.records.header import CompressionCodec
+from minibroker_protocol.records.legacy import build_message_set
+from minibroker_protocol.records.record import NewRecord
+
+STAGE: Final = Stage("produce", "5 Produce", "Batches of records get offsets; what is damaged or too large is refused.")
+_CRC_AT: Final = 17
+_ERROR: Final = f"{PRODUCED}.error_code"
+_BASE: Final = f"{PRODUCED}.base_offset"
+
+
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets", look="Give the first record of an empty partition offset 0."
+)
+def offsets_begin_at_0(b: Subject) -> None:
+    """The first batch of a partition gets base offset 0."""
+    answer = produce(b, b.topic(), "a")
+    b.same(answer, _ERROR, 0)
+    b.same(answer, _BASE, 0)
+
+
+@STAGE.check("LogValidator.validateMessagesAndAssignOffsets", look="Count records, not batches.")
+def the_next_batch_follows_the_last_record(b: Subject) -> None:
+    """After a batch of three records the next base offset is 3."""
+    topic = b.topic()
+    write(b, topic, "a", "b", "c")
+    b.same(produce(b, topic, "d"), _BASE, 3)
+
+
+@STAGE.check("UnifiedLog.append", look="Keep a next offset for each partition.")
+def partitions_count_for_themselves(b: Subject) -> None:
+    """Each partition has offsets of its own."""
+    topic = b.topic(2)
+    write(b, topic, "a", "b")
+    request = produce_request(topic, build_batch(new_records("c")), partition=1)
+    b.same(b.ask(request, b.newest(ProduceRequest, 9)), _BASE, 0)
+
+
+@STAGE.check("KafkaApis.handleProduceRequest", look="Answer each partition with its own outcome.")
+def several_partitions_of_a_request_are_answered(b: Subject) -> None:
+    """A request may have batches for many partitions, and one that does not exist spoils no other."""
+    topic = b.topic(2)
+    data = [PartitionProduceData(index=index, records=build_batch(new_records("x"))) for index in (0, 1, 7)]
+    request = ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+    answer = b.ask(request, b.newest(ProduceRequest, 9))
+    errors = {each.index: each.error_code for each in answer.responses[0].partition_responses}
+    b.equal(errors, {0: 0, 1: 0, 7: 3}, "the errors by partition", answer, "responses[0].partition_responses")
+
+
+@STAGE.check("KafkaApis.handleProduceRequest", look="Answer UNKNOWN_TOPIC_OR_PARTITION, and make no topic.")
+def an_unknown_topic_has_error_3(b: Subject) -> None:
+    """Produce creates nothing: topics come from Metadata or CreateTopics."""
+    b.same(produce(b, b.name(), "a"), _ERROR, 3)
+
+
+@STAGE.check("KafkaApis.handleProduceRequest", look="Send nothing for acks=0.")
+def acks_0_has_no_answer(b: Subject) -> None:
+    """With acks=0 the producer does not wait: the next response belongs to the next request."""
+    topic = b.topic()
+    version = b.newest(ProduceRequest, 9)
+    b.wire.send_bytes(b.frame_of(produce_request(topic, build_batch(new_records("a")), acks=0), version))
+    b.until(
+        lambda: offset_of(b, topic, LATEST),
+        lambda found: found.topics[0].partitions[0].offset == 1,
+        "offset 1 as the end",
+    )
+
+
+@STAGE.check("ReplicaManager.isValidRequiredAcks", look="Accept -1, 0 and 1 alone.")
+def acks_2_has_error_21(b: Subject) -> None:
+    """Only -1, 0 and 1 are allowed: INVALID_REQUIRED_ACKS."""
+    request = produce_request(b.topic(), build_batch(new_records("a")), acks=2)
+    b.same(b.ask(request, b.newest(ProduceRequest, 9)), _ERROR, 21)
+
+
+@STAGE.check("ReplicaManager.appendRecords", look="Serve acks=1 as soon as the leader has written.")
+def acks_1_is_answered(b: Subject) -> None:
+    """With acks=1 the leader's own write is enough."""
+    request = produce_request(b.topic(), build_batch(new_records("a")), acks=1)
+    answer = b.ask(request, b.newest(ProduceRequest, 9))
+    b.same(answer, _ERROR, 0)
+    b.same(answer, _BASE, 0)
+
+
+@STAGE.check("DefaultRecordBatch.ensureValid", look="Compute CRC-32C from the attributes on to the end of the batch.")
+def a_wrong_checksum_has_error_2(b: Subject) -> None:
+    """A batch whose CRC-32C does not fit is CORRUPT_MESSAGE, and leaves no trace in the log."""
+    topic = b.topic()
+    batch = build_batch(new_records("a"))
+    batch[_CRC_AT] ^= 1
+    b.same(b.ask(produce_request(topic, batch), b.newest(ProduceRequest, 9)), _ERROR, 2)
+    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 0)
+
+
+@STAGE.check(
+    "LogValidator.validateBatch", look="Compare the record count with the last offset delta and with the records."
+)
+def a_wrong_record_count_has_error_87(b: Subject) -> None:
+    """A batch that claims another number of records than its last offset delta is INVALID_RECORD."""
+    batch = build_batch(new_records("a", "b"))
+    batch[57:61] = (3).to_bytes(4, "big")
+    _sign(batch)
+    b.same(b.ask(produce_request(b.topic(), batch), b.newest(ProduceRequest, 9)), _ERROR, 87)
+
+
+@STAGE.check("ProduceRequest.validateRecords", look="Refuse a second batch, and old formats, from version 3 on.")
+def two_batches_for_a_partition_are_refused(b: Subject) -> None:
+    """From version 3 on a partition has exactly one batch; INVALID_RECORD for more."""
+    batches = build_batch(new_records("a")) + build_batch(new_records("b"))
+    b.same(b.ask(produce_request(b.topic(), batches), b.newest(ProduceRequest, 9)), _ERROR, 87)
+
+
+@STAGE.check("UnifiedLog.analyzeAndValidateRecords", look="Compare each batch with max.message.bytes.")
+def a_batch_that_is_too_large_has_error_10(b: Subject) -> None:
+    """A batch above the topic's max.message.bytes is MESSAGE_TOO_LARGE."""
+    topic = b.topic(max_message_bytes="1000")
+    b.same(produce(b, topic, "x" * 2000), _ERROR, 10)
+
+
+@STAGE.check("KIP-467, LogValidator.validateKey", look="Refuse records without keys where cleanup.policy has compact.")
+def a_compacted_topic_wants_keys(b: Subject) -> None:
+    """A record without a key could never be compacted: INVALID_RECORD, with the record's place from version 8 on."""
+    topic = b.topic(cleanup_policy="compact")
+    answer = produce(b, topic, "a", version=b.newest(ProduceRequest, 9))
+    b.same(answer, _ERROR, 87)
+    if b.exchanges[-1].version >= 8:  # noqa: PLR2004 - the first version with record errors
+        b.same(answer, f"{PRODUCED}.record_errors[0].batch_index", 0)
+
+
+@STAGE.check(
+    "LogValidator.validateMessagesAndAssignOffsets, message.timestamp.type",
+    look="Stamp the batch, and answer with that time.",
+)
+def log_append_time_is_told(b: Subject) -> None:
+    """Where the broker stamps records, the answer has the time; with CreateTime it is -1."""
+    answer = produce(b, b.topic(), "a")
+    b.same(answer, f"{PRODUCED}.log_append_time_ms", -1)
+    answer = produce(b, b.topic(message_timestamp_type="LogAppendTime"), "a")
+    b.holds(
+        answer.responses[0].partition_responses[0].log_append_time_ms > TIME,
+        "the broker's time",
+        answer,
+        f"{PRODUCED}.log_append_time_ms",
+    )
+
+
+@STAGE.check("ProduceResponse.logStartOffset", look="Tell the log's start from version 5 on.")
+def the_log_start_offset_is_told(b: Subject) -> None:
+    """The answer has the first offset of the log, which is 0 in a new one."""
+    b.same(produce(b, b.topic(), "a", version=b.newest(ProduceRequest, 9)), f"{PRODUCED}.log_start_offset", 0)
+
+
+def _all_versions(b: Subject, first: int, last: int) -> list[int]:
+    served = b.versions.get(ApiKey.PRODUCE, (0, -1))
+    if b.versions.get(ApiKey.FETCH, (0, 0))[0] >= 4:  # noqa: PLR2004 - KIP-896
+        served = (max(served[0], 3), served[1])  # Kafka 4 lists Produce 0 to 2 for librdkafka's sake (KAFKA-18659)
+    versions = list(range(max(first, served[0]), min(last, served[1]) + 1))
+    if not versions:
+        raise SkippedError(f"the broker serves Produce {served[0]} to {served[1]}")
+    return versions
+
+
+@STAGE.check(
+    "ProduceRequest.validateRecords", look="Go through the versions of Produce: each adds fields to the response."
+)
+def all_versions_with_format_2_are_served(b: Subject) -> None:
+    """Versions 3 to 12 name topics and carry batches of format v2."""
+    topic = b.topic()
+    for offset, version in enumerate(_all_versions(b, 3, 12)):
+        answer = produce(b, topic, "a", version=version)
+        b.same(answer, _ERROR, 0)
+        b.same(answer, _BASE, offset)
+
+
+@STAGE.check("LogValidator, AbstractLegacyRecordBatch", look="Read message sets of magic 0, and convert them.")
+def format_0_is_accepted(b: Subject) -> None:
+    """Produce 0 and 1 carry messages without timestamps, each with its own CRC-32."""
+    versions = _all_versions(b, 0, 1)
+    topic = b.topic()
+    message_set = build_message_set(new_records("a", "b"), magic=0)
+    answer = b.ask(produce_request(topic, message_set), versions[-1])
+    b.same(answer, _ERROR, 0)
+    b.equal(values_of(records_in(fetch(b, topic))), ["a", "b"], "the values", b.exchanges[-1].response)
+
+
+@STAGE.check("KIP-32, LogValidator", look="Read message sets of magic 1, and keep their timestamps.")
+def format_1_is_accepted(b: Subject) -> None:
+    """Produce 2 carries messages with timestamps."""
+    versions = _all_versions(b, 2, 2)
+    topic = b.topic()
+    message_set = build_message_set(new_records("a", "b"), magic=1)
+    b.same(b.ask(produce_request(topic, message_set), versions[-1]), _ERROR, 0)
+    records = records_in(fetch(b, topic))
+    b.equal([record.timestamp for record in records], [TIME, TIME + 1], "the timestamps", b.exchanges[-1].response)
+
+
+@STAGE.check("KIP-31, LogValidator", look="Open the wrapper, and give its messages offsets.")
+def format_1_may_be_compressed(b: Subject) -> None:
+    """A compressed set is one message whose value is a set with relative offsets."""
+    versions = _all_versions(b, 2, 2)
+    topic = b.topic()
+    write(b, topic, "before")
+    message_set = build_message_set(new_records("a", "b", "c"), magic=1, codec=CompressionCodec.GZIP)
+    answer = b.ask(produce_request(topic, message_set), versions[-1])
+    b.same(answer, _ERROR, 0)
+    b.same(answer, _BASE, 1)
+    records = records_in(fetch(b, topic, 1))
+    b.equal([record.offset for record in records], [1, 2, 3], "the offsets", b.exchanges[-1].response)
+
+
+def _codec(b: Subject, codec: CompressionCodec) -> None:
+    topic = b.topic()
+    values = [f"value {at}" for at in range(50)]
+    b.same(produce(b, topic, *values, codec=codec), _ERROR, 0)
+    answer = fetch(b, topic)
+    b.equal(values_of(records_in(answer)), values, "the values", answer)
+
+
+@STAGE.check("Compression", look="Records behind the header are one gzip stream.")
+def gzip_is_accepted(b: Subject) -> None:
+    """Codec 1: the records come back as they were sent."""
+    _codec(b, CompressionCodec.GZIP)
+
+
+@STAGE.check("Compression", look="Kafka's snappy has the framing of snappy-java.")
+def snappy_is_accepted(b: Subject) -> None:
+    """Codec 2: the records come back as they were sent."""
+    _codec(b, CompressionCodec.SNAPPY)
+
+
+@STAGE.check("Compression, KAFKA-3160", look="Records are one LZ4 frame.")
+def lz4_is_accepted(b: Subject) -> None:
+    """Codec 3: the records come back as they were sent."""
+    _codec(b, CompressionCodec.LZ4)
+
+
+@STAGE.check("KIP-110", look="Accept zstd from Produce 7 on.")
+def zstd_is_accepted(b: Subject) -> None:
+    """Codec 4: the records come back as they were sent."""
+    _codec(b, CompressionCodec.ZSTD)
+
+
+@STAGE.check("KIP-82, DefaultRecord", look="Keep keys, nulls and headers as bytes.")
+def keys_nulls_and_headers_come_back(b: Subject) -> None:
+    """A record is a key, a value and headers; each of them may be null or empty, and nothing changes them."""
+    topic = b.topic()
+    sent = [
+        NewRecord(b"key", b"value", TIME, (("h", b"1"), ("h", None), ("", b""))),
+        NewRecord(None, None, TIME),
+        NewRecord(b"", b"", TIME),
+    ]
+    b.same(b.ask(produce_request(topic, build_batch(sent)), b.newest(ProduceRequest, 9)), _ERROR, 0)
+    answer = fetch(b, topic)
+    found = [(record.key, record.value, tuple(record.headers)) for record in records_in(answer)]
+    path = "responses[0].partitions[0].records"
+    b.equal(found, [(each.key, each.value, tuple(each.headers)) for each in sent], "the records", answer, path)
+
+
+def _sign(batch: bytearray) -> None:
+    """Put the right checksum into a batch that was changed."""
+    batch[_CRC_AT : _CRC_AT + 4] = crc32c(bytes(batch[_CRC_AT + 4 :])).to_bytes(4, "big")

@@ -1,0 +1,424 @@
+"""Stage 10: idempotent producers and transactions."""
+
+from typing import Any, Final
+
+from minibroker_grade.check import Stage
+from minibroker_grade.groups import TRANSACTION, code_of, committed, new_group, wait_for_coordinator
+from minibroker_grade.records import (
+    FETCHED,
+    LATEST,
+    PRODUCED,
+    batches_in,
+    fetch,
+    new_records,
+    offset_of,
+    produce,
+    produce_request,
+    records_in,
+    values_of,
+    write,
+)
+from minibroker_grade.subject import Subject, shown
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from minibroker_protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from minibroker_protocol.messages.end_txn import EndTxnRequest
+from minibroker_protocol.messages.init_producer_id import InitProducerIdRequest
+from minibroker_protocol.messages.produce import ProduceRequest
+from minibroker_protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from minibroker_protocol.records.builder import build_batch
+
+STAGE: Final = Stage(
+    "transactions", "10 Transactions", "Retries make no duplicates, and records count all together or not at all."
+)
+_IDEMPOTENCE: Final = "KIP-98, ProducerAppendInfo"
+_ERROR: Final = f"{PRODUCED}.error_code"
+_BASE: Final = f"{PRODUCED}.base_offset"
+_BUSY: Final = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+
+
+def _init(b: Subject, transactional_id: str | None = None, timeout: int = 60000) -> Any:
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=timeout)
+    version = b.newest(InitProducerIdRequest, 4)
+    return b.until(
+        lambda: b.ask(request, version), lambda answer: answer.error_code not in _BUSY, "a producer id", code_of
+    )
+
+
+def _idempotent(b: Subject, topic: str, sequence: int, *values: str, producer: int, epoch: int = 0) -> Any:
+    return produce(b, topic, *values, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+
+
+class _Transaction:
+    """A transactional producer with one topic."""
+
+    def __init__(self, b: Subject, topic: str, name: str | None = None) -> None:
+        self.b = b
+        self.topic = topic
+        self.name = name or b.name("tx")
+        wait_for_coordinator(b, self.name, TRANSACTION)
+        answer = _init(b, self.name)
+        b.same(answer, "error_code", 0, "a producer to work with")
+        self.producer: int = answer.producer_id
+        self.epoch: int = answer.producer_epoch
+        self._sequence = 0
+
+    def add(self, partition: int = 0) -> Any:
+        """The response to AddPartitionsToTxn, once the transaction before has ended."""
+        topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=[partition])]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.name,
+            v3_and_below_producer_id=self.producer,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=topics,
+        )
+        version = self.b.newest(AddPartitionsToTxnRequest, 3)
+        return self.b.until(
+            lambda: self.b.ask(request, version),
+            lambda answer: _added(answer) not in _BUSY,
+            "a partition in the transaction",
+            lambda answer: shown("error_code", _added(answer)),
+        )
+
+    def send(self, *values: str) -> Any:
+        """The response to a batch of the transaction."""
+        batch = build_batch(
+            new_records(*values),
+            producer_id=self.producer,
+            producer_epoch=self.epoch,
+            base_sequence=self._sequence,
+            is_transactional=True,
+        )
+        self._sequence += len(values)
+        request = produce_request(self.topic, batch, transactional_id=self.name)
+        return self.b.ask(request, self.b.newest(ProduceRequest, 9))
+
+    def write(self, *values: str) -> None:
+        """Add the partition and write; a check that only needs records uses this one."""
+        self.b.equal(_added(self.add()), 0, "error of AddPartitionsToTxn", self.b.exchanges[-1].response)
+        self.b.same(self.send(*values), _ERROR, 0, "records to work with")
+
+    def end(self, *, commit: bool) -> Any:
+        """The response to EndTxn."""
+        request = EndTxnRequest(
+            transactional_id=self.name, producer_id=self.producer, producer_epoch=self.epoch, committed=commit
+        )
+        return self.b.ask(request, self.b.newest(EndTxnRequest, 3))
+
+    def ended(self, *, commit: bool) -> None:
+        """End it, and wait for the marker."""
+        self.b.same(self.end(commit=commit), "error_code", 0)
+        self.b.until(
+            lambda: fetch(self.b, self.topic),
+            lambda answer: (
+                answer.responses[0].partitions[0].last_stable_offset == answer.responses[0].partitions[0].high_watermark
+            ),
+            "a last stable offset at the end of the log",
+            lambda answer: shown("last_stable_offset", answer.responses[0].partitions[0].last_stable_offset),
+        )
+
+
+def _added(answer: Any) -> int:
+    code: int = answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+    return code
+
+
+@STAGE.check("KIP-98, ProducerIdManager.generateProducerId", look="Give each producer an id of its own, with epoch 0.")
+def producers_get_ids(b: Subject) -> None:
+    """InitProducerId without a transactional id gives a new id each time."""
+    one, two = _init(b), _init(b)
+    b.same(one, "error_code", 0)
+    b.same(one, "producer_epoch", 0)
+    b.holds(one.producer_id >= 0, "0 or more", one, "producer_id")
+    b.holds(two.producer_id != one.producer_id, f"another id than {one.producer_id}", two, "producer_id")
+
+
+@STAGE.check(
+    "KIP-98, ProducerStateEntry.findDuplicateBatch",
+    look="Keep the last five batches of each producer, and answer a repeated one from them.",
+)
+def a_repeated_batch_is_not_written_twice(b: Subject) -> None:
+    """A producer whose answer was lost sends the batch again: the same offset, and one copy in the log."""
+    topic, producer = b.topic(), _init(b).producer_id
+    b.same(_idempotent(b, topic, 0, "a", "b", producer=producer), _BASE, 0)
+    answer = _idempotent(b, topic, 0, "a", "b", producer=producer)
+    b.same(answer, _ERROR, 0)
+    b.same(answer, _BASE, 0)
+    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 2)
+
+
+@STAGE.check(
+    "KIP-98, ProducerStateEntry.findDuplicateBatch",
+    look="Remember five batches, as a producer has five requests on their way.",
+)
+def the_fifth_batch_before_is_remembered(b: Subject) -> None:
+    """Five batches may be on their way, so the oldest of five is still known."""
+    topic, producer = b.topic(), _init(b).producer_id
+    for sequence in range(5):
+        _idempotent(b, topic, sequence, "x", producer=producer)
+    answer = _idempotent(b, topic, 0, "x", producer=producer)
+    b.same(answer, _ERROR, 0)
+    b.same(answer, _BASE, 0)
+    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 5)
+
+
+@STAGE.check("KIP-98, ProducerAppendInfo.checkSequence", look="Compare the sequence with the last one plus one.")
+def a_gap_in_the_sequence_has_error_45(b: Subject) -> None:
+    """A missing batch must not be passed over: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    topic, producer = b.topic(), _init(b).producer_id
+    _idempotent(b, topic, 0, "a", producer=producer)
+    b.same(_idempotent(b, topic, 5, "b", producer=producer), _ERROR, 45)
+    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 1)
+
+
+@STAGE.check(
+    "KIP-98, ProducerAppendInfo.checkProducerEpoch", look="Refuse an epoch below that of the producer's last batch."
+)
+def an_old_epoch_has_error_47(b: Subject) -> None:
+    """INVALID_PRODUCER_EPOCH fences a producer that another one has replaced."""
+    topic, producer = b.topic(), _init(b).producer_id
+    _idempotent(b, topic, 0, "a", producer=producer, epoch=1)
+    b.same(_idempotent(b, topic, 1, "b", producer=producer, epoch=0), _ERROR, 47)
+
+
+@STAGE.check("KIP-98, ProducerStateManager", look="Keep sequences by partition.")
+def sequences_count_for_each_partition(b: Subject) -> None:
+    """Each partition of a producer has sequences of its own, from 0 on."""
+    topic, producer = b.topic(2), _init(b).producer_id
+    for partition in range(2):
+        batch = build_batch(new_records("a"), producer_id=producer, producer_epoch=0, base_sequence=0)
+        answer = b.ask(produce_request(topic, batch, partition=partition), b.newest(ProduceRequest, 9))
+        b.same(answer, _ERROR, 0)
+        b.same(answer, _BASE, 0)
+
+
+@STAGE.check(
+    "KIP-98, TransactionCoordinator.prepareInitProducerIdTransit",
+    look="Raise the epoch with each InitProducerId of the same transactional id.",
+)
+def the_next_producer_of_an_id_has_a_higher_epoch(b: Subject) -> None:
+    """The same transactional id keeps its producer id and gets the next epoch, which fences the one before."""
+    first = _Transaction(b, b.topic())
+    answer = _init(b, first.name)
+    b.same(answer, "producer_id", first.producer)
+    b.holds(answer.producer_epoch > first.epoch, f"more than {first.epoch}", answer, "producer_epoch")
+
+
+@STAGE.check(
+    "KIP-98, TransactionCoordinator.endTransaction", look="Refuse requests with the epoch of the producer before."
+)
+def a_fenced_producer_cannot_end_its_transaction(b: Subject) -> None:
+    """After another InitProducerId the old producer is answered with INVALID_PRODUCER_EPOCH or PRODUCER_FENCED."""
+    first = _Transaction(b, b.topic())
+    first.write("a")
+    _init(b, first.name)
+    answer = first.end(commit=True)
+    b.holds(answer.error_code in {47, 90}, "47 INVALID_PRODUCER_EPOCH or 90 PRODUCER_FENCED", answer, "error_code")
+
+
+@STAGE.check(
+    "TransactionStateManager.validateTransactionTimeoutMs, transaction.max.timeout.ms",
+    look="Refuse a timeout above transaction.max.timeout.ms.",
+)
+def a_timeout_that_is_too_long_has_error_50(b: Subject) -> None:
+    """INVALID_TRANSACTION_TIMEOUT for a transaction of a month."""
+    name = b.name("tx")
+    wait_for_coordinator(b, name, TRANSACTION)
+    b.same(_init(b, name, timeout=2_000_000_000), "error_code", 50)
+
+
+@STAGE.check(
+    "KIP-98, UnifiedLog.fetchLastStableOffsetMetadata", look="Answer read_committed up to the last stable offset."
+)
+def open_transactions_are_hidden(b: Subject) -> None:
+    """A consumer with read_committed gets nothing of an open transaction, and nothing behind its start."""
+    topic = b.topic()
+    write(b, topic, "before")
+    _Transaction(b, topic).write("open")
+    answer = fetch(b, topic, committed=True)
+    b.same(answer, f"{FETCHED}.last_stable_offset", 1)
+    b.equal(values_of(records_in(answer)), ["before"], "the values", answer, f"{FETCHED}.records")
+    answer = fetch(b, topic)
+    b.equal(values_of(records_in(answer)), ["before", "open"], "the values uncommitted", answer, f"{FETCHED}.records")
+
+
+@STAGE.check(
+    "KIP-98, TransactionMarkerChannelManager",
+    look="Write a commit marker to each partition, and move the last stable offset.",
+)
+def a_commit_shows_the_records(b: Subject) -> None:
+    """After the commit the records are visible, and a marker takes the next offset."""
+    topic = b.topic()
+    transaction = _Transaction(b, topic)
+    transaction.write("a", "b")
+    transaction.ended(commit=True)
+    answer = fetch(b, topic, committed=True)
+    b.equal(values_of(records_in(answer)), ["a", "b"], "the values", answer, f"{FETCHED}.records")
+    b.same(answer, f"{FETCHED}.high_watermark", 3, "two records and a marker")
+
+
+@STAGE.check(
+    "KIP-98, EndTransactionMarker, ControlRecordType", look="Write a control batch: key version 0, type 1 for commit."
+)
+def a_marker_is_a_control_batch(b: Subject) -> None:
+    """The marker is a transactional control batch of one record; its key is version 0 and type 1."""
+    topic = b.topic()
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    transaction.ended(commit=True)
+    answer = fetch(b, topic)
+    marker = batches_in(answer)[-1]
+    b.holds(
+        marker.header.is_control and marker.header.is_transactional, "a control batch", answer, f"{FETCHED}.records"
+    )
+    b.equal([bytes(record.key or b"") for record in marker], [b"\0\0\0\1"], "the key", answer, f"{FETCHED}.records")
+    b.equal(marker.header.producer_id, transaction.producer, "the producer's id", answer, f"{FETCHED}.records")
+
+
+@STAGE.check(
+    "KIP-98, UnifiedLog.collectAbortedTransactions",
+    look="Keep an index of aborted transactions, and tell it to read_committed.",
+)
+def an_abort_is_told_to_consumers(b: Subject) -> None:
+    """Aborted records stay in the log: Fetch names producer and first offset, and the consumer skips them."""
+    topic = b.topic()
+    write(b, topic, "before")
+    transaction = _Transaction(b, topic)
+    transaction.write("lost")
+    transaction.ended(commit=False)
+    answer = fetch(b, topic, committed=True)
+    aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
+    found = [(each.producer_id, each.first_offset) for each in aborted]
+    b.equal(found, [(transaction.producer, 1)], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
+
+
+@STAGE.check(
+    "KIP-98, UnifiedLog.collectAbortedTransactions",
+    look="Name aborted transactions only; leave those out that were committed.",
+)
+def a_commit_is_not_told_as_aborted(b: Subject) -> None:
+    """A committed transaction is not among the aborted ones."""
+    topic = b.topic()
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    transaction.ended(commit=True)
+    answer = fetch(b, topic, committed=True)
+    aborted: list[Any] = answer.responses[0].partitions[0].aborted_transactions or []
+    b.equal(aborted, [], "the aborted transactions", answer, f"{FETCHED}.aborted_transactions")
+
+
+@STAGE.check(
+    "KIP-98, Partition.fetchOffsetForTimestamp",
+    look="Answer ListOffsets of read_committed with the last stable offset.",
+)
+def the_end_for_read_committed_is_the_last_stable_offset(b: Subject) -> None:
+    """For read_committed the end is where the first open transaction begins."""
+    topic = b.topic()
+    write(b, topic, "before")
+    _Transaction(b, topic).write("open")
+    b.same(offset_of(b, topic, LATEST, committed=True), "topics[0].partitions[0].offset", 1)
+    b.same(offset_of(b, topic, LATEST), "topics[0].partitions[0].offset", 2)
+
+
+@STAGE.check("TransactionCoordinator.endTransaction", look="Refuse to end what has not begun with INVALID_TXN_STATE.")
+def a_repeated_end_has_the_same_outcome(b: Subject) -> None:
+    """A repeated commit is answered with 0, an abort after it with INVALID_TXN_STATE."""
+    topic = b.topic()
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    transaction.ended(commit=True)
+    b.until(lambda: transaction.end(commit=True), lambda answer: answer.error_code == 0, "0 for the same end", code_of)
+    b.same(transaction.end(commit=False), "error_code", 48)
+
+
+@STAGE.check(
+    "TransactionCoordinator.handleAddPartitionsToTransaction",
+    look="Refuse a producer id that is not the transactional id's.",
+)
+def a_foreign_producer_id_has_error_49(b: Subject) -> None:
+    """INVALID_PRODUCER_ID_MAPPING for an id that belongs to another transactional id."""
+    transaction = _Transaction(b, b.topic())
+    transaction.producer += 100000
+    answer = transaction.add()
+    path = "results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code"
+    b.same(answer, path, 49)
+
+
+def _commit_offset(b: Subject, transaction: _Transaction, group: str, offset: int) -> None:
+    request = AddOffsetsToTxnRequest(
+        transactional_id=transaction.name,
+        producer_id=transaction.producer,
+        producer_epoch=transaction.epoch,
+        group_id=group,
+    )
+    b.same(b.ask(request, b.newest(AddOffsetsToTxnRequest, 3)), "error_code", 0)
+    partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+    commit = TxnOffsetCommitRequest(
+        transactional_id=transaction.name,
+        group_id=group,
+        producer_id=transaction.producer,
+        producer_epoch=transaction.epoch,
+        topics=[TxnOffsetCommitRequestTopic(name=transaction.topic, partitions=[partition])],
+    )
+    b.same(b.ask(commit, b.newest(TxnOffsetCommitRequest, 3)), "topics[0].partitions[0].error_code", 0)
+
+
+@STAGE.check(
+    "KIP-98, OffsetMetadataManager.replayEndTransactionMarker", look="Keep the offsets aside until the marker."
+)
+def offsets_of_a_transaction_count_with_its_commit(b: Subject) -> None:
+    """Offsets that are sent in a transaction are invisible until it is committed."""
+    topic, group = b.topic(), new_group(b)
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    _commit_offset(b, transaction, group, 11)
+    b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)
+    b.same(transaction.end(commit=True), "error_code", 0)
+    b.until(
+        lambda: committed(b, group, topic),
+        lambda answer: answer.topics[0].partitions[0].committed_offset == 11,  # noqa: PLR2004 - as above
+        "11 as the committed offset",
+        lambda answer: f"{answer.topics[0].partitions[0].committed_offset} as the committed offset",
+    )
+
+
+@STAGE.check(
+    "KIP-447, OffsetMetadataManager.hasPendingTransactionalOffsets",
+    look="Answer UNSTABLE_OFFSET_COMMIT to require_stable while offsets are pending.",
+)
+def pending_offsets_are_unstable(b: Subject) -> None:
+    """A consumer that asks for stable offsets waits until the transaction with newer ones has ended."""
+    topic, group = b.topic(), new_group(b)
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    _commit_offset(b, transaction, group, 11)
+    b.same(committed(b, group, topic, stable=True), "topics[0].partitions[0].error_code", 88)
+
+
+@STAGE.check(
+    "KIP-98, OffsetMetadataManager.replayEndTransactionMarker",
+    look="Drop the pending offsets of an aborted transaction.",
+)
+def offsets_of_an_aborted_transaction_are_dropped(b: Subject) -> None:
+    """After an abort the group has what it had before."""
+    topic, group = b.topic(), new_group(b)
+    transaction = _Transaction(b, topic)
+    transaction.write("a")
+    _commit_offset(b, transaction, group, 11)
+    transaction.ended(commit=False)
+    b.until(
+        lambda: committed(b, group, topic, stable=True),
+        lambda answer: answer.topics[0].partitions[0].error_code == 0,
+        "0 NONE: no pending offsets",
+        lambda answer: shown("partitions[0].error_code", answer.topics[0].partitions[0].errorcode_of),
+    )
+    b.same(committed(b, group, topic), "topics[0].partitions[0].committed_offset", -1)

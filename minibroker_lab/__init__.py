@@ -1,0 +1,1 @@
+"""The lab: pages, a terminal and traces that show what the broker does."""

@@ -1,0 +1,95 @@
+"""The lines of Python and of curl that do what an action does."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from minibroker_lab.page.actions.requests import ControlRequest
+
+TOKEN: Final = "MINIBROKER_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def curl_line(asked: ControlRequest, base: str, *, needs_token: bool) -> str:
+    """The line for a control plane at `base`, a URL."""
+    words = ["curl", "-sS"]
+    if asked.method != "GET":
+        words += ["-X", asked.method]
+    words.append(shlex.quote(base + asked.path))
+    if needs_token:
+        words += ["-H", f'"Authorization: Bearer ${TOKEN}"']
+    if asked.body is not None:
+        body = json.dumps(asked.body, ensure_ascii=False)
+        words += ["-H", "'Content-Type: application/json'", "-d", shlex.quote(body)]
+    return " ".join(words)
+
+
+def python_line(name: str, values: Mapping[str, Any], directory: str | None) -> str:
+    """The line of a program whose `broker` is a `Broker`. `directory` is that of the snapshot with the given name."""
+    if name == "restore_snapshot":
+        return _call("broker.restore", directory)
+    return _PYTHON[name](values)
+
+
+def _produce(values: Mapping[str, Any]) -> str:
+    named = {**values}
+    if isinstance(named.get("headers"), list):
+        named["headers"] = [tuple(pair) for pair in named["headers"]]
+    return _call("broker.produce", named.pop("topic"), named.pop("value", None), **named)
+
+
+def _records(values: Mapping[str, Any]) -> str:
+    named = {**values}
+    limit = named.pop("limit", None)
+    return _call("broker.records", named.pop("topic"), **named) + ("" if limit is None else f"[:{_written(limit)}]")
+
+
+def _create_topic(values: Mapping[str, Any]) -> str:
+    named = {**values}
+    return _call("broker.create_topic", named.pop("name"), **named)
+
+
+def _move_leader(values: Mapping[str, Any]) -> str:
+    return _call("broker.move_leader", values["topic"], values["partition"], to=values["node_id"])
+
+
+def _snapshot(values: Mapping[str, Any]) -> str:
+    given = (values["directory"],) if "directory" in values else ()
+    return _call("broker.snapshot", *given)
+
+
+_PYTHON: Final[dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "produce": _produce,
+    "read_records": _records,
+    "create_topic": _create_topic,
+    "rebalance": lambda values: f"broker.group({_written(values['group_id'])}).rebalance()",
+    "move_leader": _move_leader,
+    "stop_broker": lambda values: f"broker.brokers[{_written(values['node_id'])}].stop()",
+    "start_broker": lambda values: f"broker.brokers[{_written(values['node_id'])}].start()",
+    "advance_clock": lambda values: _call("broker.clock.advance", values["seconds"]),
+    "add_fault": lambda values: _call("broker.faults.add", **values),
+    "clear_faults": lambda _: _call("broker.faults.clear"),
+    "reset": lambda values: _call("broker.reset", **values),
+    "take_snapshot": _snapshot,
+}
+
+
+def _call(name: str, *given: Any, **named: Any) -> str:
+    words = [*map(_written, given), *(f"{key}={_written(value)}" for key, value in named.items())]
+    return f"{name}({', '.join(words)})"
+
+
+def _written(value: Any) -> str:
+    """A value as Python writes it, with double quotes where that is as short."""
+    if isinstance(value, dict):
+        pairs = cast("Mapping[str, Any]", value).items()
+        return f"{{{', '.join(f'{_written(key)}: {_written(each)}' for key, each in pairs)}}}"
+    if isinstance(value, list | tuple):
+        parts = ", ".join(map(_written, cast("Sequence[Any]", value)))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts})"
+    text = repr(value)
+    return f'"{text[1:-1]}"' if text[0] == "'" and '"' not in text else text

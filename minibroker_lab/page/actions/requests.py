@@ -1,0 +1,96 @@
+"""The request to the control plane that a filled form is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from minibroker.cluster.errors import OperationError
+from minibroker.config.names import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from minibroker_lab.page.actions.forms import Field, Form
+
+
+class ControlRequest(NamedTuple):
+    """A request, and the values that it was made of.
+
+    Attributes:
+        path: with the query, as it is sent.
+        body: a JSON object; None for no body.
+        values: by the names of the fields; without those that were left empty, and those with their default.
+    """
+
+    method: str
+    path: str
+    body: dict[str, Any] | None
+    values: dict[str, Any]
+
+
+def control_request(form: Form, given: Mapping[str, str]) -> ControlRequest:
+    """The request for what a user has typed. `OperationError` names a field that is empty, or a line that is no pair.
+
+    A text that is not a number stays a text: the control plane says what is wrong with it.
+    """
+    names = [each.name for each in form.fields]
+    for name in given:
+        if name not in names:
+            raise OperationError(f"{name}: there is no such field{suggestion(name, names)}")
+    values: dict[str, Any] = {}
+    for field in form.fields:
+        text = given.get(field.name, "")
+        if field.is_needed and not text:
+            raise OperationError(f"{field.name}: a value is needed")
+        if text and text != field.default and (field.kind != "switch" or text == "true"):
+            values[field.name] = _value(field, text)
+    path = form.path
+    for field in form.fields:
+        if field.place == "path":
+            safe = "/" if field.name in {"group_id", "name"} else ""
+            path = path.replace(f"{{{field.name}}}", quote(given[field.name], safe=safe))
+    query = _placed(form, values, "query")
+    return ControlRequest(form.method, f"{path}?{urlencode(query)}" if query else path, _body(form, values), values)
+
+
+def _body(form: Form, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not form.has_body:
+        return None
+    body = _placed(form, values, "body")
+    if any(each.place == "record" for each in form.fields):
+        return {"records": [_placed(form, values, "record")], **body}
+    return body
+
+
+def _placed(form: Form, values: Mapping[str, Any], place: str) -> dict[str, Any]:
+    return {each.name: values[each.name] for each in form.fields if each.place == place and each.name in values}
+
+
+def _value(field: Field, text: str) -> Any:
+    if field.kind == "switch":
+        return True
+    if field.kind == "pairs":
+        return _pairs(field.name, text)
+    if field.kind in {"integer", "name"}:
+        return _number(int, text)
+    return _number(float, text) if field.kind == "number" else text
+
+
+def _number(kind: type[int | float], text: str) -> int | float | str:
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def _pairs(name: str, text: str) -> dict[str, str] | list[list[str]]:
+    """An object; a list of pairs where a name comes twice."""
+    pairs: list[list[str]] = []
+    for line in filter(str.strip, text.splitlines()):
+        left, equals, right = line.partition("=")
+        if not equals or not left.strip():
+            raise OperationError(f"{name}: {line!r} is not NAME=VALUE")
+        pairs.append([left.strip(), right.strip()])
+    found = {pair[0]: pair[1] for pair in pairs}
+    return found if len(found) == len(pairs) else pairs

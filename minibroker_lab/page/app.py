@@ -1,0 +1,97 @@
+"""The page as an ASGI application: its files, its data, and the control plane for what it does.
+
+Before a Kafka of any make it has the requests, and the time line that they make.
+"""
+
+import mimetypes
+import os
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, Final
+
+from fastapi import Depends, FastAPI, Request
+from starlette.responses import Response
+
+from minibroker.config.version import __version__
+from minibroker.control.errors import handle_errors, problem
+from minibroker.control.parameters import refuse_unknown_parameters
+from minibroker.control.remote import Remote
+from minibroker_lab.page.fetch_savings import FetchSavings
+from minibroker_lab.page.follow.search import Searches
+from minibroker_lab.page.recorder import Recorder
+from minibroker_lab.page.routes import actions, follow, lab, lessons, logs, proxy, requests, state, time_line
+from minibroker_lab.page.time_line import TimeLine
+
+STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
+_DATA: Final = "/data"
+
+
+def make_page(remote: Remote | None, recorder: Recorder, control: FastAPI, *, needs_token: bool) -> FastAPI:
+    """The application. Any address that is no file and no data is the page, which looks at the address itself."""
+    app = _empty()
+    app.state.remote = remote
+    app.state.recorder = recorder
+    app.state.searches = Searches(recorder)
+    app.state.time_line = TimeLine(recorder, recorder.events)
+    app.state.fetch_savings = FetchSavings(recorder)
+    app.state.control = control
+    app.state.needs_token = needs_token
+    app.mount("/control", control)
+    _serve(app, _files(), actions, follow, lab, lessons, logs, requests, state, time_line)
+    return app
+
+
+def make_trace_page(recorder: Recorder, facts: Mapping[str, Any]) -> FastAPI:
+    """The application of `minibroker trace`. `facts` are those of the proxy, for the bar above all views."""
+    app = _empty()
+    app.state.recorder = recorder
+    app.state.remote = None
+    app.state.time_line = TimeLine(recorder, None)
+    app.state.facts = {"version": __version__, **facts}
+    files = _files()
+    start = bytes(files["index.html"].body)
+    files["index.html"] = Response(start.replace(b"<html ", b'<html data-mode="trace" ', 1), media_type="text/html")
+    _serve(app, files, proxy, requests, time_line)
+    return app
+
+
+def _empty() -> FastAPI:
+    return FastAPI(title="minibroker lab", version=__version__, openapi_url=None, redirect_slashes=False)
+
+
+def _serve(app: FastAPI, files: Mapping[str, Response], *views: ModuleType) -> None:
+    """Add the data of views, and the files; any other address is the page."""
+    handle_errors(app)
+    for each in views:
+        app.include_router(each.router, prefix=_DATA, dependencies=[Depends(refuse_unknown_parameters)])
+
+    @app.get("/files/{path:path}")
+    def file(path: str) -> Response:
+        return files.get(path) or problem(404, f"there is no file {path!r}")
+
+    @app.get("/data/{path:path}")
+    def unknown(path: str) -> Response:
+        return problem(404, f"there is no {_DATA}/{path}")
+
+    @app.get("/{path:path}")
+    def page(request: Request, path: str) -> Response:  # noqa: ARG001 - the page reads it
+        root: str = request.scope["root_path"]
+        return below(files["index.html"], root) if root else files["index.html"]
+
+
+def below(index: Response, root: str) -> Response:
+    """The page where its addresses begin with `root`."""
+    return Response(bytes(index.body).replace(b'"/files/', f'"{root}/files/'.encode()), media_type="text/html")
+
+
+def _files() -> dict[str, Response]:
+    """The files that the page loads, by their names."""
+    found: dict[str, Response] = {}
+    for folder, _, names in os.walk(STATIC):
+        for name in names:
+            path = os.path.join(folder, name)
+            kind = _TYPES.get(os.path.splitext(name)[1]) or mimetypes.guess_type(name)[0] or "text/plain"
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, STATIC).replace(os.sep, "/")] = Response(file.read(), media_type=kind)
+    return found

@@ -1,0 +1,111 @@
+"""One exchange as JSON: its row, and for each direction bytes and fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.server.inspection.exchanges import Kind
+from minibroker.server.inspection.message_json import SECRETS, is_password
+from minibroker_lab.page.events import fault_words
+from minibroker_lab.page.follow.links import record_sets
+from minibroker_lab.page.rows import row_json
+from minibroker_lab.trace.reading import has_secrets
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.fields.batches import record_set_tree
+from minibroker_protocol.fields.coordinators import open_records
+from minibroker_protocol.fields.frames import request_fields, response_fields
+from minibroker_protocol.fields.in_json import tree_json
+from minibroker_protocol.fields.meanings import meanings_json
+from minibroker_protocol.fields.tree import ERROR, NOT_OPENED, UNKNOWN, Limits, Node
+from minibroker_protocol.fields.versions import request_in_version, request_versions, response_in_version
+
+if TYPE_CHECKING:
+    from minibroker.server.inspection.exchanges import Exchange
+    from minibroker_lab.page.rows import Rows
+
+_LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
+_UNREAD: Final = frozenset({ERROR, NOT_OPENED, UNKNOWN})
+_MOST_TEXT: Final = 400
+_HIDDEN_APIS: Final = frozenset({int(ApiKey.ENVELOPE)})
+"""A request within a request, with whatever secrets that one has."""
+
+
+def exchange_json(rows: Rows, exchange: Exchange) -> dict[str, Any]:
+    """The exchange with its bytes and their fields."""
+    shown = row_json(rows.row(exchange))
+    frame = bytearray(exchange.request_frame)
+    shown["request"] = _part_json(exchange, frame, exchange.bytes_in, request_fields(frame, _LIMITS))
+    versions = request_versions(exchange.api_key) if exchange.kind is Kind.REQUEST else range(0)
+    shown["versions"] = list(versions)
+    fault = rows.fault_of(exchange)
+    shown["fault"] = None if fault is None else fault_words(fault)
+    shown["records"] = record_sets(exchange, rows.topics) if exchange.kind is Kind.REQUEST else []
+    shown["response"] = None
+    shown["replaced"] = exchange.replaced or {}
+    if exchange.bytes_out:
+        frame = bytearray(exchange.response_frame)
+        fields = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
+        shown["response"] = _part_json(exchange, frame, exchange.bytes_out, fields)
+    return shown
+
+
+def _part_json(exchange: Exchange, frame: bytearray, size: int, tree: Node) -> dict[str, Any]:
+    facts: dict[str, Any] = {"size": size, "kept": len(frame)}
+    if exchange.kind is Kind.TOKEN or exchange.api_key in _HIDDEN_APIS:
+        return facts | {"hidden": True}
+    if has_secrets(exchange.api_key):
+        if any(node.type in _UNREAD for node in tree.all_nodes()):  # a secret may be anywhere in there
+            return facts | {"hidden": True}
+        facts["masked"] = mask_secrets(tree, frame)
+    return facts | {"hex": frame.hex(), **_tree_json(tree)}
+
+
+def version_json(exchange: Exchange, version: int) -> dict[str, Any]:
+    """The same request and response in another version: `parts` by their names, as far as that version can say them."""
+    translations = {"request": request_in_version(exchange.request_frame, version)}
+    if exchange.bytes_out:
+        own = exchange.api_key, exchange.version, exchange.response_frame
+        translations["response"] = response_in_version(*own, version)
+    parts: dict[str, Any] = {}
+    for name, each in translations.items():
+        if each.frame is None:
+            parts[name] = {"reason": each.reason}
+            continue
+        frame = bytearray(each.frame)
+        is_request = name == "request"
+        fields = (
+            request_fields(frame, _LIMITS) if is_request else response_fields(exchange.api_key, version, frame, _LIMITS)
+        )
+        parts[name] = {**_part_json(exchange, frame, len(frame), fields), "lost": list(each.lost)}
+    return {"version": version, "parts": parts}
+
+
+def record_set_json(data: bytes, topic: str) -> dict[str, Any]:
+    """The bytes of batches as they stand in a file, and their fields; those of a coordinator's topic are opened."""
+    tree = record_set_tree(memoryview(data), _LIMITS)
+    open_records(tree, memoryview(data), topic, _LIMITS)
+    return {"hex": data.hex(), **_tree_json(tree)}
+
+
+def _tree_json(tree: Node) -> dict[str, Any]:
+    return {"tree": tree_json(tree, most=_MOST_TEXT), "meanings": meanings_json(tree)}
+
+
+def mask_secrets(tree: Node, frame: bytearray) -> bool:
+    """Put zeros in the place of secrets, in the bytes and in the tree; returns whether there were any."""
+    found = False
+    for node in tree.all_nodes():
+        for child in node.children or ():
+            if child.name in SECRETS or (child.name == "value" and is_password(_text(node, "name"))):
+                frame[child.start : child.end] = bytes(child.end - child.start)
+                child.children, child.note = None, "masked"
+                child.value = None if child.value is None else ""
+                found = True
+    return found
+
+
+def _text(node: Node, name: str) -> str:
+    try:
+        return str(node.find(name).value or "")
+    except KeyError:
+        return ""

@@ -1,0 +1,126 @@
+"""Events of a broker besides requests: leaders that move, faults, logs that are cleaned or shortened."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker_storage.log import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from minibroker.cluster.core import Core
+    from minibroker.cluster.hooks import FaultHit
+    from minibroker.cluster.partition import Partition
+    from minibroker_storage.log import LogShape
+
+MOST: Final = 5_000
+"""Events that are kept."""
+_MOST_SEGMENTS: Final = 16
+"""Segments of a log that are kept as they were; the first ones, since retention and compaction begin there."""
+
+
+class BrokerEvent(NamedTuple):
+    """One event.
+
+    Attributes:
+        number: counts them from 1 on.
+        time_ms: in ms since the epoch, by the broker's clock.
+        kind: "leader", "fault", "cleaning", "retention" or "deletion".
+        topic, partition: those that it is about; "" and -1 for none.
+        text: a sentence.
+        facts: its numbers by name.
+    """
+
+    number: int
+    time_ms: int
+    kind: str
+    topic: str
+    partition: int
+    text: str
+    facts: dict[str, Any]
+
+
+class Events:
+    """The newest events, oldest first. They are added on the broker's thread, and read on any."""
+
+    def __init__(self) -> None:
+        self._kept: deque[BrokerEvent] = deque(maxlen=MOST)
+        self._count = 0
+        self._core: Core | None = None
+
+    def watch(self, core: Core) -> None:
+        """Take note of a broker's events from now on."""
+        self._core = core
+        core.hooks.fault_hit.subscribe(self._fault_hit)
+        core.hooks.leader_moved.subscribe(self._leader_moved)
+        core.hooks.log_cleaned.subscribe(self._log_cleaned)
+        core.hooks.log_shortened.subscribe(self._log_shortened)
+        core.hooks.records_deleted.subscribe(self._records_deleted)
+
+    @property
+    def last(self) -> int:
+        """The number of the newest one; 0 before the first one."""
+        return self._count
+
+    def all(self) -> list[BrokerEvent]:
+        """All that are kept."""
+        return list(self._kept)
+
+    def of(self, topic: str, partition: int) -> list[BrokerEvent]:
+        """Those of one partition."""
+        return [each for each in self.all() if (each.topic, each.partition) == (topic, partition)]
+
+    def _add(self, kind: str, partition: Partition | None, text: str, **facts: Any) -> None:
+        assert self._core is not None
+        self._count += 1
+        name, index = ("", -1) if partition is None else partition.key
+        self._kept.append(BrokerEvent(self._count, self._core.clock.now_ms(), kind, name, index, text, facts))
+
+    def _fault_hit(self, hit: FaultHit) -> None:
+        fault = dict(hit.fields())
+        client = hit.client_id or "a client without an id"
+        self._add("fault", None, f"A fault has hit {hit.api} of {client}: {fault_words(fault)}.", fault=fault)
+
+    def _leader_moved(self, partition: Partition) -> None:
+        leader = None if partition.leader is None else partition.leader.id
+        name, index = partition.key
+        text = f"{name}-{index} has no leader." if leader is None else f"Broker {leader} leads {name}-{index} now."
+        self._add("leader", partition, text, leader=leader, epoch=partition.leader_epoch)
+
+    def _log_cleaned(self, partition: Partition, before: LogShape) -> None:
+        name, index = partition.key
+        text = f"The cleaner has compacted {name}-{index}: {before.size} bytes before, {partition.log.size} after."
+        self._add("cleaning", partition, text, **_outlines(partition, before))
+
+    def _log_shortened(self, partition: Partition, before: LogShape, segments: int) -> None:
+        name, index = partition.key
+        start = partition.log.log_start_offset
+        many = "1 segment" if segments == 1 else f"{segments} segments"
+        text = (
+            f"Retention has removed {many} of {name}-{index}: the log start offset is {start}, it was {before.start}."
+        )
+        self._add("retention", partition, text, **_outlines(partition, before))
+
+    def _records_deleted(self, partition: Partition, before: LogShape) -> None:
+        name, index = partition.key
+        start = partition.log.log_start_offset
+        if start > before.start:
+            text = f"DeleteRecords has moved the log start offset of {name}-{index} to {start}, it was {before.start}."
+            self._add("deletion", partition, text, **_outlines(partition, before))
+
+
+def fault_words(fault: Mapping[str, object]) -> str:
+    """The fields of a fault: "api=Produce, disconnect=after"."""
+    return ", ".join(f"{name}={value}" for name, value in fault.items())
+
+
+def _outlines(partition: Partition, before: LogShape) -> dict[str, Any]:
+    """A log before and after a change."""
+    return {"before": _outline(before), "after": _outline(shape_of(partition.log))}
+
+
+def _outline(shape: LogShape) -> dict[str, Any]:
+    segments = [{"base_offset": base, "size": size} for base, size in shape.segments[:_MOST_SEGMENTS]]
+    return {"start": shape.start, "size": shape.size, "count": len(shape.segments), "segments": segments}

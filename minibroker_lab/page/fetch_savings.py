@@ -1,0 +1,211 @@
+"""The bytes that fetch sessions save (KIP-227): recorded requests and responses against full ones.
+
+A full fetch names all partitions of the session, and its response has all of them. The difference is in partitions that
+are not named, and its bytes depend on the version alone. So records need not be read, and each exchange is read once,
+at a look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.server.inspection.exchanges import Kind
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import encode
+from minibroker_protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from minibroker.server.inspection.exchanges import Exchange
+    from minibroker_lab.page.recorder import Recorder
+
+_FIRST_WITH_SESSIONS: Final = 7
+_OPENS: Final = 0
+_AT_ONCE: Final = 500
+_SLICE_S: Final = 0.002
+_MOST_SESSIONS: Final = 10_000
+_LAST_EPOCH: Final = 0x7FFFFFFF
+
+_Place = tuple[str, bytes, int]
+"""A partition: name and id of its topic, one of them empty, and its number."""
+
+
+@dataclass(slots=True)
+class Savings:
+    """The incremental fetches of one session. Bytes are those of both directions, without records.
+
+    Attributes:
+        fetches: how many were answered.
+        full_bytes: the bytes of as many full fetches.
+        saved_bytes: those of them that were not sent.
+    """
+
+    fetches: int = 0
+    full_bytes: int = 0
+    saved_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Session:
+    """`epoch` is that of the next request. `full` are the sizes of a full request and its response; None: not known."""
+
+    epoch: int
+    partitions: dict[_Place, None] = field(default_factory=dict[_Place, None])
+    full: tuple[int, int] | None = None
+    savings: Savings = field(default_factory=Savings)
+
+
+class FetchSavings:
+    """The savings of all sessions whose beginning has been recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._next = 1
+        self._waiting: set[int] = set()
+        self._sessions: dict[tuple[str, int], _Session] = {}
+        self._lock = asyncio.Lock()
+
+    async def catch_up(self) -> None:
+        """Read what has come since the last look."""
+        recorder = self._recorder
+        async with self._lock:
+            recorder.catch_up()
+            last = recorder.last
+            if self._next < recorder.first:  # what is gone may have changed any session
+                self._sessions.clear()
+                self._next = recorder.first
+            waiting, self._waiting = sorted(self._waiting), set()
+            for number in waiting:
+                self._look(number, number)
+            began = time.perf_counter()
+            while self._next <= last:
+                stop = min(self._next + _AT_ONCE - 1, last)
+                self._look(self._next, stop)
+                self._next = stop + 1
+                if time.perf_counter() - began > _SLICE_S:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+
+    def of(self, node: int, session_id: int) -> Savings | None:
+        """The savings of a session of a broker; None if its beginning is not kept."""
+        session = self._sessions.get((str(node), session_id))
+        return None if session is None else session.savings
+
+    def _look(self, first: int, last: int) -> None:
+        for exchange in self._recorder.between(first, last):
+            if (
+                exchange.api_key != ApiKey.FETCH
+                or exchange.kind is not Kind.REQUEST
+                or exchange.version < _FIRST_WITH_SESSIONS
+            ):
+                continue
+            if not exchange.bytes_out and exchange.loss is None:
+                self._waiting.add(exchange.number)
+            else:
+                self._note(exchange)
+
+    def _note(self, exchange: Exchange) -> None:
+        reading = self._recorder.rows.reading(exchange)
+        request: FetchRequest | None = reading.request
+        response: FetchResponse | None = reading.response
+        if request is None:
+            return
+        node = exchange.broker.partition(" ")[0]
+        session = self._sessions.get((node, request.session_id))
+        if request.session_epoch <= _OPENS:
+            self._sessions.pop((node, request.session_id), None)
+            if request.session_epoch == _OPENS and response is not None and response.session_id:
+                partitions = dict.fromkeys(_places(request.topics))
+                self._sessions[node, response.session_id] = _Session(1, partitions)
+                if len(self._sessions) > _MOST_SESSIONS:  # clients that go away do not close theirs
+                    del self._sessions[next(iter(self._sessions))]
+            return
+        if session is None:
+            return
+        if session.epoch != request.session_epoch or exchange.loss is not None:  # something is missing
+            del self._sessions[node, request.session_id]
+            return
+        if response is not None and response.error_code:
+            return
+        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        self._add(session, request, response, exchange.version)
+
+    def _add(self, session: _Session, request: FetchRequest, response: FetchResponse | None, version: int) -> None:
+        places = _places(request.topics)
+        if request.forgotten_topics_data or not session.partitions.keys() >= set(places):
+            session.full = None
+            session.partitions.update(dict.fromkeys(places))
+            for topic in request.forgotten_topics_data:
+                for index in topic.partitions:
+                    session.partitions.pop((topic.topic, bytes(topic.topic_id), index), None)
+        if session.full is None:
+            session.full = (
+                _size(_request_of(request, session.partitions), version),
+                _size(_response_of(session.partitions), version),
+            )
+        savings = session.savings
+        savings.fetches += 1
+        savings.full_bytes += sum(session.full)
+        savings.saved_bytes += session.full[0] - _size(request, version)
+        if response is not None:  # one that was too long to be kept counts as a full one
+            answered = [
+                (topic.topic, bytes(topic.topic_id), part.partition_index)
+                for topic in response.responses
+                for part in topic.partitions
+            ]
+            savings.saved_bytes += session.full[1] - _size(_response_of(answered), version)
+
+
+def _places(topics: Iterable[FetchTopic]) -> list[_Place]:
+    return [(topic.topic, bytes(topic.topic_id), part.partition) for topic in topics for part in topic.partitions]
+
+
+def _by_topic(places: Iterable[_Place]) -> dict[tuple[str, bytes], list[int]]:
+    found: dict[tuple[str, bytes], list[int]] = {}
+    for name, topic_id, index in places:
+        found.setdefault((name, topic_id), []).append(index)
+    return found
+
+
+def _request_of(request: FetchRequest, places: Iterable[_Place]) -> FetchRequest:
+    """The same request for all partitions."""
+    topics = [
+        FetchTopic(
+            topic=name,
+            topic_id=topic_id,
+            partitions=[FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=0) for index in indexes],
+        )
+        for (name, topic_id), indexes in _by_topic(places).items()
+    ]
+    return replace(request, topics=topics, forgotten_topics_data=[])
+
+
+def _response_of(places: Iterable[_Place]) -> FetchResponse:
+    """A response with nothing new in these partitions."""
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=name,
+                topic_id=topic_id,
+                partitions=[PartitionData(partition_index=index, error_code=0, high_watermark=0) for index in indexes],
+            )
+            for (name, topic_id), indexes in _by_topic(places).items()
+        ]
+    )
+
+
+def _size(message: Any, version: int) -> int:
+    out = bytearray()
+    encode(message, version, out, [])
+    return len(out)

@@ -1,0 +1,145 @@
+"""Where the records of a request or a response are, so that a field can lead to the life of its record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.server.inspection.exchanges import Kind
+from minibroker_lab.page.follow.sightings import records_of
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.fields.frames import request_fields, response_fields
+from minibroker_protocol.fields.tree import BATCH, STRUCT, Limits, Node
+from minibroker_protocol.records.header import MAGIC_AT, MAGIC_V2, RECORD_BATCH_OVERHEAD, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker.server.inspection.exchanges import Exchange
+    from minibroker_lab.trace.reading import KnownTopics
+
+_HEADER_FIELDS: Final = 13
+_CLOSED: Final = Limits(fields=10_000, record_fields=0)
+_MARKS: Final = {each: each for each in ("high_watermark", "last_stable_offset", "log_start_offset")} | {
+    "low_watermark": "log_start_offset"  # of DeleteRecords
+}
+_LIMITS: Final = Limits(fields=10_000, record_fields=10_000)
+_SETS: Final = {
+    ("request", int(ApiKey.PRODUCE)): ("topic_data", "name", "partition_data", "index"),
+    ("response", int(ApiKey.PRODUCE)): ("responses", "name", "partition_responses", "index"),
+    ("response", int(ApiKey.FETCH)): ("responses", "topic", "partitions", "partition_index"),
+    ("response", int(ApiKey.SHARE_FETCH)): ("responses", "topic", "partitions", "partition_index"),
+}
+_MARKED: Final = {
+    int(ApiKey.PRODUCE): _SETS["response", int(ApiKey.PRODUCE)],
+    int(ApiKey.FETCH): _SETS["response", int(ApiKey.FETCH)],
+    int(ApiKey.DELETE_RECORDS): ("topics", "name", "partitions", "partition_index"),
+}
+
+
+def record_sets(exchange: Exchange, topics: KnownTopics) -> list[dict[str, Any]]:
+    """The record sets of an exchange: direction, range of bytes, topic, partition, and the first offset.
+
+    `first` is the offset of the first record as the log has it, None where no response has it; `last` is that of the
+    last one. `shift` is what is added to the offsets in the bytes.
+    """
+    is_produce = exchange.api_key == ApiKey.PRODUCE
+    direction = "request" if is_produce else "response"
+    names = _SETS.get((direction, exchange.api_key))
+    if names is None or (not is_produce and not exchange.bytes_out):
+        return []
+    response = None
+    if exchange.bytes_out:
+        frame = memoryview(exchange.response_frame)
+        response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
+    tree = request_fields(memoryview(exchange.request_frame), _LIMITS) if is_produce else response
+    if tree is None:
+        return []
+    answers = {} if not is_produce or response is None else _base_offsets(response, topics)
+    found: list[dict[str, Any]] = []
+    for topic, part in _parts(tree, names, topics):
+        batches = [each for each in part.find("records").children or () if each.type == BATCH]
+        if not batches or not batches[-1].children or len(batches[-1].children) < _HEADER_FIELDS:
+            continue
+        partition = part.find(names[3]).value
+        base = batches[0].find("base_offset").value
+        shift: int | None = 0
+        if is_produce:
+            answer = answers.get((topic, partition), -1)
+            shift = None if answer < 0 else answer - base
+        last = batches[-1].find("base_offset").value + batches[-1].find("last_offset_delta").value
+        node = part.find("records")
+        known = shift is not None
+        found.append(
+            {
+                "direction": direction,
+                "start": node.start,
+                "end": node.end,
+                "topic": topic,
+                "partition": partition,
+                "shift": shift,
+                "first": base + (shift or 0) if known else None,
+                "last": last + (shift or 0) if known else None,
+            }
+        )
+    return found
+
+
+def response_offsets(exchange: Exchange, topics: KnownTopics) -> Iterator[tuple[tuple[str, int], dict[str, int]]]:
+    """The marks of logs in a response to Produce, Fetch or DeleteRecords: ((topic, partition), marks by name).
+
+    "end" is the offset behind what a Produce has brought.
+    """
+    if not exchange.bytes_out or exchange.api_key not in _MARKED or exchange.kind is not Kind.REQUEST:
+        return
+    frame = memoryview(exchange.response_frame)
+    response = response_fields(exchange.api_key, exchange.version, frame, _CLOSED)
+    brought: dict[tuple[str, int], int] = {}
+    if exchange.api_key == ApiKey.PRODUCE:
+        request = request_fields(memoryview(exchange.request_frame), _CLOSED)
+        for topic, part in _parts(request, _SETS["request", int(ApiKey.PRODUCE)], topics):
+            data = records_of(part, exchange.request_frame)[1]
+            if len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2:
+                brought[topic, part.find("index").value] = read_header(data).last_offset_delta + 1
+    names = _MARKED[exchange.api_key]
+    for topic, part in _parts(response, names, topics):
+        if part.find("error_code").value:
+            continue
+        place = topic, part.find(names[3]).value
+        children = part.children or ()
+        marks = {_MARKS[each.name]: each.value for each in children if each.name in _MARKS and each.value >= 0}
+        if place in brought and part.find("base_offset").value >= 0:
+            marks["end"] = part.find("base_offset").value + brought[place]
+        yield place, marks
+
+
+def _base_offsets(response: Node, topics: KnownTopics) -> dict[tuple[str, int], int]:
+    names = _SETS["response", int(ApiKey.PRODUCE)]
+    return {
+        (topic, part.find("index").value): part.find("base_offset").value
+        for topic, part in _parts(response, names, topics)
+        if not part.find("error_code").value
+    }
+
+
+def _parts(tree: Node, names: tuple[str, str, str, str], topics: KnownTopics) -> Iterator[tuple[str, Node]]:
+    """The partitions with the names of their topics. A tree that is cut ends them."""
+    try:
+        for topic in tree.find("body", names[0]).children or ():
+            name = _name(topic, names[1], topics) if topic.type == STRUCT else None
+            if name is None:
+                continue
+            for part in topic.find(names[2]).children or ():
+                if part.type == STRUCT and {"index", "partition_index"} & {each.name for each in part.children or ()}:
+                    yield name, part
+    except KeyError:
+        return
+
+
+def _name(topic: Node, field: str, topics: KnownTopics) -> str | None:
+    for child in topic.children or ():
+        if child.name == field:
+            return str(child.value)
+        if child.name == "topic_id":
+            known = topics.with_id(bytes(child.value))
+            return None if known is None else known.name
+    return None

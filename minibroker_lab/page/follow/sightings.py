@@ -1,0 +1,391 @@
+"""Sightings of a record in a single exchange: it was sent, read, committed, acknowledged or deleted there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.server.inspection.exchanges import Kind
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.fields.frames import request_fields, response_fields
+from minibroker_protocol.fields.record_places import RecordPlace, record_in_batch, record_in_set
+from minibroker_protocol.fields.tree import LENGTH, STRUCT, Limits, Node
+from minibroker_protocol.records.header import (
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC_AT,
+    MAGIC_V2,
+    RECORD_BATCH_OVERHEAD,
+    read_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from minibroker.server.inspection.exchanges import Exchange
+
+_LIMITS: Final = Limits(fields=20_000, record_fields=0)
+"""Batches stay closed: they are searched by their heads."""
+
+
+class Target(NamedTuple):
+    """The record that is followed.
+
+    Attributes:
+        topic_id: None for a topic that is gone.
+        batch: (base offset, CRC, producer id, producer epoch, base sequence) of its batch in the log; None for a record
+            that is not there. It identifies the batch in a request without a response.
+    """
+
+    topic: str
+    topic_id: bytes | None
+    partition: int
+    offset: int
+    batch: tuple[int, int, int, int, int] | None
+
+
+class Sighting(NamedTuple):
+    """An exchange that has to do with the record.
+
+    Attributes:
+        kind: "produced", "refused", "fetched", "cut" (the part of a response that may have it was not kept),
+            "committed", "acknowledged", "deleted" or "ended" (its transaction).
+        direction: "request" or "response", whose bytes from `start` to `end` are meant.
+        place: where in these bytes the record is; None where that is unknown.
+        error: the name of the error, empty for none; None without a response.
+        facts: what else is known, by name.
+    """
+
+    kind: str
+    exchange: Exchange
+    client_id: str | None
+    direction: str
+    start: int
+    end: int
+    place: RecordPlace | None
+    error: str | None
+    facts: dict[str, Any]
+
+
+def sightings(exchange: Exchange, target: Target) -> Iterator[Sighting]:
+    """All that an exchange says of the record. Frames that cannot be read say nothing."""
+    reader = _READERS.get(exchange.api_key)
+    if reader is None or exchange.kind is not Kind.REQUEST or not _is_about(exchange, target):
+        return
+    try:
+        yield from reader(_Frames(exchange), target)
+    except (KeyError, DecodeError):  # a frame that is cut, or damaged
+        return
+
+
+def _is_about(exchange: Exchange, target: Target) -> bool:
+    """Whether the frames name the topic, or for EndTxn the producer. Most exchanges end here."""
+    if exchange.api_key == ApiKey.END_TXN:
+        return target.batch is not None and target.batch[2].to_bytes(8, "big", signed=True) in exchange.request_frame
+    needles = [target.topic.encode()] if target.topic_id is None else [target.topic_id, target.topic.encode()]
+    return any(needle in exchange.request_frame or needle in exchange.response_frame for needle in needles)
+
+
+class _Frames:
+    """The trees of an exchange, made when they are needed."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.request = request_fields(memoryview(exchange.request_frame), _LIMITS)
+        self._response: Node | None = None
+
+    @property
+    def response(self) -> Node | None:
+        """None without a response."""
+        exchange = self.exchange
+        if self._response is None and exchange.bytes_out:
+            frame = memoryview(exchange.response_frame)
+            self._response = response_fields(exchange.api_key, exchange.version, frame, _LIMITS)
+        return self._response
+
+    def sighting(self, kind: str, direction: str, node: Node, **given: Any) -> Sighting:
+        """A sighting of a part of one of the frames."""
+        client_id = self.request.find("header", "client_id").value
+        place, error = given.pop("place", None), given.pop("error", None)
+        return Sighting(kind, self.exchange, client_id, direction, node.start, node.end, place, error, given)
+
+
+def _parts(tree: Node | None, target: Target, names: tuple[str, str, str, str]) -> Iterator[Node]:
+    """The elements for the partition: `names` are those of topics, topic name, partitions and index."""
+    if tree is None:
+        return
+    topics, name, partitions, index = names
+    for topic in tree.find("body", topics).children or ():
+        if topic.type != STRUCT or not _names(topic, name, target):
+            continue
+        for part in topic.find(partitions).children or ():
+            if part.type == STRUCT and part.find(index).value == target.partition:
+                yield part
+
+
+def _names(topic: Node, name: str, target: Target) -> bool:
+    for child in topic.children or ():
+        if child.name == name:
+            return bool(child.value == target.topic)
+        if child.name == "topic_id":
+            return target.topic_id is not None and bytes(child.value) == target.topic_id
+    return False
+
+
+def _error(code: int) -> str:
+    if not code:
+        return ""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def records_of(part: Node, frame: bytes | bytearray) -> tuple[int, memoryview, bool]:
+    """Where the record set of a partition begins, its bytes as far as they were kept, and whether these are all."""
+    node = part.find("records")
+    length = node.find(LENGTH)
+    start = length.end
+    size = length.value - 1 if node.type.startswith("COMPACT") else length.value
+    return start, memoryview(frame)[start : start + max(size, 0)], len(frame) - start >= size
+
+
+def _shifted(place: RecordPlace | None, by: int) -> RecordPlace | None:
+    if place is None:
+        return None
+    shift = 0 if place.is_inside else by
+    return place._replace(
+        batch_start=place.batch_start + by,
+        batch_end=place.batch_end + by,
+        start=place.start + shift,
+        end=place.end + shift,
+    )
+
+
+# Produce
+
+_PRODUCE: Final = ("topic_data", "name", "partition_data", "index")
+_PRODUCED: Final = ("responses", "name", "partition_responses", "index")
+
+
+def _produce(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    for part in _parts(frames.request, target, _PRODUCE):
+        answer = next(_parts(frames.response, target, _PRODUCED), None)
+        start, data, is_whole = records_of(part, frames.exchange.request_frame)
+        error = None if answer is None else _error(answer.find("error_code").value)
+        is_same = _is_same_batch(data, target)
+        if error:
+            if is_same:
+                yield frames.sighting("refused", "request", part, error=error)
+            continue
+        if answer is not None and answer.find("base_offset").value >= 0:
+            number = target.offset - answer.find("base_offset").value
+        elif is_same and target.batch is not None:
+            number = target.offset - target.batch[0]
+        else:
+            continue
+        if number < 0 or not _may_hold(data, number):
+            continue
+        place = _in_set(data, number)
+        if place is not None or not is_whole or _is_v2(data):
+            given = {"number": number, "base_offset": target.offset - number, **_batch_facts(data)}
+            yield frames.sighting("produced", "request", part, error=error, place=_shifted(place, start), **given)
+
+
+def _is_v2(data: memoryview) -> bool:
+    return len(data) >= RECORD_BATCH_OVERHEAD and data[MAGIC_AT] == MAGIC_V2
+
+
+def _may_hold(data: memoryview, number: int) -> bool:
+    """Whether so many records are in the set, as far as its first batch says: v2 allows no other."""
+    return not _is_v2(data) or number <= read_header(data).last_offset_delta
+
+
+def _in_set(data: memoryview, number: int) -> RecordPlace | None:
+    try:
+        return record_in_set(data, number)
+    except DecodeError:
+        return None
+
+
+def _is_same_batch(data: memoryview, target: Target) -> bool:
+    """Whether a batch that a client has sent is the one in the log: by its sequence, or without one by its CRC."""
+    if target.batch is None or not _is_v2(data):
+        return False
+    header = read_header(data)
+    _, crc, producer_id, epoch, sequence = target.batch
+    if sequence >= 0:
+        return (header.producer_id, header.producer_epoch, header.base_sequence) == (producer_id, epoch, sequence)
+    return header.crc == crc
+
+
+def _batch_facts(data: memoryview) -> dict[str, Any]:
+    if not _is_v2(data):
+        return {}
+    header = read_header(data)
+    return {
+        "records": header.record_count,
+        "codec": header.codec.name.lower(),
+        "is_transactional": header.is_transactional,
+    }
+
+
+# Fetch and ShareFetch
+
+_FETCH: Final = ("topics", "topic", "partitions", "partition")
+_FETCHED: Final = ("responses", "topic", "partitions", "partition_index")
+_SHARED: Final = ("topics", "name", "partitions", "partition_index")
+
+
+def _fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    for part in _parts(frames.response, target, _FETCHED):
+        found = _carried(frames, part, target)
+        if found is None:
+            continue
+        kind, place = found
+        body = frames.request.find("body")
+        asked = next(_parts(frames.request, target, _FETCH), None)
+        facts = {
+            "fetch_offset": None if asked is None else asked.find("fetch_offset").value,
+            "read_committed": any(each.name == "isolation_level" and each.value for each in body.children or ()),
+            "listed_as_aborted": _is_listed_as_aborted(part, target),
+            "replica": next((each.value for each in body.children or () if each.name == "replica_id"), -1),
+        }
+        yield frames.sighting(kind, "response", part, place=place, error="", **facts)
+
+
+def _share_fetch(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    body = frames.request.find("body")
+    for part in _parts(frames.response, target, _FETCHED):
+        found = _carried(frames, part, target)
+        if found is not None:
+            count = next(
+                (each.find("delivery_count").value for each in _ranges(part, "acquired_records", target)), None
+            )
+            facts = {"group": body.find("group_id").value, "delivery_count": count}
+            yield frames.sighting(found[0], "response", part, place=found[1], error="", **facts)
+    yield from _acknowledge(frames, target)
+
+
+def _carried(frames: _Frames, part: Node, target: Target) -> tuple[str, RecordPlace | None] | None:
+    """("fetched", place) for a record in the response; ("cut", None) for one that may be in what is not kept."""
+    start, data, is_whole = records_of(part, frames.exchange.response_frame)
+    at = 0
+    while len(data) - at > MAGIC_AT:
+        base = int.from_bytes(data[at : at + 8], "big", signed=True)
+        is_v2 = data[at + MAGIC_AT] == MAGIC_V2
+        if is_v2 and base > target.offset:
+            return None
+        size = LOG_OVERHEAD + int.from_bytes(data[at + LENGTH_AT : at + LOG_OVERHEAD], "big", signed=True)
+        if size > len(data) - at or size <= LOG_OVERHEAD:
+            break
+        last = read_header(data[at:]).last_offset if is_v2 else base
+        if last >= target.offset:
+            return _opened(data[at : at + size], start + at, target)
+        at += size
+    return None if is_whole else ("cut", None)
+
+
+def _opened(entry: memoryview, at: int, target: Target) -> tuple[str, RecordPlace | None] | None:
+    try:
+        place = record_in_batch(entry, target.offset)
+    except DecodeError:  # too large to be opened
+        return "fetched", None
+    return None if place is None else ("fetched", _shifted(place, at))
+
+
+def _is_listed_as_aborted(part: Node, target: Target) -> bool:
+    if target.batch is None or target.batch[2] < 0:
+        return False
+    for listed in part.children or ():
+        if listed.name == "aborted_transactions":
+            elements = [each for each in listed.children or () if each.type == STRUCT]
+            return any(
+                each.find("producer_id").value == target.batch[2] and each.find("first_offset").value <= target.offset
+                for each in elements
+            )
+    return False
+
+
+def _ranges(part: Node, name: str, target: Target) -> Iterator[Node]:
+    """The elements of an array that say something of offsets from `first_offset` to `last_offset`."""
+    for each in part.find(name).children or ():
+        is_range = each.type == STRUCT
+        if is_range and each.find("first_offset").value <= target.offset <= each.find("last_offset").value:
+            yield each
+
+
+_ACKNOWLEDGEMENTS: Final = ("gap", "accept", "release", "reject", "renew")
+
+
+def _acknowledge(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    group = frames.request.find("body", "group_id").value
+    for part in _parts(frames.request, target, _SHARED):
+        for each in _ranges(part, "acknowledgement_batches", target):
+            children = each.find("acknowledge_types").children or ()
+            types: list[int] = [int(child.value) for child in children if child.type == "INT8"]
+            number: int = target.offset - each.find("first_offset").value
+            if not types:
+                continue
+            kind = types[number] if number < len(types) else types[0]
+            word = _ACKNOWLEDGEMENTS[kind] if 0 <= kind < len(_ACKNOWLEDGEMENTS) else str(kind)
+            answer = next(_parts(frames.response, target, _FETCHED), None)
+            name = "acknowledge_error_code" if frames.exchange.api_key == ApiKey.SHARE_FETCH else "error_code"
+            code = 0 if answer is None else answer.find(name).value
+            error = None if frames.response is None else _error(code)
+            yield frames.sighting("acknowledged", "request", each, error=error, group=group, type=word)
+
+
+# Offsets, transactions and DeleteRecords
+
+_OFFSETS: Final = ("topics", "name", "partitions", "partition_index")
+
+
+def _commit(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    body = frames.request.find("body")
+    for part in _parts(frames.request, target, _OFFSETS):
+        committed = part.find("committed_offset").value
+        if committed <= target.offset:
+            continue
+        answer = next(_parts(frames.response, target, _OFFSETS), None)
+        facts = {
+            "group": body.find("group_id").value,
+            "committed": committed,
+            "member": next((each.value for each in body.children or () if each.name == "member_id"), ""),
+            "is_transactional": frames.exchange.api_key == ApiKey.TXN_OFFSET_COMMIT,
+        }
+        error = None if answer is None else _error(answer.find("error_code").value)
+        yield frames.sighting("committed", "request", part, error=error, **facts)
+
+
+def _delete(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    for part in _parts(frames.request, target, _OFFSETS):
+        offset = part.find("offset").value
+        answer = next(_parts(frames.response, target, _OFFSETS), None)
+        error = None if answer is None else _error(answer.find("error_code").value)
+        if offset > target.offset or (offset == -1 and answer and answer.find("low_watermark").value > target.offset):
+            yield frames.sighting("deleted", "request", part, error=error, offset=offset)
+
+
+def _end(frames: _Frames, target: Target) -> Iterator[Sighting]:
+    body = frames.request.find("body")
+    producer = body.find("producer_id").value, body.find("producer_epoch").value
+    if target.batch is None or producer != (target.batch[2], target.batch[3]):
+        return
+    answer = frames.response
+    error = None if answer is None else _error(answer.find("body", "error_code").value)
+    facts = {"committed": bool(body.find("committed").value), "id": body.find("transactional_id").value}
+    yield frames.sighting("ended", "request", body.find("committed"), error=error, **facts)
+
+
+_READERS: Final[dict[int, Callable[[_Frames, Target], Iterator[Sighting]]]] = {
+    int(ApiKey.PRODUCE): _produce,
+    int(ApiKey.FETCH): _fetch,
+    int(ApiKey.SHARE_FETCH): _share_fetch,
+    int(ApiKey.SHARE_ACKNOWLEDGE): _acknowledge,
+    int(ApiKey.OFFSET_COMMIT): _commit,
+    int(ApiKey.TXN_OFFSET_COMMIT): _commit,
+    int(ApiKey.DELETE_RECORDS): _delete,
+    int(ApiKey.END_TXN): _end,
+}

@@ -1,0 +1,435 @@
+"""The stages of a record's life as JSON: each has a state, a sentence, and items that lead to the bytes.
+
+A stage is `{"id", "title", "state", "text", "items"}`. Its state is "done", "waiting" for something to come, "none" for
+what does not apply, "unknown" where the evidence is not kept, or "bad". An item is `{"text"}`, and of these what it
+has: "link", an address of the page; "time" in ms; "request", its number; "bar", bytes to scale.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from minibroker.operations.views.consumer_offsets import CommitRecord, CommitsView, GroupCommits
+    from minibroker_lab.page.events import BrokerEvent
+    from minibroker_lab.page.follow.search import Search
+    from minibroker_lab.page.follow.sightings import Sighting, Target
+    from minibroker_storage.views.record_view import RecordView
+
+_MOST_SHOWN: Final = 50
+
+
+def stage(name: str, title: str, state: str, text: str, items: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A stage as JSON."""
+    return {"id": name, "title": title, "state": state, "text": text, "items": list(items)}
+
+
+def log_link(topic: str, partition: int, offset: int, **more: Any) -> str:
+    """The address of an offset in its log."""
+    return f"/logs/{quote(topic, safe='')}/{partition}?{urlencode({'offset': offset, **more})}"
+
+
+def follow_link(topic: str, partition: int, offset: int) -> str:
+    """The address of a record's life."""
+    return f"/follow/{quote(topic, safe='')}/{partition}/{offset}"
+
+
+def _request_link(sighting: Sighting) -> str:
+    place = sighting.place
+    start, end, inside = sighting.start, sighting.end, ""
+    if place is not None:
+        start, end = (place.batch_start, place.batch_end) if place.is_inside else (place.start, place.end)
+        inside = f"&inside={place.start}-{place.end}" if place.is_inside else ""
+    return f"/requests/{sighting.exchange.number}?at={sighting.direction}-{start}-{end}{inside}"
+
+
+def _item(sighting: Sighting, text: str) -> dict[str, Any]:
+    exchange, place = sighting.exchange, sighting.place
+    size = exchange.bytes_in if sighting.direction == "request" else exchange.bytes_out
+    parts = [{"start": sighting.start, "end": sighting.end, "kind": "part"}]
+    if place is not None:
+        parts = [{"start": place.batch_start, "end": place.batch_end, "kind": "batch"}]
+        if not place.is_inside:
+            parts.append({"start": place.start, "end": place.end, "kind": "record"})
+    return {
+        "text": text,
+        "link": _request_link(sighting),
+        "time": exchange.time_ms,
+        "request": exchange.number,
+        "bar": {"name": f"{sighting.direction} {exchange.number}", "size": size, "parts": parts},
+    }
+
+
+def _who(sighting: Sighting) -> str:
+    return f"{sighting.client_id or 'a client without an id'} at {sighting.exchange.client}"
+
+
+def _bytes_text(sighting: Sighting) -> str:
+    place = sighting.place
+    if place is None:
+        return f"somewhere in bytes {sighting.start} to {sighting.end - 1}"
+    if place.is_inside:
+        return (
+            f"in the compressed batch at bytes {place.batch_start} to {place.batch_end - 1},"
+            f" where it is at bytes {place.start} to {place.end - 1} of the decompressed ones"
+        )
+    return f"at bytes {place.start} to {place.end - 1}"
+
+
+def not_kept_text(search: Search) -> str:
+    """Return a sentence on what the lab cannot know; empty if it has seen all requests."""
+    last = search.began_with - 1
+    return f"Of what came before, requests 1 to {last} are no longer kept." if last else ""
+
+
+def produced(search: Search, target: Target, view: RecordView | None, gap: str) -> dict[str, Any]:
+    """The stage of the Produce request."""
+    title = "Produce"
+    brought = search.found.get("produced", [])
+    refused = [_item(each, f"{_who(each)} sent it, and got {each.error}.") for each in search.found.get("refused", [])]
+    if not brought:
+        if view is not None and view.state == "ahead":
+            text = f"No record has this offset yet: the log ends at {view.log_end_offset}."
+            return stage("produced", title, "waiting", text, refused)
+        if target.topic.startswith("__"):
+            text = "No client sends records of this topic: a coordinator of the broker writes them."
+            return stage("produced", title, "none", text, refused)
+        text = gap or (
+            "No request of a client has brought it since the page watches. It was there before, or the broker has"
+            " written it itself: Python's produce(), the control plane, or records to start with."
+        )
+        return stage("produced", title, "unknown", f"The request is not here. {gap}" if gap else text, refused)
+    first = brought[0]
+    facts = first.facts
+    batch = ""
+    if "records" in facts:
+        codec = "" if facts["codec"] == "none" else f" under {facts['codec']}"
+        batch = f", record {facts['number'] + 1} of {facts['records']} in its batch{codec}"
+    text = f"{_who(first)} sent it{batch}. The response gave the batch the base offset {facts['base_offset']}."
+    if first.error is None:
+        text = f"{_who(first)} sent it{batch}. No response says so: the batch in the log is the same."
+    items = [*refused, _item(first, f"Produce v{first.exchange.version}: the record is {_bytes_text(first)}.")]
+    items += [
+        _item(each, "The same batch again: its sequence was known, so nothing was appended.") for each in brought[1:]
+    ]
+    return stage("produced", title, "done", text, items)
+
+
+def stored(target: Target, view: RecordView | None) -> dict[str, Any]:
+    """The stage of the log."""
+    title = "Log"
+    if view is None:
+        return stage("stored", title, "bad", f"There is no partition {target.topic}-{target.partition} any more.")
+    if view.state == "ahead":
+        return stage("stored", title, "waiting", f"The log ends at offset {view.log_end_offset}.")
+    if view.state == "below":
+        text = f"The log begins at offset {view.log_start_offset} by now, so the record is no longer there."
+        return stage("stored", title, "none", text)
+    batch = view.batch
+    if view.state == "gap" or batch is None:
+        text = "The log has this offset, and no record has it any more."
+        if batch is not None:
+            held = batch.base_offset <= target.offset <= batch.last_offset
+            where = "Its batch is still there" if held else "The next batch is"
+            text += (
+                f" {where}: offsets {batch.base_offset} to {batch.last_offset} at byte {batch.position} of {view.file}."
+            )
+        return stage("stored", title, "none", text)
+    end = batch.position + batch.size
+    parts = [{"start": batch.position, "end": end, "kind": "batch"}]
+    link, place = log_link(target.topic, target.partition, target.offset), view.place
+    text = (
+        f"It is in the batch of offsets {batch.base_offset} to {batch.last_offset},"
+        f" at bytes {batch.position} to {end - 1} of {view.file}."
+    )
+    if place is None:
+        item_text = f"The batch cannot be opened: {view.fault}."
+    elif place.is_inside:
+        where = f"bytes {place.start} to {place.end - 1} of the decompressed ones"
+        item_text = f"The batch is compressed: the record is at {where}."
+        link = log_link(target.topic, target.partition, target.offset, inside=f"{place.start}-{place.end}")
+    else:
+        start = batch.position + place.start
+        item_text = f"The record is at bytes {start} to {batch.position + place.end - 1} of the file."
+        link = log_link(target.topic, target.partition, target.offset, at=f"{place.start}-{place.end}")
+        parts.append({"start": start, "end": batch.position + place.end, "kind": "record"})
+    bar = {"name": view.file, "size": end, "parts": parts}
+    return stage("stored", title, "done", text, [{"text": item_text, "link": link, "bar": bar}])
+
+
+def indexed(target: Target, view: RecordView | None) -> dict[str, Any] | None:
+    """The stage of the indexes; None for a record that is not there."""
+    if view is None or view.state != "here" or view.batch is None:
+        return None
+    entry, batch = view.offset_entry, view.batch
+    items: list[dict[str, Any]] = []
+    passed = f"{view.scanned} batches" if view.scanned != 1 else "1 batch"
+    every = f"about every {view.index_interval_bytes} bytes (index.interval.bytes)"
+    if entry is None:
+        text = (
+            f"No entry leads to it. The broker adds one {every}, and before this batch the file has {batch.position}"
+            f" bytes. A look-up begins at byte 0 and passes over {passed}."
+        )
+    else:
+        text = (
+            f"Entry {entry.slot + 1} of {entry.entries} covers it: offset {entry.key} is in the batch at byte"
+            f" {entry.target}. A look-up begins there and passes over {passed}, {view.scanned_bytes} bytes."
+        )
+        items.append(
+            {
+                "text": f"{entry.file}: the entry is at bytes {entry.start} to {entry.end - 1}.",
+                "link": log_link(target.topic, target.partition, entry.key),
+                "bar": {
+                    "name": entry.file,
+                    "size": entry.entries * (entry.end - entry.start),
+                    "parts": [{"start": entry.start, "end": entry.end, "kind": "record"}],
+                },
+            }
+        )
+    times = view.time_entry
+    if times is not None:
+        items.append(
+            {
+                "text": (
+                    f"{times.file}, bytes {times.start} to {times.end - 1}: a look-up of the record's time begins at"
+                    f" offset {times.target}, whose time is {moment(times.key)}."
+                )
+            }
+        )
+    return stage("indexed", "Index", "none" if entry is None else "done", text, items)
+
+
+def decided(search: Search, target: Target, view: RecordView | None) -> dict[str, Any] | None:
+    """The stage of the transaction; None for a record that is in none."""
+    brought = search.found.get("produced", [])
+    batch = None if view is None or view.state != "here" else view.batch
+    is_transactional = batch.is_transactional if batch else bool(brought and brought[0].facts.get("is_transactional"))
+    if not is_transactional or (batch is not None and batch.is_control):
+        return None
+    after = brought[0].exchange.number if brought else 0
+    ends = [each for each in search.found.get("ended", []) if brought and each.exchange.number > after]
+    items = [
+        _item(
+            each,
+            f"EndTxn v{each.exchange.version} of {each.facts['id']} asks for a"
+            f" {'commit' if each.facts['committed'] else 'abort'}{f', and got {each.error}' if each.error else ''}.",
+        )
+        for each in ends[:1]
+    ]
+    title = "Transaction"
+    marker = None if view is None else view.marker
+    if view is None or batch is None:
+        return stage("decided", title, "unknown", "The record is no longer there to be looked at.", items)
+    producer = f"producer {batch.producer_id}, epoch {batch.producer_epoch}"
+    if marker is not None:
+        is_commit = marker.kind == "COMMIT"
+        items.append(
+            {
+                "text": f"The marker {marker.kind} is at offset {marker.offset}.",
+                "link": log_link(target.topic, target.partition, marker.offset),
+            }
+        )
+        text = (
+            f"The transaction of {producer} is committed: the marker made the record visible to read_committed."
+            if is_commit
+            else f"The transaction of {producer} was aborted: read_committed leaves the record out."
+        )
+        return stage("decided", title, "done" if is_commit else "bad", text, items)
+    if view.open_transaction:
+        text = (
+            f"The transaction of {producer} is open. The last stable offset is {view.last_stable_offset}, so consumers"
+            " with read_committed do not see the record yet."
+        )
+        return stage("decided", title, "waiting", text, items)
+    text = f"The marker of {producer} is not in the log any more, or too far away: the transaction has ended."
+    return stage("decided", title, "unknown", text, items)
+
+
+def read(search: Search, target: Target, gap: str) -> dict[str, Any]:
+    """The stage of the fetches."""
+    fetched = search.found.get("fetched", [])
+    items = [_item(each, _fetch_text(each, target)) for each in fetched[:_MOST_SHOWN]]
+    cut = search.counts.get("cut", 0)
+    more = ""
+    if cut:
+        more = f" {cut} more responses may have carried it in a part that is not kept: the lab keeps the first MiB."
+    if not fetched:
+        text = f"No response that is kept has carried it.{more} {gap}".strip()
+        return stage("read", "Fetch", "unknown" if gap or cut else "waiting", text)
+    total = search.counts["fetched"]
+    clients = len({(each.client_id, each.exchange.client) for each in fetched})
+    many = "1 response has" if total == 1 else f"{total} responses have"
+    text = f"{many} carried it, to {clients} {'connection' if clients == 1 else 'connections'}.{more}"
+    if total > len(items):
+        text += f" The first {len(items)} are shown."
+    return stage("read", "Fetch", "done", text, items)
+
+
+def _fetch_text(sighting: Sighting, target: Target) -> str:
+    facts = sighting.facts
+    if "delivery_count" in facts:
+        count = facts["delivery_count"]
+        taken = "is in the batch, but not acquired" if count is None else f"is acquired, delivery {count}"
+        return f"ShareFetch of group {facts['group']}, {_who(sighting)}: the record {taken}, {_bytes_text(sighting)}."
+    text = f"Fetch v{sighting.exchange.version} by {_who(sighting)}: the record is {_bytes_text(sighting)}."
+    asked = facts["fetch_offset"]
+    if asked is not None and asked > target.offset:
+        text += f" The client asked from {asked}, so it passes the record over: batches are sent whole."
+    if facts["listed_as_aborted"] and facts["read_committed"]:
+        text += " The response lists its transaction as aborted, so the client leaves it out."
+    return text
+
+
+def acknowledged(search: Search) -> dict[str, Any] | None:
+    """The stage of the acknowledgements of share groups; None without any."""
+    found = search.found.get("acknowledged", [])
+    if not found:
+        return None
+    items = [
+        _item(
+            each, f"Group {each.facts['group']}: {each.facts['type']}{f', and got {each.error}' if each.error else ''}."
+        )
+        for each in found[:_MOST_SHOWN]
+    ]
+    many = "once" if search.counts["acknowledged"] == 1 else f"{search.counts['acknowledged']} times"
+    return stage("acknowledged", "Acknowledgement", "done", f"Share groups have acknowledged it {many}.", items)
+
+
+def committed(search: Search, target: Target, commits: CommitsView, gap: str) -> dict[str, Any]:
+    """The stage of the committed offsets."""
+    title = "Committed offset"
+    sightings = search.found.get("committed", [])
+    known = {each.group: each for each in commits.groups}
+    groups = list(dict.fromkeys([*(each.facts["group"] for each in sightings), *known]))
+    items: list[dict[str, Any]] = []
+    passed = 0
+    for group in groups[:_MOST_SHOWN]:
+        items += [_item(each, _commit_text(each)) for each in sightings if each.facts["group"] == group]
+        record = known.get(group)
+        if record is not None:
+            items += _commit_record_items(record, target)
+            passed += record.passed is not None and record.passed.state == "committed"
+    if not groups:
+        text = f"No group has committed an offset of this partition. {gap}".strip()
+        return stage("committed", title, "unknown" if gap else "waiting", text)
+    if not commits.is_whole:
+        gap = "The logs of the coordinator are too long to be read as a whole."
+    names = "1 group" if passed == 1 else f"{passed} groups"
+    if passed:
+        text = f"{names} {'has' if passed == 1 else 'have'} committed an offset beyond {target.offset}. {gap}".strip()
+        return stage("committed", title, "done", text, items)
+    text = f"No group's committed offset that counts is beyond {target.offset}. {gap}".strip()
+    return stage("committed", title, "waiting", text, items)
+
+
+def _commit_text(sighting: Sighting) -> str:
+    facts = sighting.facts
+    name = "TxnOffsetCommit" if facts["is_transactional"] else "OffsetCommit"
+    outcome = f", and got {sighting.error}" if sighting.error else ""
+    return (
+        f"{name} v{sighting.exchange.version} of group {facts['group']} was the first to pass it: offset"
+        f" {facts['committed']}, the next one to read, at bytes {sighting.start} to {sighting.end - 1}{outcome}."
+    )
+
+
+def _commit_record_items(known: GroupCommits, target: Target) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for record, place in ((known.passed, "The oldest record there is beyond it"), (known.latest, "What counts now")):
+        if record is None or (items and record == known.passed):
+            continue
+        if record.offset is None:
+            text = f"{place}: a tombstone at offset {record.log_offset} has removed the offset of group {known.group}."
+        else:
+            is_beyond = record.offset > target.offset
+            beyond = "beyond the record" if is_beyond else "not beyond the record"
+            text = (
+                f"{place}: {CONSUMER_OFFSETS}-{record.partition}, offset {record.log_offset}, says that group"
+                f" {known.group} has {record.offset}, {beyond}.{_state_text(record)}"
+            )
+        items.append(
+            {
+                "text": text,
+                "link": follow_link(CONSUMER_OFFSETS, record.partition, record.log_offset),
+                "time": record.commit_timestamp or None,
+            }
+        )
+    return items
+
+
+def _state_text(record: CommitRecord) -> str:
+    if record.state == "open":
+        return f" The transaction of producer {record.producer_id} is open, so it does not count yet."
+    if record.state == "aborted":
+        return f" The marker at offset {record.marker} has aborted it, so it does not count."
+    if record.marker is not None:
+        return f" The marker at offset {record.marker} has committed it."
+    return ""
+
+
+def removed(
+    search: Search, target: Target, view: RecordView | None, events: Sequence[BrokerEvent], newer: int | None
+) -> dict[str, Any]:
+    """The stage of the record's end. `newer` is the newest offset with its key; None if that is not known."""
+    title = "Removal"
+    deletes = [
+        _item(each, f"DeleteRecords up to offset {each.facts['offset']}.")
+        for each in search.found.get("deleted", [])
+        if not each.error
+    ]
+    if view is None:
+        return stage("removed", title, "bad", "The topic was deleted, and its records with it.", deletes)
+    if view.state == "below":
+        shortened = [
+            {"text": each.text, "time": each.time_ms}
+            for each in events
+            if each.kind == "retention"
+            and each.facts["before"]["start"] <= target.offset < each.facts["after"]["start"]
+        ]
+        if deletes:
+            return stage("removed", title, "bad", "A client has deleted the records up to here.", deletes)
+        text = "Retention has removed it." if shortened else "It was removed, and nothing that is kept says by what."
+        return stage("removed", title, "bad" if shortened else "unknown", text, shortened)
+    cleanings = [{"text": each.text, "time": each.time_ms} for each in events if each.kind == "cleaning"]
+    if view.state == "gap":
+        items = cleanings[-1:]
+        if newer is not None:
+            items.append(
+                {
+                    "text": f"Offset {newer} has the same key, and is the newest one.",
+                    "link": follow_link(target.topic, target.partition, newer),
+                }
+            )
+        text = (
+            "Compaction has removed it, since a newer record has the same key."
+            if newer is not None
+            else "Compaction has removed it, or the offset was never one of a record."
+        )
+        return stage("removed", title, "bad", text, items)
+    if view.state != "here":
+        return stage("removed", title, "none", "It is not there yet.")
+    return _still_there(target, view, title)
+
+
+def _still_there(target: Target, view: RecordView, title: str) -> dict[str, Any]:
+    if not view.is_compacted:
+        return stage("removed", title, "none", "It is there until retention or DeleteRecords removes it.")
+    if view.newer is not None and view.newer != target.offset:
+        text = f"The next compaction may remove it: offset {view.newer} has the same key and is newer."
+        item = {"text": f"Offset {view.newer}", "link": follow_link(target.topic, target.partition, view.newer)}
+        return stage("removed", title, "waiting", text, [item])
+    certain = "" if view.newer_is_certain else ", as far as the log was read"
+    return stage("removed", title, "none", f"Compaction keeps it: no newer record has its key{certain}.")
+
+
+def moment(time_ms: int) -> str:
+    """A time for people, in UTC."""
+    try:
+        return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + " UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

@@ -1,0 +1,113 @@
+"""The life of a record as JSON: what the logs have of it, and what the recorded requests say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker.cluster.errors import OperationError
+from minibroker.operations.views.consumer_offsets import CommitsView, commits_of
+from minibroker_lab.page.follow import stages
+from minibroker_lab.page.follow.sightings import Target
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.json_values import bytes_json
+from minibroker_storage.errors import StorageError
+from minibroker_storage.views.record_view import RecordView, newest_with_key, record_view
+
+if TYPE_CHECKING:
+    from minibroker.control.remote import Remote
+    from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker_lab.page.follow.search import Search, Searches
+    from minibroker_lab.page.recorder import Recorder
+    from minibroker_protocol.fields.record_places import RecordPlace
+
+_MOST_TEXT: Final = 400
+
+
+async def story(
+    remote: Remote, recorder: Recorder, searches: Searches, topic: str, partition: int, offset: int
+) -> dict[str, Any]:
+    """The record's stages. `OperationError` for logs that cannot be read."""
+
+    async def look(broker: AsyncOperations) -> tuple[bytes | None, RecordView | None]:
+        core = broker.services.core
+        core.writes.commit()
+        found = core.topics.get(topic)
+        if found is None or partition >= len(found.partitions):
+            return None, None
+        return found.id, record_view(found.partitions[partition].log, offset)
+
+    async def look_for_commits(broker: AsyncOperations) -> CommitsView:
+        return await commits_of(broker.services, topic, partition, offset)
+
+    async def look_for_newer(broker: AsyncOperations) -> int | None:
+        found = broker.services.core.topics.get(topic)
+        if found is None or place is None or place.key is None:
+            return None
+        return newest_with_key(found.partitions[partition].log, place.key, offset)[0]
+
+    try:
+        topic_id, view = await remote(look)
+        target = Target(topic, topic_id, partition, offset, _batch(view))
+        search = await searches.look(target)
+        place, source = _copy(view, search)
+        commits = await remote(look_for_commits)
+        newer = await remote(look_for_newer) if view is not None and view.state == "gap" else None
+    except (StorageError, DecodeError, OSError) as error:
+        raise OperationError(f"{topic}-{partition}: {error}") from None
+    gap = stages.not_kept_text(search)
+    events = recorder.events.of(topic, partition)
+    found = (
+        stages.produced(search, target, view, gap),
+        stages.stored(target, view),
+        stages.indexed(target, view),
+        stages.decided(search, target, view),
+        stages.read(search, target, gap),
+        stages.acknowledged(search),
+        stages.committed(search, target, commits, gap),
+        stages.removed(search, target, view, events, newer),
+    )
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "log": None if view is None else _bounds(view),
+        "record": None if place is None else _record_json(place) | {"source": source},
+        "stages": [each for each in found if each is not None],
+        "requests": {"first": search.began_with, "last": recorder.last},
+    }
+
+
+def _batch(view: RecordView | None) -> tuple[int, int, int, int, int] | None:
+    batch = None if view is None or view.state != "here" else view.batch
+    if view is None or batch is None:
+        return None
+    return batch.base_offset, view.crc, batch.producer_id, batch.producer_epoch, batch.base_sequence
+
+
+def _bounds(view: RecordView) -> dict[str, Any]:
+    names = ("state", "log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "is_compacted")
+    return {name: getattr(view, name) for name in names}
+
+
+def _copy(view: RecordView | None, search: Search) -> tuple[RecordPlace | None, str]:
+    """The record as the log has it, or else as a request has brought it or a response has carried it."""
+    if view is not None and view.place is not None:
+        return view.place, "the log"
+    for kind in ("produced", "fetched"):
+        for each in search.found.get(kind, []):
+            if each.place is not None:
+                return each.place, f"{each.direction} {each.exchange.number}"
+    return None, ""
+
+
+def _record_json(place: RecordPlace) -> dict[str, Any]:
+    headers = [{"key": key, "value": _text(value)} for key, value in place.headers]
+    return {"timestamp": place.timestamp, "key": _text(place.key), "value": _text(place.value), "headers": headers}
+
+
+def _text(data: bytes | None) -> dict[str, Any] | None:
+    """Bytes as {"text"} or {"hex"}, with the size of all in "size"; None for null."""
+    if data is None:
+        return None
+    shown = bytes_json(data[:_MOST_TEXT])
+    return {"size": len(data)} | ({"text": shown} if isinstance(shown, str) else {"hex": data[:_MOST_TEXT].hex()})

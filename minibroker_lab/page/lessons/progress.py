@@ -1,0 +1,106 @@
+"""The goals that learners have reached, in a file of the data directory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, Look, Seen
+from minibroker_storage.atomic_files import write_atomically
+from minibroker_storage.data_directory.names import LESSONS_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from minibroker_lab.page.lessons.lesson import Lesson
+
+_logger: Final = logging.getLogger(__name__)
+_REQUEST_LINK: Final = re.compile(r"\[([^]]*)\]\(/requests/\d+\)")
+"""The next run has other requests with these numbers, so the file has none."""
+
+
+class Progress:
+    """Goals that were reached. They stay so, also after a reset and after a restart on the same directory.
+
+    When a lesson begins again, only what comes then counts: requests of this run by their numbers, and what is in the
+    logs by their ends, which the file keeps.
+    """
+
+    def __init__(self, data_dir: str) -> None:
+        self._path = Path(data_dir) / LESSONS_FILE
+        self._reached: dict[str, str] = {}
+        self._so_far: dict[str, str] = {}
+        self._marks: dict[int, dict[str, LogMark]] = {}
+        self._behind: dict[int, Behind] = {}
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            reached = {str(goal): str(sentence) for goal, sentence in found["reached"].items()}
+            self._marks = {
+                int(number): {key: LogMark(*map(int, mark)) for key, mark in marks.items()}
+                for number, marks in found.get("begun_again", {}).items()
+            }
+            self._reached = reached
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            _logger.warning("%s cannot be read (%s): the lessons begin again", self._path, error)
+
+    def of(self, lesson: Lesson) -> dict[str, str]:
+        """The sentences of the goals of a lesson that are reached, by their names."""
+        return _of(lesson, self._reached)
+
+    def so_far(self, lesson: Lesson) -> dict[str, str]:
+        """The sentences of the last look on the goals of a lesson that are open, by their names."""
+        return _of(lesson, self._so_far)
+
+    def is_complete(self, lesson: Lesson) -> bool:
+        """Whether all goals of a lesson are reached."""
+        return len(self.of(lesson)) == len(lesson.goals)
+
+    def marks_of(self, lesson: Lesson) -> Mapping[str, LogMark]:
+        """Where the logs were when the lesson began again; nothing if it did not."""
+        return self._marks.get(lesson.number, {})
+
+    def update(self, lesson: Lesson, seen: Seen, facts: Facts) -> None:
+        """Look at the goals of a lesson that are not reached yet, with the facts behind its marks."""
+        behind = self._behind.get(lesson.number)
+        look = Look(seen, facts) if behind is None else Look(seen, facts._replace(was_killed=False), behind)
+        before = len(self._reached)
+        for goal in lesson.goals:
+            key = f"{lesson.number}/{goal.name}"
+            if key not in self._reached:
+                found = goal.look_for(look)
+                self._so_far.pop(key, None)
+                (self._reached if found.is_reached else self._so_far)[key] = found.sentence
+        if len(self._reached) > before:
+            self._save()
+
+    def begin_again(self, lesson: Lesson, behind: Behind, facts: Facts) -> None:
+        """Forget the goals of a lesson. What counts comes behind these numbers and facts."""
+        for goal in lesson.goals:
+            self._reached.pop(f"{lesson.number}/{goal.name}", None)
+        self._behind[lesson.number] = behind
+        self._marks[lesson.number] = {
+            each.key: LogMark(each.log.log_end_offset, each.leader_epoch) for each in facts.logs
+        }
+        self._save()
+
+    def _save(self) -> None:
+        try:
+            reached = {goal: _REQUEST_LINK.sub(r"\1", sentence) for goal, sentence in self._reached.items()}
+            found = {"version": 1, "reached": reached, "begun_again": self._marks}
+            write_atomically(str(self._path), json.dumps(found, indent=1).encode())
+        except OSError as error:  # the lesson goes on without it
+            _logger.warning("%s cannot be written: %s", self._path, error)
+
+
+def _of(lesson: Lesson, sentences: Mapping[str, str]) -> dict[str, str]:
+    """The sentences of a lesson by the names of its goals."""
+    keys = {goal.name: f"{lesson.number}/{goal.name}" for goal in lesson.goals}
+    return {name: sentences[key] for name, key in keys.items() if key in sentences}

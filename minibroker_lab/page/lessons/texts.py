@@ -1,0 +1,99 @@
+"""The pages of the lessons, which the documentation has, too: Markdown, shown as elements.
+
+The policy of the page asks for trusted types, so it takes no HTML: it gets a tree, and makes the elements itself.
+
+In a checkout they are in docs/lessons; a wheel has them beside this module.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from markdown_it import MarkdownIt
+
+if TYPE_CHECKING:
+    from minibroker_lab.page.lessons.lesson import Lesson
+
+_BESIDE: Final = Path(__file__).with_name("texts")
+_CHECKOUT: Final = Path(__file__).parents[3] / "docs" / "lessons"
+ANSWERS: Final = {
+    "Python": "answers.md",
+    "Java": "answers-java.md",
+    "Go": "answers-go.md",
+    "JavaScript": "answers-node.md",
+}
+"""The pages with the answers for teachers, by language."""
+_CLIENTS: Final = "clients.md"
+"""The page with a client to begin with; its headings are those languages."""
+_GOALS: Final = re.compile(r"^## Goals\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+_LINK: Final = "](http://127.0.0.1:8090"
+"""Links of the documentation lead to a lab at its usual address; those of the page stay on it."""
+
+
+Element = str | list[Any]
+"""A text, or [tag, attributes, child, ...]."""
+
+
+class Text(NamedTuple):
+    """The text of a lesson: what stands before its goals, behind them, and by language the clients and the answers."""
+
+    before: list[Element]
+    behind: list[Element]
+    clients: dict[str, list[Element]]
+    answers: dict[str, list[Element]]
+
+
+@cache
+def text_of(lesson: Lesson) -> Text:
+    """The text of a lesson. `OSError` when its page is not there."""
+    source = _read(f"{lesson.slug}.md").partition("\n")[2]  # the view shows the title
+    before, behind = _GOALS.split(source, maxsplit=1)
+    clients = {language: _elements(_section(language, _CLIENTS)) for language in ANSWERS}
+    title = f"{lesson.number}. {lesson.title}"
+    answers = {language: _elements(_section(title, page)) for language, page in ANSWERS.items()}
+    return Text(_elements(before), _elements(behind), clients, answers)
+
+
+def _section(title: str, page: str) -> str:
+    for section in re.split(r"^## ", _read(page), flags=re.MULTILINE)[1:]:
+        found, _, body = section.partition("\n")
+        if found == title:
+            return body
+    raise LookupError(f"{page} has no section {title!r}")
+
+
+def _read(name: str) -> str:
+    folder = _BESIDE if _BESIDE.is_dir() else _CHECKOUT
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def _elements(source: str) -> list[Element]:
+    """The elements of a piece of Markdown."""
+    tree = _Tree()
+    tree.feed(str(MarkdownIt("commonmark", {"html": False}).enable("table").render(source.replace(_LINK, "]("))))
+    tree.close()
+    return tree.elements
+
+
+class _Tree(HTMLParser):
+    """The elements of HTML that the renderer has made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[Element] = []
+        self._open = [self.elements]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element: list[Any] = [tag, dict(attrs)]
+        self._open[-1].append(element)
+        self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self._open.pop()[0]
+
+    def handle_data(self, data: str) -> None:
+        self._open[-1].append(data)

@@ -1,0 +1,147 @@
+"""Groups, by requests and responses: for a proxy, which cannot look into a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from minibroker_lab.trace.reading import KnownTopics, Reading
+
+MOST: Final = 200
+"""Groups, and members and offsets of each."""
+HEARTBEATS: Final = {
+    int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "consumer",
+    int(ApiKey.SHARE_GROUP_HEARTBEAT): "share",
+    int(ApiKey.STREAMS_GROUP_HEARTBEAT): "streams",
+}
+"""The heartbeats that have assignments, with the types of their groups."""
+_COMMITS: Final = frozenset({int(ApiKey.OFFSET_COMMIT), int(ApiKey.TXN_OFFSET_COMMIT)})
+_OF_MEMBERS: Final = frozenset({int(ApiKey.HEARTBEAT), int(ApiKey.SYNC_GROUP)})
+TELLING: Final = (
+    HEARTBEATS.keys()
+    | _COMMITS
+    | _OF_MEMBERS
+    | {int(each) for each in (ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.END_TXN, ApiKey.DELETE_GROUPS)}
+    | {int(ApiKey.OFFSET_DELETE)}
+)
+"""The APIs about groups."""
+
+_Place = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Group:
+    """`members` are client ids by member id."""
+
+    type: str = "classic"
+    generation: int | None = None
+    members: dict[str, str] = field(default_factory=dict[str, str])
+    offsets: dict[_Place, int] = field(default_factory=dict[_Place, int])
+
+
+class PassedGroups:
+    """The groups after all exchanges that were noted, in the order of their requests.
+
+    A member whose session has timed out stays until the group's next generation: no request shows it.
+    """
+
+    def __init__(self, topics: KnownTopics) -> None:
+        self._topics = topics
+        self._groups: dict[str, _Group] = {}
+        self._pending: dict[str, list[tuple[str, dict[_Place, int]]]] = {}
+
+    def note(self, reading: Reading) -> None:
+        """Take over the changes that an exchange of one of the APIs in `TELLING` has made."""
+        key, request, response = reading.exchange.api_key, reading.request, reading.response
+        if request is None or response is None or getattr(response, "error_code", None):
+            return
+        if key in _COMMITS:
+            self._note_commit(request, response)
+        elif key == ApiKey.END_TXN:
+            for group_id, offsets in self._pending.pop(request.transactional_id, ()):
+                if request.committed:
+                    self._group(group_id).offsets.update(offsets)
+        elif key == ApiKey.DELETE_GROUPS:
+            for each in response.results:
+                if not each.error_code:
+                    self._groups.pop(each.group_id, None)
+        elif key == ApiKey.OFFSET_DELETE:
+            for place, _ in self._accepted(response, response):
+                self._group(request.group_id).offsets.pop(place, None)
+        else:
+            self._note_member(key, request, response, reading.client_id or "")
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The first 200 groups by id, in the form of `operations.views.consumer_offsets`."""
+        return [
+            {
+                "group_id": group_id,
+                "type": group.type,
+                "generation": group.generation,
+                "members": sorted(group.members.values())[:MOST],
+                "offset_count": len(group.offsets),
+                "offsets": [
+                    {"topic": topic, "partition": partition, "offset": offset}
+                    for (topic, partition), offset in sorted(group.offsets.items())[:MOST]
+                ],
+            }
+            for group_id, group in sorted(self._groups.items())[:MOST]
+        ]
+
+    def _group(self, group_id: str) -> _Group:
+        return self._groups.setdefault(group_id, _Group())
+
+    def _note_commit(self, request: Any, response: Any) -> None:
+        offsets = {place: part.committed_offset for place, part in self._accepted(request, response)}
+        if hasattr(request, "transactional_id"):
+            self._pending.setdefault(request.transactional_id, []).append((request.group_id, offsets))
+        elif offsets:
+            self._group(request.group_id).offsets.update(offsets)
+
+    def _accepted(self, request: Any, response: Any) -> Iterator[tuple[_Place, Any]]:
+        """The partitions of `request` that the response has accepted, with their places."""
+        accepted = {
+            (self._name(topic), part.partition_index)
+            for topic in response.topics
+            for part in topic.partitions
+            if not part.error_code
+        }
+        for topic in request.topics:
+            name = self._name(topic)
+            for part in topic.partitions:
+                if name is not None and (name, part.partition_index) in accepted:
+                    yield (name, part.partition_index), part
+
+    def _name(self, topic: Any) -> str | None:
+        if topic.name:
+            return str(topic.name)
+        known = self._topics.with_id(bytes(topic.topic_id))
+        return None if known is None else known.name
+
+    def _note_member(self, key: int, request: Any, response: Any, client_id: str) -> None:
+        group = self._group(request.group_id)
+        if key == ApiKey.LEAVE_GROUP:
+            for member_id in [each.member_id for each in request.members] or [request.member_id]:
+                group.members.pop(member_id, None)
+            return
+        if key in HEARTBEATS:
+            group.type = HEARTBEATS[key]
+            member_id, generation = response.member_id or request.member_id, response.member_epoch
+            if request.member_epoch < 0:  # it leaves
+                group.members.pop(member_id, None)
+                return
+            group.generation = max(generation, group.generation or 0)
+        else:
+            source = response if key == ApiKey.JOIN_GROUP else request
+            member_id, generation = source.member_id, source.generation_id
+            if generation < (group.generation or 0):
+                return
+            if generation != group.generation:
+                group.generation = generation
+                group.members.clear()
+        group.members[member_id] = client_id

@@ -1,0 +1,165 @@
+"""The recorder: the exchanges that the page shows, and who is told of new ones.
+
+The broker's thread, or the proxy's, fills a ring of exchanges (`inspection.exchanges`). The recorder reads it on the
+page's thread. It looks at exchanges only while a page is open, or when one asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from minibroker_lab.page.events import Events
+from minibroker_lab.page.rows import Rows
+from minibroker_protocol.api_keys import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from minibroker.cluster.core import Core
+    from minibroker.server.inspection.exchanges import Exchange, Ring
+
+_PAUSE_S: Final = 0.05
+"""While a page is open, the recorder looks for changes so often."""
+
+
+class Recorder:
+    """The exchanges in a ring.
+
+    Attributes:
+        rows: makes the rows of the list.
+        events: of the broker.
+    """
+
+    def __init__(self, ring: Ring[Any], core: Core | None = None) -> None:
+        self._ring = ring
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: set[int] = set()  # numbers of exchanges that have no response yet
+        self._seen = 0
+        self._forgotten = 0
+        self._subscribers: set[Subscription] = set()
+        self.is_over = False
+        self.events = Events()
+        self.rows = Rows(core)
+        if core is not None:
+            self.events.watch(core)
+
+    def start(self) -> None:
+        """Notify subscribers from now on, on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._look()
+
+    def stop(self) -> None:
+        """End the subscriptions, because the page is about to stop."""
+        self.is_over = True
+        for subscription in self._subscribers:
+            subscription.wake()
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest exchange that is kept; those before were forgotten."""
+        return self._ring.first
+
+    @property
+    def last(self) -> int:
+        """The number of the newest exchange; 0 before the first one."""
+        return self._ring.last
+
+    def find(self, number: int) -> Exchange | None:
+        """Return the exchange with this number, or None if it is not kept."""
+        self.catch_up()
+        return self.known(number)
+
+    def known(self, number: int) -> Exchange | None:
+        """Like `find`, but without a look at what has changed."""
+        exchange: Exchange | None = self._ring.get(number)
+        return exchange
+
+    def between(self, first: int, last: int) -> list[Exchange]:
+        """Return the exchanges with these numbers, both included, as far as they are kept."""
+        self.catch_up()
+        return self._ring.between(first, last)
+
+    @contextmanager
+    def subscribed(self) -> Generator[Subscription]:
+        """Subscribe to the numbers of exchanges that come or change, for a `with` block."""
+        self.catch_up()
+        subscription = Subscription(self)
+        self._subscribers.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscribers.discard(subscription)
+
+    def catch_up(self) -> None:
+        """Look at what has come or changed, and notify subscribers."""
+        ring, rows = self._ring, self.rows
+        fresh = range(self._seen + 1, ring.last + 1)
+        self._seen = fresh.stop - 1
+        changed = {number for number in self._waiting if (one := ring.get(number)) is None or one.is_settled}
+        self._waiting -= changed
+        for number in range(max(fresh.start, ring.first), fresh.stop):
+            exchange = ring.get(number)
+            if exchange is not None:
+                rows.meet(exchange)
+                if exchange.is_settled:
+                    self._learn(exchange)
+                else:
+                    self._waiting.add(number)
+        for number in changed:
+            rows.forget(number)
+            if (exchange := ring.get(number)) is not None:
+                self._learn(exchange)
+        for number in range(self._forgotten, ring.first):
+            rows.forget(number)
+        self._forgotten = ring.first
+        if changed or fresh:
+            for subscription in self._subscribers:
+                subscription.add(changed, fresh)
+
+    def _learn(self, exchange: Exchange) -> None:
+        """Learn the ids of topics, which later requests name, where no broker can be asked for them."""
+        if self.rows.core is None and exchange.api_key == ApiKey.METADATA and exchange.bytes_out:
+            self.rows.reading(exchange)
+
+    def _look(self) -> None:
+        if self._loop is not None and not self.is_over:
+            if self._subscribers:
+                self.catch_up()
+            self._loop.call_later(_PAUSE_S, self._look)
+
+
+class Subscription:
+    """The numbers of exchanges that have come or changed, and that one reader has not seen."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._numbers: set[int] = set()
+        self._fresh = range(0)
+        self._event = asyncio.Event()
+
+    def add(self, numbers: set[int], fresh: range) -> None:
+        """Add exchanges that have changed, and new ones, which continue where the last ones ended."""
+        self._numbers |= numbers
+        if fresh:
+            self._fresh = range(self._fresh.start if self._fresh else fresh.start, fresh.stop)
+        self._event.set()
+
+    def wake(self) -> None:
+        """End the wait of the reader."""
+        self._event.set()
+
+    async def next(self, timeout: float) -> list[int]:  # noqa: ASYNC109 - a stream goes on after it
+        """Return the next numbers, sorted; none after `timeout` seconds, and at the end."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._event.wait()
+        except TimeoutError:
+            return []
+        self._event.clear()
+        numbers, self._numbers = self._numbers, set()
+        fresh, self._fresh = self._fresh, range(0)
+        first = self._recorder.first
+        changed = sorted(number for number in numbers if number >= first and number not in fresh)
+        return [*changed, *range(max(fresh.start, first), fresh.stop)]

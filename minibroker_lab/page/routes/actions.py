@@ -1,0 +1,118 @@
+"""The actions of the view Do: all forms, the request and the lines of one, and the values that forms offer."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+
+from minibroker.cluster.errors import NotFoundError, OperationError
+from minibroker.control.models import Body
+from minibroker.control.remote import OnBroker
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker.operations.topics import topics_page
+from minibroker_lab.page.actions.forms import Form, forms
+from minibroker_lab.page.actions.lines import curl_line, python_line
+from minibroker_lab.page.actions.requests import ControlRequest, control_request
+from minibroker_lab.page.actions.tool_lines import tool_line
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.error_codes import ErrorCode
+
+router = APIRouter()
+
+_MOST = 1_000
+
+
+class Filled(Body):
+    """The texts that a user has typed into a form."""
+
+    fields: dict[str, str] = Field(description="By the names of the fields; an empty text for a field without a value.")
+
+
+@router.get("/actions")
+async def list_actions(request: Request) -> dict[str, Any]:
+    """All actions with their fields."""
+    return {
+        "actions": [
+            {
+                "name": form.action.name,
+                "title": form.action.title,
+                "meaning": form.meaning,
+                "fields": [each._asdict() for each in form.fields],
+            }
+            for form in _forms(request).values()
+        ]
+    }
+
+
+@router.post("/actions/{name}")
+async def prepare(
+    request: Request, on_broker: OnBroker, name: Annotated[str, Path()], filled: Filled
+) -> dict[str, Any]:
+    """The request to the control plane that does it, and the lines of Python, curl and a tool that do the same.
+
+    A form that is not complete is no failure: `error` says what it lacks.
+    """
+    form = _forms(request).get(name)
+    if form is None:
+        raise NotFoundError(f"there is no action {name!r}")
+    try:
+        found = control_request(form, filled.fields)
+        directory = _directory(request, name, found)
+    except OperationError as error:
+        return {"error": str(error)}
+    servers, replicas = await on_broker(lambda broker: _facts(broker, found))
+    base = f"{str(request.base_url).rstrip('/')}/control"
+    tool = tool_line(name, found.values, servers, replicas)
+    return {
+        "request": {"method": found.method, "path": found.path, "body": found.body},
+        "lines": {
+            "python": python_line(name, found.values, directory),
+            "curl": curl_line(found, base, needs_token=request.app.state.needs_token),
+            "tool": tool.line,
+        },
+        "no_tool": tool.reason,
+    }
+
+
+@router.get("/choices")
+async def choices(request: Request, on_broker: OnBroker) -> dict[str, Any]:
+    """The names that forms offer, and the state that actions change."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        found, _ = topics_page(broker.services, "", _MOST)
+        return {
+            "topics": [each.name for each in found if not each.is_internal],
+            "groups": (await broker.groups())[:_MOST],
+            "brokers": [{"node_id": each, "is_up": broker.brokers[each].is_up} for each in broker.brokers],
+            "faults": [{"fired": each.fired, "fault": each.to_json()} for each in await broker.faults.list()],
+            "now_ms": await broker.clock.now_ms(),
+        }
+
+    shelf = request.app.state.control.state.snapshots
+    return {
+        **await on_broker(work),
+        "snapshots": list(shelf.all()),
+        "apis": sorted(each.message for each in ApiKey),
+        "errors": [each.name for each in ErrorCode if each],
+    }
+
+
+def _forms(request: Request) -> dict[str, Form]:
+    """The forms of all actions. The document is made once, with the first request."""
+    return forms(request.app.state.control.openapi())
+
+
+async def _facts(broker: AsyncOperations, found: ControlRequest) -> tuple[str, tuple[int, ...]]:
+    """The bootstrap servers; and the replicas of the partition that is named, if there is one."""
+    topic = broker.services.core.topics.get(str(found.values.get("topic", "")))
+    index: Any = found.values.get("partition")
+    partition = topic.partition(index) if topic is not None and isinstance(index, int) else None
+    return broker.bootstrap_servers, () if partition is None else partition.replicas
+
+
+def _directory(request: Request, name: str, found: ControlRequest) -> str | None:
+    """The directory of the snapshot that is named. `NotFoundError`."""
+    if name != "restore_snapshot":
+        return None
+    directory: str = request.app.state.control.state.snapshots.get(found.values["name"]).directory
+    return directory

@@ -1,0 +1,115 @@
+"""The lessons: their texts, their goals, and which of them are reached."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+
+from minibroker.cluster.errors import NotFoundError
+from minibroker.control.remote import OnBroker
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_lab.page.lessons.catalogue import LESSONS
+from minibroker_lab.page.lessons.lesson import Lesson
+from minibroker_lab.page.lessons.look import Behind, Facts, LogMark, facts_of, seen_by
+from minibroker_lab.page.lessons.progress import Progress
+from minibroker_lab.page.lessons.texts import text_of
+from minibroker_lab.page.recorder import Recorder
+from minibroker_lab.page.routes import OnRecorder
+
+router = APIRouter(prefix="/lessons")
+
+Number = Annotated[int, Path(ge=1)]
+
+
+Answers = Annotated[bool, Query(description="With the answer for teachers.")]
+
+
+@router.get("")
+async def list_lessons(request: Request, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
+    """All lessons, with the number of their goals and of those that are reached."""
+    progress = await _progress(request, on_broker)
+    await _update(progress, LESSONS, on_broker, recorder)
+    return {
+        "lessons": [
+            {
+                "number": each.number,
+                "title": each.title,
+                "goals": len(each.goals),
+                "reached": len(progress.of(each)),
+            }
+            for each in LESSONS
+        ]
+    }
+
+
+@router.get("/{number}")
+async def text(number: Number, *, answers: Answers = False) -> dict[str, Any]:
+    """The text of a lesson as elements, and its goals."""
+    lesson = _lesson(number)
+    found = text_of(lesson)
+    return {
+        "number": lesson.number,
+        "title": lesson.title,
+        "before": found.before,
+        "behind": found.behind,
+        "clients": found.clients,
+        "answers": found.answers if answers else None,
+        "goals": [{"name": goal.name, "task": goal.task, "hint": goal.hint} for goal in lesson.goals],
+    }
+
+
+@router.get("/{number}/reached")
+async def reached(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> dict[str, Any]:
+    """Look at the broker. Each goal has a sentence: what shows that it is reached, or what was seen so far."""
+    lesson = _lesson(number)
+    progress = await _progress(request, on_broker)
+    await _update(progress, [lesson], on_broker, recorder)
+    return {"reached": progress.of(lesson), "so_far": progress.so_far(lesson)}
+
+
+@router.delete("/{number}/reached", status_code=204)
+async def begin_again(request: Request, number: Number, on_broker: OnBroker, recorder: OnRecorder) -> None:
+    """Forget the goals of a lesson. Only what comes from now on counts."""
+    lesson, progress = _lesson(number), await _progress(request, on_broker)
+    facts = await _facts(on_broker, {})
+    recorder.catch_up()
+    progress.begin_again(lesson, Behind(recorder.last, recorder.events.last), facts)
+
+
+async def _update(progress: Progress, lessons: Iterable[Lesson], on_broker: OnBroker, recorder: Recorder) -> None:
+    """Look at the goals that are not reached yet. Lessons with the same marks share their facts."""
+    found: list[tuple[Lesson, Mapping[str, LogMark], Facts]] = []
+    for lesson in (each for each in lessons if not progress.is_complete(each)):
+        marks = progress.marks_of(lesson)
+        facts = next((facts for _, others, facts in found if others == marks), None)
+        found.append((lesson, marks, await _facts(on_broker, marks) if facts is None else facts))
+    if found:
+        recorder.catch_up()
+        seen = seen_by(recorder)
+        for lesson, _, facts in found:
+            progress.update(lesson, seen, facts)
+
+
+async def _facts(on_broker: OnBroker, marks: Mapping[str, LogMark]) -> Facts:
+    async def work(broker: AsyncOperations) -> Facts:
+        return await facts_of(broker, marks)
+
+    return await on_broker(work)
+
+
+def _lesson(number: int) -> Lesson:
+    if number > len(LESSONS):
+        raise NotFoundError(f"lesson {number}: there are {len(LESSONS)}")
+    return LESSONS[number - 1]
+
+
+async def _progress(request: Request, on_broker: OnBroker) -> Progress:
+    state = request.app.state
+    if not hasattr(state, "progress"):
+
+        async def work(broker: AsyncOperations) -> str:
+            return broker.services.core.topics.data_dir
+
+        state.progress = Progress(await on_broker(work))
+    progress: Progress = state.progress
+    return progress

@@ -1,0 +1,190 @@
+"""The logs of partitions: segments, batches, indexes, and look-ups step by step."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query
+
+from minibroker.cluster.errors import NotFoundError, OperationError
+from minibroker.cluster.partition import Partition
+from minibroker.control.remote import OnBroker
+from minibroker.operations.asynchronous import AsyncOperations
+from minibroker_lab.page.detail import record_set_json
+from minibroker_lab.page.routes import OnRecorder
+from minibroker_storage.errors import StorageError
+from minibroker_storage.log import Log
+from minibroker_storage.views import look_ups, snapshot
+
+router = APIRouter(prefix="/logs")
+
+_MOST_ARROWS: Final = 400
+_MOST_PARTITIONS: Final = 2000
+_ENTRIES_BEFORE: Final = 2
+_MOST_CHANGES: Final = 20
+
+Topic = Annotated[str, Path()]
+Number = Annotated[int, Path(ge=0)]
+Offset = Annotated[int, Query(ge=0)]
+Most = Annotated[int, Query(ge=1, le=1000)]
+
+
+@router.get("")
+async def logs(on_broker: OnBroker) -> dict[str, Any]:
+    """All partitions with their offsets and sizes; of many the first 2,000."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        core = broker.services.core
+        core.writes.commit()
+        partitions = [each for topic in core.topics for each in topic.partitions]
+        shown = [_summary(each) for each in partitions[:_MOST_PARTITIONS]]
+        return {"count": len(partitions), "partitions": sorted(shown, key=lambda each: (each["topic"], each["index"]))}
+
+    return await on_broker(work)
+
+
+@router.get("/{topic}/{index}")
+async def one(topic: Topic, index: Number, on_broker: OnBroker, first_segment: Offset = 0) -> dict[str, Any]:
+    """A log: its offsets, its segments, its leader epochs."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        partition = _partition(broker, topic, index)
+        view = snapshot.log_view(partition.log, first_segment)
+        return {**_summary(partition), **asdict(view), "replicas": list(partition.replicas)}
+
+    return await on_broker(work)
+
+
+@router.get("/{topic}/{index}/batches")
+async def batches(
+    topic: Topic, index: Number, on_broker: OnBroker, offset: Offset = 0, most: Most = 200
+) -> dict[str, Any]:
+    """The batches around an offset: from the index entry before the last one at or below it."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        log = _partition(broker, topic, index).log
+        return asdict(snapshot.batch_page(log, _shortly_before(log, offset), most))
+
+    return await on_broker(work)
+
+
+@router.get("/{topic}/{index}/indexes")
+async def indexes(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset) -> dict[str, Any]:
+    """The entries of a segment's indexes; every n-th if they are many."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        found = snapshot.segment_with(_partition(broker, topic, index).log, segment)
+        if found is None:
+            raise NotFoundError(f"segment: {topic}-{index} has none with the base offset {segment}")
+        strides = [1 + each.entries // _MOST_ARROWS for each in (found.offset_index, found.time_index)]
+        return {
+            "offset_entries": _dicts(snapshot.offset_entries(found, 0, strides[0])),
+            "time_entries": _dicts(snapshot.time_entries(found, 0, strides[1])),
+            "strides": strides,
+        }
+
+    return await on_broker(work)
+
+
+@router.get("/{topic}/{index}/history")
+async def history(topic: Topic, index: Number, recorder: OnRecorder) -> dict[str, Any]:
+    """The newest compactions, retentions and DeleteRecords of the log, each with its outline before and after."""
+    found = [each for each in recorder.events.of(topic, index) if "before" in each.facts]
+    return {"count": len(found), "changes": [each._asdict() for each in found[-_MOST_CHANGES:]]}
+
+
+@router.get("/{topic}/{index}/batch")
+async def batch(topic: Topic, index: Number, on_broker: OnBroker, segment: Offset, position: Offset) -> dict[str, Any]:
+    """The bytes of one batch, and their fields."""
+
+    async def work(broker: AsyncOperations) -> bytes | None:
+        return snapshot.read_batch(_partition(broker, topic, index).log, segment, position)
+
+    data = await on_broker(work)
+    if not data:
+        raise NotFoundError(f"batch: {topic}-{index} has none at byte {position} of segment {segment}")
+    return record_set_json(data, topic)
+
+
+@router.get("/{topic}/{index}/find")
+async def find(
+    topic: Topic,
+    index: Number,
+    on_broker: OnBroker,
+    offset: Annotated[int | None, Query()] = None,
+    time: Annotated[int | None, Query(description="ms since the epoch")] = None,
+) -> dict[str, Any]:
+    """The steps that find an offset or a time."""
+    if (offset is None) == (time is None):
+        raise OperationError("find: exactly one of offset and time is needed")
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        log = _partition(broker, topic, index).log
+        try:
+            return asdict(
+                look_ups.find_offset(log, offset) if offset is not None else look_ups.find_time(log, time or 0)
+            )
+        except StorageError as error:
+            raise OperationError(f"{topic}-{index}: {error}") from None
+
+    return await on_broker(work)
+
+
+@router.get("/{topic}/{index}/producers")
+async def producers(topic: Topic, index: Number, on_broker: OnBroker) -> dict[str, Any]:
+    """The producers that the log knows, and its aborted transactions."""
+
+    async def work(broker: AsyncOperations) -> dict[str, Any]:
+        log = _partition(broker, topic, index).log
+        return {
+            "producers": _dicts(snapshot.producers(log, most=100)),
+            "aborted": _dicts(snapshot.aborted_transactions(log, most=100)),
+        }
+
+    return await on_broker(work)
+
+
+def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    return [asdict(each) for each in rows]
+
+
+def _partition(broker: AsyncOperations, topic: str, index: int) -> Partition:
+    """A partition, after all that was appended is in its log. NotFoundError."""
+    core = broker.services.core
+    core.writes.commit()
+    found = core.topics.get(topic)
+    if found is None:
+        raise NotFoundError(f"topic: there is no {topic!r}")
+    if index >= len(found.partitions):
+        raise NotFoundError(f"partition: {topic!r} has {len(found.partitions)}, and no {index}")
+    return found.partitions[index]
+
+
+def _shortly_before(log: Log, offset: int) -> int:
+    """An offset some batches before another one, in the same segment."""
+    offset = min(max(offset, log.log_start_offset), log.log_end_offset)
+    segment = log.segments[snapshot.segment_number(log, offset)]
+    for _ in range(_ENTRIES_BEFORE):
+        entry = segment.offset_index.lookup(offset)
+        if not entry.position:
+            offset = segment.base_offset
+            break
+        offset = entry.offset - 1
+    return max(offset, log.log_start_offset)
+
+
+def _summary(partition: Partition) -> dict[str, Any]:
+    log = partition.log
+    leader = partition.leader
+    return {
+        "topic": partition.topic.name,
+        "index": partition.index,
+        "is_internal": partition.topic.is_internal,
+        "leader": None if leader is None else leader.id,
+        "log_start_offset": log.log_start_offset,
+        "last_stable_offset": log.last_stable_offset,
+        "high_watermark": log.high_watermark,
+        "log_end_offset": log.log_end_offset,
+        "size": log.size,
+        "segment_count": len(log.segments),
+    }

@@ -1,0 +1,140 @@
+"""The requests that clients have sent: their numbers, rows and bytes, and a stream of those that come."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import StreamingResponse
+
+from minibroker.cluster.errors import NotFoundError, OperationError
+from minibroker.server.inspection.exchanges import Kind
+from minibroker_lab.page.detail import exchange_json, version_json
+from minibroker_lab.page.recorder import Recorder
+from minibroker_lab.page.routes import OnRecorder
+from minibroker_lab.page.rows import WAITING, Filter, filter_of, row_json
+
+router = APIRouter(prefix="/requests")
+
+_MOST_ROWS: Final = 500
+_MOST_NEWEST: Final = 100
+_SLICE: Final = 100
+_GATHER_S: Final = 0.1
+"""Changes of so many seconds go into one event of the stream."""
+_FLOOD_S: Final = 0.4
+"""The same while too many come to read: the broker is under load, and rows cost more than requests."""
+_BREATH_S: Final = 15.0
+"""A stream that is silent for longer might be taken for dead."""
+
+
+Api = Annotated[str, Query(description="The name of an API; all without one.")]
+Words = Annotated[str, Query(description="Words that stand in the row.")]
+Errors = Annotated[bool, Query(description="Only rows with an error.")]
+
+
+@router.get("")
+async def list_requests(
+    recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False
+) -> dict[str, Any]:
+    """The numbers of the requests that pass the filter; without a filter the first and the last one say it all."""
+    chosen = filter_of(api, q, only_errors=errors)
+    recorder.catch_up()
+    return {**_state(recorder), "numbers": None if chosen.is_open else await _numbers(recorder, chosen)}
+
+
+@router.get("/rows")
+async def rows(
+    recorder: OnRecorder, first: Annotated[int, Query(ge=0)], last: Annotated[int, Query(ge=0)]
+) -> dict[str, Any]:
+    """The rows with numbers from `first` to `last`, both included, as far as a list has told them; at most 500."""
+    numbers = range(max(first, recorder.first), min(last, recorder.last, first + _MOST_ROWS - 1) + 1)
+    found = [each for number in numbers if (each := recorder.known(number)) is not None]
+    return {"rows": [row_json(recorder.rows.row(each)) for each in found]}
+
+
+@router.get("/apis")
+async def apis(recorder: OnRecorder) -> dict[str, Any]:
+    """The names of the APIs that clients have used."""
+    recorder.catch_up()
+    return {"apis": sorted(recorder.rows.apis)}
+
+
+@router.get("/live")
+async def live(recorder: OnRecorder, api: Api = "", q: Words = "", *, errors: Errors = False) -> StreamingResponse:
+    """Server-sent events: rows that come or change."""
+    events = _events(recorder, filter_of(api, q, only_errors=errors))
+    return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+@router.get("/{number}")
+async def one(recorder: OnRecorder, number: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+    """One request and its response: bytes and fields."""
+    exchange = recorder.find(number)
+    if exchange is None:
+        state = "it is no longer kept" if number < recorder.first else "no client has sent so many"
+        raise NotFoundError(f"request {number}: {state}")
+    return {**_state(recorder), **exchange_json(recorder.rows, exchange)}
+
+
+@router.get("/{number}/versions/{version}")
+async def in_version(
+    recorder: OnRecorder, number: Annotated[int, Path(ge=1)], version: Annotated[int, Path(ge=0)]
+) -> dict[str, Any]:
+    """The same request and response in another version of the API."""
+    exchange = recorder.find(number)
+    if exchange is None:
+        raise NotFoundError(f"request {number}: it is not kept")
+    if exchange.kind is not Kind.REQUEST:
+        raise OperationError(f"request {number}: it is an event, not a request, so it has no versions")
+    return version_json(exchange, version)
+
+
+def _state(recorder: Recorder) -> dict[str, Any]:
+    return {"first": recorder.first, "last": recorder.last}
+
+
+async def _numbers(recorder: Recorder, chosen: Filter) -> list[int]:
+    found: list[int] = []
+    start, stop = recorder.first, recorder.last
+    for first in range(start, stop + 1, _SLICE):
+        part = recorder.between(first, min(first + _SLICE - 1, stop))
+        found += [each.number for each in part if chosen.may_pass(each) and chosen.passes(recorder.rows.row(each))]
+        await asyncio.sleep(0)
+    return found
+
+
+async def _events(recorder: Recorder, chosen: Filter) -> AsyncIterator[str]:
+    with recorder.subscribed() as subscription:
+        yield _event({**_state(recorder), "rows": []})
+        waiting: set[int] = set()  # rows that were sent and will change
+        while not recorder.is_over:
+            numbers = await subscription.next(_BREATH_S)
+            if not numbers:
+                yield ":\n\n"
+                continue
+            is_flood = len(numbers) > _MOST_NEWEST
+            if chosen.is_open and is_flood:
+                # The newest are sent, and those that were sent too early; a view that shows others asks for them.
+                numbers = [*(waiting.intersection(numbers[:-_MOST_NEWEST])), *numbers[-_MOST_NEWEST:]]
+            shown: list[dict[str, Any]] = []
+            for count, number in enumerate(numbers):
+                exchange = recorder.known(number)
+                waiting.discard(number)
+                if exchange is None or not chosen.may_pass(exchange):
+                    continue
+                row = recorder.rows.row(exchange)
+                if chosen.passes(row):
+                    shown.append(row_json(row))
+                    if row.state == WAITING:
+                        waiting.add(number)
+                if count % _SLICE == _SLICE - 1:
+                    await asyncio.sleep(0)
+            yield _event({**_state(recorder), "rows": shown})
+            if len(waiting) > _MOST_ROWS:
+                waiting = {number for number in waiting if number >= recorder.first}
+            await asyncio.sleep(_FLOOD_S if is_flood else _GATHER_S)
+
+
+def _event(content: dict[str, Any]) -> str:
+    return f"data: {json.dumps(content)}\n\n"

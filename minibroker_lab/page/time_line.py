@@ -1,0 +1,285 @@
+"""The time line: requests and events in their order, and the broker as it was at one of the requests.
+
+Its axis are the numbers of the requests. An event lies behind the last request that came before it. Of a broker behind
+a proxy it has what requests and responses show: rebalances, groups, marks of logs, and leaders by Metadata.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections import deque
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.cluster.errors import NotFoundError, OperationError
+from minibroker.operations.views.consumer_offsets import past_groups
+from minibroker.server.inspection.exchanges import Kind
+from minibroker_lab.page.follow.links import response_offsets
+from minibroker_lab.page.passed_groups import HEARTBEATS, TELLING, PassedGroups
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.internal_topics import CONSUMER_OFFSETS
+from minibroker_storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from minibroker.cluster.core import Core
+    from minibroker.control.remote import Remote
+    from minibroker.operations.asynchronous import AsyncOperations
+    from minibroker.server.inspection.exchanges import Exchange
+    from minibroker_lab.page.events import Events
+    from minibroker_lab.page.recorder import Recorder
+    from minibroker_lab.trace.reading import Reading
+
+_BUCKETS: Final = 200
+_MOST_EVENTS: Final = 500
+_MOST_REBALANCES: Final = 2_000
+_MOST_LOOKED_AT: Final = 5_000
+"""The number of requests that are searched backwards for marks of logs."""
+_MOST_PARTITIONS: Final = 200
+_MOST_LEADERS: Final = 10_000
+_AT_ONCE: Final = 500
+_MOST_BESIDE: Final = 100
+"""Requests that may have come while another one was served."""
+_SLICE_S: Final = 0.002
+_FAMILIES: Final = {
+    int(ApiKey.PRODUCE): "produce",
+    int(ApiKey.FETCH): "fetch",
+    int(ApiKey.SHARE_FETCH): "fetch",
+    int(ApiKey.OFFSET_COMMIT): "groups",
+    int(ApiKey.TXN_OFFSET_COMMIT): "groups",
+    int(ApiKey.JOIN_GROUP): "groups",
+    int(ApiKey.SYNC_GROUP): "groups",
+    int(ApiKey.LEAVE_GROUP): "groups",
+    int(ApiKey.HEARTBEAT): "groups",
+    int(ApiKey.CONSUMER_GROUP_HEARTBEAT): "groups",
+    int(ApiKey.SHARE_GROUP_HEARTBEAT): "groups",
+    int(ApiKey.STREAMS_GROUP_HEARTBEAT): "groups",
+}
+FAMILIES: Final[tuple[str, ...]] = ("produce", "fetch", "groups", "other")
+_REBALANCING: Final = frozenset({int(ApiKey.JOIN_GROUP), *HEARTBEATS})
+
+
+class _Mark(NamedTuple):
+    """An event at a request."""
+
+    request: int
+    time_ms: int
+    kind: str
+    text: str
+
+
+class TimeLine:
+    """The time line of one recorder. It reads each exchange once, when the page shows it.
+
+    `events` are those of the broker; None for one that can only be seen by what passes.
+    """
+
+    def __init__(self, recorder: Recorder, events: Events | None) -> None:
+        self._recorder = recorder
+        self._events = events
+        self._read_apis = _REBALANCING if events is not None else _REBALANCING | {int(ApiKey.METADATA)}
+        self._leaders: dict[tuple[str, int], tuple[int, int]] = {}
+        self._next = 1
+        self._waiting: set[int] = set()
+        self._generations: deque[tuple[str, int]] = deque(maxlen=_MOST_REBALANCES)
+        self._marks: deque[_Mark] = deque(maxlen=_MOST_REBALANCES)
+        self._lock = asyncio.Lock()
+
+    async def view(self) -> dict[str, Any]:
+        """The counts of requests by buckets, and the newest 500 events."""
+        recorder = self._recorder
+        recorder.catch_up()
+        first, last = recorder.first, recorder.last
+        size = max(1, -(-(last - first + 1) // _BUCKETS))
+        count = -(-(last - first + 1) // size)
+        buckets: list[dict[str, int]] = [{family: 0 for family in FAMILIES} for _ in range(count)]  # noqa: C420 - pyright takes the keys of fromkeys for literals
+        times: list[int] = []
+        began = time.perf_counter()
+        for begin in range(first, last + 1, _AT_ONCE):
+            for exchange in recorder.between(begin, min(begin + _AT_ONCE - 1, last)):
+                family = _FAMILIES.get(exchange.api_key, "other")
+                buckets[(exchange.number - first) // size][family] += 1
+                times.append(exchange.time_ms)
+            if time.perf_counter() - began > _SLICE_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        await self._find_marks(last)
+        start = last - len(times) + 1  # the ring may have forgotten some meanwhile
+        marks = [mark for mark in self._marks if mark.request >= first]
+        marks += [
+            _Mark(start - 1 + bisect_right(times, each.time_ms), each.time_ms, each.kind, each.text)
+            for each in (() if self._events is None else self._events.all())
+        ]
+        marks.sort(key=lambda mark: (mark.time_ms, mark.request))
+        return {
+            "first": first,
+            "last": last,
+            "bucket": size,
+            "buckets": buckets,
+            "events": [mark._asdict() for mark in marks[-_MOST_EVENTS:]],
+            "event_count": len(marks),
+            "sees_broker": self._events is not None,
+        }
+
+    async def _find_marks(self, last: int) -> None:
+        async with self._lock:
+            for number in sorted(self._waiting):
+                self._waiting.discard(number)
+                self._look(number, number)
+            began = time.perf_counter()
+            while self._next <= last:
+                self._next = max(self._next, self._recorder.first)
+                stop = min(self._next + _AT_ONCE - 1, last)
+                self._look(self._next, stop)
+                self._next = stop + 1
+                if time.perf_counter() - began > _SLICE_S:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+
+    def _look(self, first: int, last: int) -> None:
+        for exchange in self._recorder.between(first, last):
+            if exchange.api_key not in self._read_apis or exchange.kind is not Kind.REQUEST:
+                continue
+            if not exchange.bytes_out and exchange.loss is None:
+                self._waiting.add(exchange.number)
+                continue
+            reading = self._recorder.rows.reading(exchange)
+            if reading.request is None or reading.response is None or getattr(reading.response, "error_code", None):
+                continue
+            ended = exchange.time_ms + round((exchange.ended_ms or exchange.began_ms) - exchange.began_ms)
+            if exchange.api_key == ApiKey.METADATA:
+                self._note_leaders(exchange.number, ended, reading.response)
+            else:
+                self._note_rebalance(exchange.number, ended, reading)
+
+    def _note_rebalance(self, number: int, ended_ms: int, reading: Reading) -> None:
+        response = reading.response
+        group: str = reading.request.group_id
+        if reading.exchange.api_key in HEARTBEATS:
+            is_streams = reading.exchange.api_key == ApiKey.STREAMS_GROUP_HEARTBEAT
+            if (response.active_tasks if is_streams else response.assignment) is None:
+                return
+            generation = int(response.member_epoch)
+            text = f"Group {group}: {reading.client_id} has a new assignment in epoch {generation}."
+        else:
+            generation = int(response.generation_id)
+            if (group, generation) in self._generations:
+                return
+            self._generations.append((group, generation))
+            text = f"Group {group} has come to generation {generation}."
+        self._marks.append(_Mark(number, ended_ms, "rebalance", text))
+
+    def _note_leaders(self, number: int, ended_ms: int, response: Any) -> None:
+        """The leaders that are others than before. Brokers that lag behind return earlier epochs."""
+        for topic in response.topics:
+            for part in topic.partitions:
+                place = (topic.name or "", part.partition_index)
+                leader = (part.leader_epoch, part.leader_id)
+                known = self._leaders.get(place)
+                if known is not None and leader[0] < known[0]:
+                    continue
+                if len(self._leaders) < _MOST_LEADERS or known is not None:
+                    self._leaders[place] = leader
+                if known is None or known[1] == leader[1]:
+                    continue
+                name = f"{place[0]}-{place[1]}"
+                text = f"{name} has no leader" if leader[1] < 0 else f"Broker {leader[1]} leads {name} now"
+                self._marks.append(_Mark(number, ended_ms, "leader", f"{text}, says Metadata."))
+
+    async def moment(self, remote: Remote | None, number: int) -> dict[str, Any]:
+        """Groups, offsets and logs as they were when request `number` was answered. NotFoundError.
+
+        Without a remote broker they come from the requests before, and `end_now` is None.
+        `was_cleaned`: compaction has removed records of groups since then, so some may be missing.
+        """
+        exchange = self._recorder.find(number)
+        if exchange is None:
+            raise NotFoundError(f"request {number}: it is not kept")
+        ended = exchange.began_ms if exchange.ended_ms is None else exchange.ended_ms
+        at_ms = self._end_of(exchange, ended)
+
+        marked, looked_at = await self._marks_at(number, ended)
+        facts = {"number": number, "time": at_ms, "looked_at": looked_at, "was_cleaned": self._was_cleaned(at_ms)}
+        if remote is None:
+            passed = await self._groups_at(number, ended)
+            return {**facts, "groups": passed, "is_whole": True, "logs": _logs(marked, lambda _: None)}
+
+        async def groups(broker: AsyncOperations) -> dict[str, Any]:
+            return asdict(await past_groups(broker.services, at_ms))
+
+        async def now(broker: AsyncOperations) -> list[dict[str, Any]]:
+            return _logs(marked, partial(_end_of_log, broker.services.core))
+
+        try:
+            past, logs = await remote(groups), await remote(now)
+        except (StorageError, OSError) as error:
+            raise OperationError(f"__consumer_offsets: {error}") from None
+        return {**facts, **past, "logs": logs}
+
+    def _was_cleaned(self, at_ms: int) -> bool:
+        return self._events is not None and any(
+            each.kind == "cleaning" and each.topic == CONSUMER_OFFSETS and each.time_ms > at_ms
+            for each in self._events.all()
+        )
+
+    async def _groups_at(self, number: int, ended_ms: float) -> list[dict[str, Any]]:
+        """The groups in the requests up to this moment."""
+        recorder = self._recorder
+        groups = PassedGroups(recorder.rows.topics)
+        began = time.perf_counter()
+        for begin in range(max(recorder.first, number - _MOST_LOOKED_AT + 1), number + 1, _AT_ONCE):
+            for exchange in recorder.between(begin, min(begin + _AT_ONCE - 1, number)):
+                if exchange.api_key not in TELLING or exchange.ended_ms is None or exchange.ended_ms > ended_ms:
+                    continue
+                groups.note(recorder.rows.reading(exchange))
+                if time.perf_counter() - began > _SLICE_S:
+                    await asyncio.sleep(0)
+                    began = time.perf_counter()
+        return groups.listed()
+
+    def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
+        """Return the last ms in which the request may have changed something. A later request in that ms counts, too."""
+        certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
+        following = self._recorder.between(exchange.number + 1, exchange.number + _MOST_BESIDE)
+        after = next((each.time_ms for each in following if each.began_ms >= ended_ms), certain + 2)
+        return certain + (after > certain)
+
+    async def _marks_at(self, number: int, ended_ms: float) -> tuple[dict[tuple[str, int], dict[str, int]], int]:
+        """The newest marks of each log in responses up to this moment, and how many were searched."""
+        marked: dict[tuple[str, int], dict[str, int]] = {}
+        recorder = self._recorder
+        lowest = max(recorder.first, number - _MOST_LOOKED_AT + 1)
+        began = time.perf_counter()
+        for current in range(number, lowest - 1, -1):
+            exchange = recorder.find(current)
+            if exchange is None:
+                break
+            if exchange.ended_ms is not None and exchange.ended_ms <= ended_ms:
+                for place, marks in response_offsets(exchange, recorder.rows.topics):
+                    known = marked.setdefault(place, {})
+                    marked[place] = {**marks, "request": current, **known}  # the later response counts
+            if time.perf_counter() - began > _SLICE_S:
+                await asyncio.sleep(0)
+                began = time.perf_counter()
+        return marked, number - lowest + 1
+
+
+def _logs(
+    marked: Mapping[tuple[str, int], Mapping[str, int]], end_of: Callable[[tuple[str, int]], int | None]
+) -> list[dict[str, Any]]:
+    """The first 200 logs with their marks, and their ends as they are now."""
+    return [
+        {"topic": place[0], "partition": place[1], **marks, "end_now": end_of(place)}
+        for place, marks in sorted(marked.items())[:_MOST_PARTITIONS]
+    ]
+
+
+def _end_of_log(core: Core, place: tuple[str, int]) -> int | None:
+    topic = core.topics.get(place[0])
+    if topic is None or place[1] >= len(topic.partitions):
+        return None
+    return topic.partitions[place[1]].log.log_end_offset

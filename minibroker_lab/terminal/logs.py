@@ -1,0 +1,189 @@
+"""The views of logs: all partitions, one log with its batches, and one batch."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from urllib.parse import quote
+
+from textual.widgets import Input, Static
+
+from minibroker_lab.terminal.client import PageError
+from minibroker_lab.terminal.requests import part_view
+from minibroker_lab.terminal.view import View, chosen, fill, number, size, table, time_of_day
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from minibroker_lab.terminal.client import PageClient
+
+_PARTITIONS: Final = (
+    "Partition",
+    "Leader",
+    "Log start",
+    "Last stable",
+    "High watermark",
+    "End",
+    "Size",
+    "Segments",
+)
+_BATCHES: Final = ("Offsets", "Segment", "Position", "Size", "Records", "Codec", "Time", "Producer", "Kind")
+
+
+class LogList(View):
+    """All partitions."""
+
+    def __init__(self, client: PageClient) -> None:
+        super().__init__(client, "Logs")
+
+    def body(self) -> ComposeResult:
+        """The table."""
+        yield table("partitions", _PARTITIONS)
+
+    async def load(self) -> None:
+        """Ask for all partitions."""
+        found = await self.client.get("/logs")
+        rows = [(f"{each['topic']} {each['index']}", _partition_cells(each)) for each in found["partitions"]]
+        fill(self.table("#partitions"), rows)
+
+    def on_data_table_row_selected(self) -> None:
+        """Open the log."""
+        key = chosen(self.table("#partitions"))
+        if key is not None:
+            topic, _, index = key.rpartition(" ")
+            self.open(LogView(self.client, topic, int(index)))
+
+
+def _partition_cells(each: dict[str, Any]) -> list[str]:
+    names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+    leader = "none" if each["leader"] is None else str(each["leader"])
+    return [
+        f"{each['topic']}-{each['index']}",
+        leader,
+        *(number(each[name]) for name in names),
+        size(each["size"]),
+        number(each["segment_count"]),
+    ]
+
+
+class LogView(View):
+    """One log: its marks, its batches around an offset, and how an offset is found."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("o", "offset", "Find an offset"), ("end", "end", "End of the log")]
+
+    def __init__(self, client: PageClient, topic: str, index: int) -> None:
+        super().__init__(client, f"{topic}-{index}")
+        self._path = f"/logs/{quote(topic, safe='')}/{index}"
+        self._name = f"{topic}-{index}"
+        self._offset: int | None = None
+
+    def body(self) -> ComposeResult:
+        """Marks, a line for an offset, steps, batches."""
+        yield Static("", classes="facts", id="marks", markup=False)
+        yield Input(placeholder="Offset; Enter", id="offset")
+        yield Static("", classes="facts", id="steps", markup=False)
+        yield table("batches", _BATCHES)
+
+    def on_mount(self) -> None:
+        """Begin with the batches."""
+        self.query_one("#offset").display = False
+        self.table("DataTable").focus()
+        super().on_mount()
+
+    async def load(self) -> None:
+        """Ask for the log and its batches."""
+        log = await self.client.get(self._path)
+        names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
+        marks = "   ".join(f"{name.replace('_', ' ')} {log[name]:,}" for name in names)
+        sizes = f"{size(log['size'])} in {log['segment_count']} segments, of {size(log['segment_bytes'])} at most"
+        self.query_one("#marks", Static).update(f"{marks}\n{sizes}\n{log['directory']}")
+        offset = log["log_start_offset"] if self._offset is None else self._offset
+        page = await self.client.get(f"{self._path}/batches?offset={offset}")
+        rows = [(f"{each['segment']} {each['position']}", _batch_cells(each)) for each in page["batches"]]
+        fill(self.table("#batches"), rows)
+
+    async def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Show the steps that find an offset, and the batches around it."""
+        text = event.value.strip()
+        self.query_one("#offset").display = False
+        self.query_one("#batches").focus()
+        steps = self.query_one("#steps", Static)
+        if not text.isdecimal():
+            steps.update(f"“{text}” is not an offset; give a number from 0 on")
+            return
+        self._offset = int(text)
+        self.run_worker(self.show(partial(self._find, self._offset)))
+        self.refresh_soon()
+
+    async def _find(self, offset: int) -> None:
+        steps = self.query_one("#steps", Static)
+        try:
+            found = await self.client.get(f"{self._path}/find?offset={offset}")
+        except PageError as error:
+            steps.update(str(error))
+            return
+        steps.update("\n".join(f"{count}. {each['text']}" for count, each in enumerate(found["steps"], 1)))
+
+    def on_data_table_row_selected(self) -> None:
+        """Open the batch."""
+        key = chosen(self.table("#batches"))
+        if key is not None:
+            segment, _, position = key.partition(" ")
+            path = f"{self._path}/batch?segment={segment}&position={position}"
+            self.open(BatchView(self.client, f"{self._name}, byte {position} of segment {segment}", path))
+
+    def action_offset(self) -> None:
+        """Let the user type an offset."""
+        self.query_one("#offset").display = True
+        self.query_one("#offset").focus()
+
+    async def action_end(self) -> None:
+        """Go to the newest batches."""
+        await self.show(self._to_end)
+
+    async def _to_end(self) -> None:
+        log = await self.client.get(self._path)
+        self._offset = max(log["log_start_offset"], log["log_end_offset"] - 1)
+        self.refresh_soon()
+
+
+def _batch_cells(each: dict[str, Any]) -> list[str]:
+    producer = f"{each['producer_id']} epoch {each['producer_epoch']}" if each["producer_id"] >= 0 else ""
+    kind = (
+        f"end of transaction: {each['control_type'].lower()}"
+        if each["is_control"]
+        else "transactional"
+        if each["is_transactional"]
+        else ""
+    )
+    return [
+        f"{each['base_offset']:,} to {each['last_offset']:,}",
+        str(each["segment"]),
+        number(each["position"]),
+        size(each["size"]),
+        number(each["records"]),
+        each["codec"],
+        time_of_day(max(each["max_timestamp"], 0)),
+        producer,
+        kind,
+    ]
+
+
+class BatchView(View):
+    """One batch: bytes and fields."""
+
+    def __init__(self, client: PageClient, title: str, path: str) -> None:
+        super().__init__(client, title, 0)
+        self._path = path
+
+    def body(self) -> ComposeResult:
+        """Nothing before the page has answered."""
+        return iter(())
+
+    async def load(self) -> None:
+        """Ask for the batch."""
+        part = await self.client.get(self._path)
+        await self.mount(part_view(part), before="Footer")
+        for tree in self.query("Tree"):
+            tree.focus()

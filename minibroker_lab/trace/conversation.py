@@ -1,0 +1,356 @@
+"""The requests and responses of one connection, matched; and the addresses in the responses.
+
+A broker answers the requests of a connection in their order, and each response has its request's correlation id. Tokens
+of SASL after SaslHandshake 0 have neither header nor correlation id: whatever is no request then is a token, up to the
+first request. A client of Kafka 0.9 begins with tokens of GSSAPI, whose first byte is 0x60.
+
+Streams cut the bytes into frames while they pass. Requests pass immediately, and `RequestStream` keeps a copy of their
+start. So do responses, but for those that a conversation holds to change them: `ResponseStream` gives them out when
+they are whole. A negative length is not Kafka's protocol: everything from there on passes as it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections import deque
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from minibroker.server.inspection.exchanges import Exchange, Kind, Origin
+from minibroker_protocol.addresses import with_addresses
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.primitives import read_uvarint, skip_tagged_fields
+from minibroker_protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from minibroker_lab.trace.lines import LineWriter
+    from minibroker_protocol.addresses import Translate
+
+MOST_HELD: Final = 1 << 26
+"""Bytes of a response that is held to change addresses in it; a longer one passes as it is."""
+
+PREFIX: Final = 4
+HEAD: Final = 8
+"""Length and correlation id: enough of a response to know the request."""
+_HEADER: Final = struct.Struct(">hhi")
+_HEADER_END: Final = 12
+_CLIENT_ID: Final = struct.Struct(">h")
+_BODY: Final = 8
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_NEWEST_VERSION: Final = 100
+"""No API has a version near that."""
+_LAST_API: Final = max(ApiKey)
+_GSSAPI: Final = b"\x60"
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_REQUEST: Final = Kind.REQUEST
+_SASL_HANDSHAKE: Final = int(ApiKey.SASL_HANDSHAKE)
+_FLEXIBLE_PRODUCE: Final = 9
+_FIRST_TRANSACTIONAL_PRODUCE: Final = 3
+
+_WITH_ADDRESSES: Final = {
+    int(ApiKey.PRODUCE): 10,
+    int(ApiKey.FETCH): 16,
+    int(ApiKey.METADATA): 0,
+    int(ApiKey.FIND_COORDINATOR): 0,
+    int(ApiKey.DESCRIBE_CLUSTER): 0,
+    int(ApiKey.SHARE_FETCH): 1,
+    int(ApiKey.SHARE_ACKNOWLEDGE): 1,
+}
+"""The first versions whose responses have addresses that clients connect to."""
+
+
+class _Acks(NamedTuple):
+    """The `acks` of the Produce requests of a version that have these bytes behind the correlation id.
+
+    They end with `acks`, and say themselves where that stands. None where it cannot be read.
+    """
+
+    version: int
+    head: bytes
+    acks: int | None
+
+
+_UNKNOWN_ACKS: Final = _Acks(-1, b"", None)
+
+
+class Conversation:
+    """One connection.
+
+    Args:
+        translate: is asked for the address that clients see in the place of a broker's; None leaves addresses as they
+            are.
+    """
+
+    def __init__(self, client: str, broker: str, sink: LineWriter, translate: Translate | None) -> None:
+        self._origin = Origin(client, broker)
+        self._sink = sink
+        self._translate = translate
+        self._pending: deque[Exchange] = deque()
+        self._may_be_tokens: bool | None = None  # before the first request
+        self._known_acks = _UNKNOWN_ACKS
+
+    @property
+    def pending(self) -> int:
+        """The number of requests that wait for a response."""
+        return len(self._pending)
+
+    def request(self, frame: bytes | bytearray, size: int) -> None:
+        """Begin an exchange; `frame` may end early, `size` is that of the whole frame with its length."""
+        exchange = Exchange(_REQUEST, self._origin)
+        exchange.bytes_in = size
+        may_be_tokens = self._may_be_tokens
+        if may_be_tokens is None:
+            may_be_tokens = self._may_be_tokens = frame[4:5] == _GSSAPI
+        if may_be_tokens and not _is_request(frame, size):
+            exchange.kind = Kind.TOKEN
+        elif len(frame) < _HEADER_END:
+            exchange.kind = Kind.UNREADABLE
+        else:
+            self._may_be_tokens = False
+            exchange.header = api_key, version, _ = _HEADER.unpack_from(frame, 4)
+            if api_key == _PRODUCE:
+                known = self._known_acks
+                if version != known.version or not frame.startswith(known.head, _HEADER_END):
+                    known = self._known_acks = _acks(frame, version)
+                exchange.expects_response = known.acks != 0
+            elif api_key == _SASL_HANDSHAKE:
+                self._may_be_tokens = version == 0
+        self._sink.begin(exchange, frame)
+        if exchange.expects_response and (exchange.kind is _REQUEST or exchange.kind is not Kind.UNREADABLE):
+            self._pending.append(exchange)
+        else:
+            self._sink.end(exchange, b"")
+
+    def holds(self, head: bytes, size: int) -> bool:
+        """Return whether a response has to be whole before it passes, because it may have addresses.
+
+        `head` is its beginning, up to `HEAD` bytes.
+        """
+        exchange = self._find(head)
+        if exchange is None or not _has_addresses(exchange):
+            return False
+        if size <= MOST_HELD:
+            return True
+        name = ApiKey(exchange.api_key).message
+        self._sink.complain(f"a response to {name} has {size} bytes, so its addresses pass as they are")
+        return False
+
+    def response(self, frame: bytes | bytearray, size: int) -> bytes | bytearray:
+        """End an exchange; return the bytes for the client. Those of a response that was not held are ignored."""
+        exchange = self._find(frame)
+        pending = self._pending
+        if exchange is None:
+            exchange = Exchange(Kind.UNASKED, self._origin)
+            self._sink.begin(exchange, b"")
+        elif pending[0] is exchange:  # as nearly always
+            pending.popleft()
+        else:
+            while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
+                self._sink.end(pending.popleft(), b"")  # the last token of GSSAPI has no answer
+            pending.remove(exchange)
+        exchange.bytes_out = size
+        passed = frame
+        if self._translate is not None and size == len(frame) and _has_addresses(exchange):
+            passed = self._with_our_addresses(exchange, frame)
+        self._sink.end(exchange, frame)
+        return passed
+
+    def close(self, failure: str) -> None:
+        """The connection is over."""
+        while self._pending:
+            exchange = self._pending.popleft()
+            exchange.failure = failure
+            self._sink.end(exchange, b"")
+
+    def _find(self, head: bytes | bytearray) -> Exchange | None:
+        """The request of a response with this head: nearly always the first one that waits."""
+        if not self._pending:
+            return None
+        first = self._pending[0]
+        if len(head) >= _BODY:
+            correlation_id: int = _INT32.unpack_from(head, 4)[0]
+            for each in self._pending:
+                if each.correlation_id == correlation_id and each.kind is _REQUEST:
+                    return each
+        return first if first.kind is Kind.TOKEN else None
+
+    def _with_our_addresses(self, exchange: Exchange, frame: bytes | bytearray) -> bytes | bytearray:
+        translate_address = self._translate
+        if translate_address is None:
+            return frame
+        cls, version = response_with_addresses(exchange.api_key), exchange.version
+        view = memoryview(frame)
+        replaced: dict[str, str] = {}
+
+        def translate(host: str, port: int) -> tuple[str, int] | None:
+            other = translate_address(host, port)
+            if other is not None:
+                replaced[f"{host}:{port}"] = f"{other[0]}:{other[1]}"
+            return other
+
+        try:
+            position = skip_tagged_fields(view, _BODY) if version in schema_of(cls).flexible else _BODY
+            changed = with_addresses(cls, version, view, position, translate)
+        except (DecodeError, ValueError) as error:
+            reason = f"cannot be read: {error}" if isinstance(error, DecodeError) else "is unknown"
+            name = ApiKey(exchange.api_key).message
+            self._sink.complain(f"a response to {name} v{version} {reason}. Its addresses pass as they are")
+            return frame
+        if changed is None:
+            return frame
+        exchange.replaced = replaced
+        _INT32.pack_into(changed, 0, len(changed) - _INT32.size)
+        return changed
+
+
+def _has_addresses(exchange: Exchange) -> bool:
+    """Whether the response may have addresses that clients connect to."""
+    return exchange.version >= _WITH_ADDRESSES.get(exchange.api_key, _NEWEST_VERSION)
+
+
+@cache
+def response_with_addresses(api_key: int) -> type[Any]:
+    """The class of the responses of an API whose responses have addresses."""
+    key = ApiKey(api_key)
+    module = importlib.import_module(f"minibroker_protocol.messages.{key.name.lower()}")
+    found: type[Any] = getattr(module, f"{key.message}Response")
+    return found
+
+
+def _is_request(frame: bytes | bytearray, size: int) -> bool:
+    """Whether a frame, which may be a token of SASL, looks like a request."""
+    if len(frame) < _HEADER_END:
+        return False
+    api_key, version, _ = _HEADER.unpack_from(frame, 4)
+    if not 0 <= api_key <= _LAST_API or not 0 <= version < _NEWEST_VERSION or len(frame) < _HEADER_END + 2:
+        return False
+    length: int = _CLIENT_ID.unpack_from(frame, _HEADER_END)[0]
+    return -1 <= length <= size - _HEADER_END - _CLIENT_ID.size
+
+
+def _acks(frame: bytes | bytearray, version: int) -> _Acks:
+    """The field `acks` of a Produce request, and what stands before it."""
+    try:
+        position = _HEADER_END + _CLIENT_ID.size + max(_CLIENT_ID.unpack_from(frame, _HEADER_END)[0], 0)
+        if version >= _FLEXIBLE_PRODUCE:
+            view = memoryview(frame)
+            length, position = read_uvarint(view, skip_tagged_fields(view, position))
+            position += max(length - 1, 0)
+        elif version >= _FIRST_TRANSACTIONAL_PRODUCE:
+            position += _INT16.size + max(_INT16.unpack_from(frame, position)[0], 0)
+        acks: int = _INT16.unpack_from(frame, position)[0]
+    except (struct.error, DecodeError):
+        return _UNKNOWN_ACKS
+    return _Acks(version, bytes(frame[_HEADER_END : position + _INT16.size]), acks)
+
+
+class RequestStream:
+    """The bytes of a client; `most_kept` bytes of each frame reach the conversation."""
+
+    def __init__(self, conversation: Conversation, most_kept: int) -> None:
+        self._conversation = conversation
+        self._most_kept = most_kept
+        self._kept = bytearray()
+        self._size = 0  # of the frame with its length; 0 as long as that is unknown
+        self._seen = 0
+        self.is_opaque = False
+
+    def feed(self, data: bytes) -> None:
+        """Pass on each request that ends within `data`."""
+        size = len(data)
+        if not self._seen and size > PREFIX and int.from_bytes(data[:PREFIX], "big") + PREFIX == size:
+            self._conversation.request(data[: self._most_kept], size)
+        else:
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        position = 0
+        while position < len(data) and not self.is_opaque:
+            goal = self._size or PREFIX
+            part = data[position : position + goal - self._seen]
+            position += len(part)
+            self._seen += len(part)
+            if (room := self._most_kept - len(self._kept)) > 0:
+                self._kept += part[:room]
+            if self._seen < goal:
+                return
+            if not self._size:
+                length = int.from_bytes(self._kept, "big", signed=True)
+                self._size = PREFIX + length
+                self.is_opaque = length < 0
+            if self._seen == self._size:
+                frame, self._kept, self._seen, self._size = self._kept, bytearray(), 0, 0
+                self._conversation.request(frame, PREFIX + int.from_bytes(frame[:PREFIX], "big"))
+
+
+class ResponseStream:
+    """The bytes of a broker."""
+
+    def __init__(self, conversation: Conversation, most_kept: int) -> None:
+        self._conversation = conversation
+        self._most_kept = most_kept
+        self._held = bytearray()  # of a frame that has not passed, or the first bytes of one
+        self._held_size = 0  # of a frame that is held until it is whole
+        self._kept = bytearray()  # of a frame that passes
+        self._left = 0
+        self._size = 0
+        self.is_opaque = False
+
+    def feed(self, data: bytes) -> list[bytes | bytearray]:
+        """The bytes that may pass now, in order."""
+        passed: list[bytes | bytearray] = []
+        position = 0
+        if self._held and not self._held_size:
+            data = bytes(self._held) + data
+            self._held.clear()
+        while position < len(data):
+            if self.is_opaque:
+                passed.append(data[position:])
+                break
+            if self._left:
+                position = self._pass_on(data, position, passed)
+            elif self._held_size:
+                position = self._hold(data, position, passed)
+            else:
+                position = self._begin(data, position, passed)
+        return passed
+
+    def _begin(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        """At the start of a frame."""
+        head = data[position : position + HEAD]
+        size = PREFIX + int.from_bytes(head[:PREFIX], "big", signed=True) if len(head) >= PREFIX else HEAD
+        if size < PREFIX:
+            self.is_opaque = True
+        elif len(head) < min(HEAD, size):
+            self._held += head
+            position = len(data)
+        elif position + size <= len(data):
+            passed.append(self._conversation.response(data[position : position + size], size))
+            position += size
+        elif self._conversation.holds(head, size):
+            self._held_size = size
+        else:
+            self._left = self._size = size
+        return position
+
+    def _hold(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        part = data[position : position + self._held_size - len(self._held)]
+        self._held += part
+        if len(self._held) == self._held_size:
+            frame, self._held, self._held_size = self._held, bytearray(), 0
+            passed.append(self._conversation.response(frame, len(frame)))
+        return position + len(part)
+
+    def _pass_on(self, data: bytes, position: int, passed: list[bytes | bytearray]) -> int:
+        part = data[position : position + self._left]
+        passed.append(part)
+        self._left -= len(part)
+        if (room := self._most_kept - len(self._kept)) > 0:
+            self._kept += part[:room]
+        if not self._left:
+            frame, self._kept = self._kept, bytearray()
+            self._conversation.response(frame, self._size)
+        return position + len(part)

@@ -1,0 +1,270 @@
+"""Readings as lines: a list for people, JSON for programs, and the writer of both.
+
+Exchanges that are over wait in the writer until they are decoded, shown and written. None of that is done while a
+request passes. Every 20 ms the exchanges that have come are decoded for 2 ms at a time, and a thread writes their
+lines, so that a slow terminal holds up nothing. Memory has three limits:
+
+- 64 MiB of frames. Those beyond are shown by their first bytes.
+- 10,000 exchanges. From then on each new one has the oldest one decoded immediately.
+- 16 MiB of lines. Those beyond are left out, and a line says how many.
+"""
+
+import json
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, TextIO
+
+from minibroker.clock import Clock
+from minibroker.security.log_text import one_line
+from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, Exchange, Kind, Ring
+from minibroker.server.inspection.message_forms import frame_without_secrets
+from minibroker.server.inspection.message_json import to_json
+from minibroker.server.inspection.request_lines import records_of, subjects_of
+from minibroker_lab.trace.reading import KnownTopics, RawBytes, Reading, read
+
+HEADING: Final = f"{'time':<12}  {'client':<30}  {'request':<26}  {'about':<36}  {'outcome':<24}  {'ms':>9}  bytes\n"
+MOST_FRAMES: Final = 1 << 26
+MOST_WAITING: Final = 10_000
+MOST_LINES: Final = 1 << 24
+_HEAD: Final = 1024
+_PAUSE_MS: Final = 20
+_SLICE_MS: Final = 2
+_END_S: Final = 5.0
+_MOST_COMPLAINTS: Final = 1000
+
+
+def line_of(reading: Reading) -> str:
+    """The line of the list, with its end: time, client, API and version, subject, outcome, latency, bytes."""
+    exchange = reading.exchange
+    seconds, milliseconds = divmod(exchange.time_ms, 1000)
+    at = f"{_time_of_day(seconds)}.{milliseconds:03}"
+    client = f"{reading.client_id} {exchange.client}" if reading.client_id else exchange.client
+    api = f"{reading.api} v{exchange.version}" if exchange.kind is Kind.REQUEST else reading.api
+    latency = "" if exchange.ended_ms is None else f"{exchange.ended_ms - exchange.began_ms:.1f}"
+    sizes = f"{exchange.bytes_in}/{exchange.bytes_out}"
+    about, outcome = about_of(reading), outcome_of(reading)
+    return one_line(f"{at:<12}  {client:<30}  {api:<26}  {about:<36}  {outcome:<24}  {latency:>9}  {sizes}") + "\n"
+
+
+@lru_cache(maxsize=10)
+def _time_of_day(seconds: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def about_of(reading: Reading) -> str:
+    """The subject of a request: topics, groups, records; empty for none."""
+    if reading.request is None:
+        return ""
+    words = [*subjects_of(reading.targets)]
+    if records := records_of(reading.request):
+        words.append(f"({records})")
+    session = getattr(reading.request, "session_id", 0)
+    if not words and session:
+        words.append(f"fetch session {session}")
+    return " ".join(words)
+
+
+def outcome_of(reading: Reading) -> str:
+    """The outcome of a request: errors or "ok", and the records in the response."""
+    exchange = reading.exchange
+    if exchange.loss is not None:
+        return exchange.loss
+    if not exchange.bytes_out:
+        return "no response"
+    if reading.response is None:
+        return "bytes"
+    parts = [" ".join(reading.errors) or "ok"]
+    if records := records_of(reading.response):
+        parts.append(records)
+    return ", ".join(parts)
+
+
+def json_of(reading: Reading) -> str:
+    """One JSON object and the end of its line; messages are as the journal shows them."""
+    exchange = reading.exchange
+    shown: dict[str, Any] = {
+        "number": exchange.number,
+        "time": exchange.time_ms,
+        "client": exchange.client,
+        "broker": exchange.broker,
+        "clientId": reading.client_id,
+        "api": reading.api,
+        "version": exchange.version,
+        "correlationId": exchange.correlation_id,
+        "request": to_json(reading.request, exchange.version),
+        "response": to_json(reading.response, reading.response_version),
+        "errors": list(reading.errors),
+        "durationMs": None if exchange.ended_ms is None else round(exchange.ended_ms - exchange.began_ms, 3),
+        "bytesIn": exchange.bytes_in,
+        "bytesOut": exchange.bytes_out,
+        "failure": exchange.loss,
+    }
+    for name, raw in (("requestBytes", reading.request_bytes), ("responseBytes", reading.response_bytes)):
+        if raw is not None:
+            shown[name] = _raw_json(raw)
+    if exchange.replaced:
+        shown["replaced"] = exchange.replaced
+    return json.dumps(shown) + "\n"
+
+
+def _raw_json(raw: RawBytes) -> dict[str, Any]:
+    return {"size": raw.size} | ({"hidden": True} if raw.shown is None else {"hex": raw.shown.hex()})
+
+
+class Output:
+    """A file that a thread writes to. `on_failure` is called there, once, when it cannot be written to."""
+
+    def __init__(self, file: TextIO, on_failure: Callable[[OSError], None]) -> None:
+        self._file = file
+        self._on_failure = on_failure
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._thread = threading.Thread(target=self._run, name="trace-output", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> bool:
+        """Have a text written; False if too much is waiting."""
+        with self._lock:
+            if self._waiting > MOST_LINES:
+                return False
+            self._waiting += len(text)
+        self._queue.put(text)
+        return True
+
+    def close(self) -> None:
+        """Wait until all is written, but not for ever: the reader of a pipe may have stopped to read."""
+        self._queue.put(None)
+        self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        has_failed = False
+        while (text := self._queue.get()) is not None:
+            if not has_failed:
+                try:
+                    self._file.write(text)
+                    self._file.flush()
+                except OSError as error:
+                    has_failed = True
+                    self._on_failure(error)
+            with self._lock:
+                self._waiting -= len(text)
+
+
+class LineWriter:
+    """The sink of all conversations: it counts exchanges, gives them their times, and shows them when they are over.
+
+    Args:
+        ring: keeps them for a page; None without one.
+        output: where lines go.
+        line: makes the line of a reading.
+        left_out: makes the line that says how many lines were left out.
+        complain: prints a problem for the user.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        output: Output | None,
+        line: Callable[[Reading], str],
+        left_out: Callable[[int], str],
+        complain: Callable[[str], None],
+        ring: Ring[Exchange] | None = None,
+    ) -> None:
+        self._ring = ring
+        self._clock = clock
+        self._output = output
+        self._line = line
+        self._left_out_line = left_out
+        self._complain = complain
+        self._complaints: set[str] = set()
+        self._topics = KnownTopics()
+        self._over: deque[Exchange] = deque()
+        self._kept_bytes = 0
+        self._left_out = 0
+        self._count = 0
+        self._is_waiting = False
+
+    def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        """Begin an exchange: its request has come."""
+        if self._output is None and self._ring is None:
+            return
+        exchange.began = self._clock.now_ms(), self._clock.monotonic_ms()
+        exchange.request_frame = self._kept(frame_without_secrets(exchange, frame, is_request=True))
+        if self._ring is None:
+            self._count += 1
+            exchange.number = self._count
+        else:
+            exchange.memory = EXCHANGE_SIZE + len(exchange.request_frame)
+            self._ring.add(exchange)
+
+    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+        """End an exchange; `frame` is the response, empty for none."""
+        if self._output is None and self._ring is None:
+            return
+        if frame:
+            exchange.ended_ms = self._clock.monotonic_ms()
+            exchange.response_frame = self._kept(frame_without_secrets(exchange, frame, is_request=False))
+            if self._ring is not None:
+                self._ring.grow(exchange, len(exchange.response_frame))
+        elif exchange.failure is None:
+            exchange.expects_response = False
+        if self._output is None:
+            return
+        self._over.append(exchange)
+        if len(self._over) > MOST_WAITING:
+            self._write(self._shown(self._over.popleft()))
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._clock.call_later(_PAUSE_MS, self._show_some)
+
+    def complain(self, text: str) -> None:
+        """Print a text for the user, once."""
+        if text not in self._complaints and len(self._complaints) < _MOST_COMPLAINTS:
+            self._complaints.add(text)
+            self._complain(text)
+
+    def close(self) -> None:
+        """Show what has come, and write it."""
+        if self._output is not None:
+            while self._over:
+                self._write(self._shown(self._over.popleft()))
+            self._tell_of_left_out()
+            self._output.close()
+
+    def _kept(self, frame: bytes | bytearray) -> bytes | bytearray:
+        if self._output is None:
+            return frame
+        if self._kept_bytes + len(frame) > MOST_FRAMES:
+            frame = frame[:_HEAD]
+        self._kept_bytes += len(frame)
+        return frame
+
+    def _show_some(self) -> None:
+        until_ms = self._clock.monotonic_ms() + _SLICE_MS
+        lines: list[str] = []
+        try:
+            while self._over and self._clock.monotonic_ms() < until_ms:
+                lines.append(self._shown(self._over.popleft()))
+        finally:
+            self._is_waiting = bool(self._over)
+            if self._is_waiting:
+                self._clock.call_later(0, self._show_some)
+        self._tell_of_left_out()
+        self._write("".join(lines), len(lines))
+
+    def _shown(self, exchange: Exchange) -> str:
+        self._kept_bytes -= len(exchange.request_frame) + len(exchange.response_frame)
+        return self._line(read(exchange, self._topics))
+
+    def _write(self, text: str, lines: int = 1) -> None:
+        if self._output is not None and not self._output.write(text):
+            self._left_out += lines
+
+    def _tell_of_left_out(self) -> None:
+        if self._left_out and self._output is not None and self._output.write(self._left_out_line(self._left_out)):
+            self._left_out = 0

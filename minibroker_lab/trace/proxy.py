@@ -1,0 +1,322 @@
+"""The proxy: a listening port for each broker, bound when a response first names the broker, and its connections.
+
+Neither side of a connection is read while the other one takes nothing, so that a slow client or broker costs no memory:
+it is the sockets that fill up, as without a proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Final, cast
+
+from minibroker.config.addresses import LAST_PORT, written
+from minibroker_lab.trace.conversation import Conversation, RequestStream, ResponseStream
+
+if TYPE_CHECKING:
+    import ssl
+
+    from minibroker_lab.trace.lines import LineWriter
+
+MOST_PENDING: Final = 10_000
+"""Requests of a connection without a response; the client is not read beyond."""
+MOST_KEPT: Final = 1 << 22
+"""Bytes of a frame that are kept to be shown."""
+CONNECT_S: Final = 30.0
+"""Seconds for a connection to a broker, with its TLS handshake."""
+MOST_BROKERS: Final = 1000
+_BACKLOG: Final = 1024
+_ATTEMPTS: Final = 100
+"""Ports that are tried for one broker."""
+
+Address = tuple[str, int]
+
+
+class Proxy:
+    """A proxy before one cluster.
+
+    Args:
+        to: a broker of the cluster.
+        listen: for that broker; others get the ports behind it, or any port if it is 0.
+        context: TLS towards the brokers; None for none.
+        sink: learns of all exchanges.
+    """
+
+    def __init__(self, to: Address, listen: Address, context: ssl.SSLContext | None, sink: LineWriter) -> None:
+        self.context = context
+        self.sink = sink
+        self._to = to
+        self._listen = listen
+        self._next_port = listen[1]
+        self._ports: dict[Address, int] = {}
+        self._servers: list[asyncio.Server] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sides: set[ClientSide] = set()
+        self._family = socket.AF_INET
+
+    @property
+    def address(self) -> Address:
+        """The address that clients bootstrap from."""
+        return self._listen[0], self._ports[self._to]
+
+    async def start(self) -> None:
+        """Listen, once the broker answers. ValueError for a broker that cannot be reached, OSError for a taken port."""
+        await self._probe()
+        loop = asyncio.get_running_loop()
+        host, port = self._listen
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        except socket.gaierror as error:
+            raise ValueError(f"--listen: {host} is not an address of this machine: {error.strerror}") from None
+        self._family = found[0][0]
+        self._listen = str(found[0][4][0]), port
+        try:
+            listening = self._bound(port)
+        except OSError as error:
+            raise ValueError(f"--listen: {written(self._listen)} cannot be bound: {error.strerror}") from None
+        self._ports[self._to] = listening.getsockname()[1]
+        await self._serve(listening, self._to)
+
+    async def _probe(self) -> None:
+        host, port = self._to
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(
+                    host, port, ssl=self.context, server_hostname=host if self.context else None
+                )
+        except OSError as error:
+            raise ValueError(f"--to: {unreachable(self._to, error)}") from None
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+    def close(self) -> None:
+        """End all connections and listen no longer."""
+        for server in self._servers:
+            server.close()
+        for side in tuple(self._sides):
+            side.abort()
+            side.conversation.close("the proxy ended")
+
+    def opened(self, side: ClientSide) -> None:
+        """A client has connected."""
+        self._sides.add(side)
+
+    def closed(self, side: ClientSide) -> None:
+        """The connection of a client is over."""
+        self._sides.discard(side)
+
+    def translate(self, host: str, port: int, our_host: str) -> Address | None:
+        """The address for clients of a broker at HOST:PORT, which have connected to `our_host`; None for no broker."""
+        if not host or not 0 < port <= LAST_PORT:
+            return None
+        broker = host, port
+        ours = self._ports.get(broker)
+        if ours is None:
+            if port in self._ports.values() and host in {our_host, self._listen[0]}:
+                return None  # the broker advertises the proxy
+            ours = self._open(broker)
+        return None if ours is None else (our_host, ours)
+
+    def _open(self, broker: Address) -> int | None:
+        """Listen for a broker; returns the port, None if that fails."""
+        if len(self._ports) >= MOST_BROKERS:
+            self.sink.complain(f"there are over {MOST_BROKERS} brokers, so the address of {written(broker)} passes")
+            return None
+        error: OSError | None = None
+        for _ in range(_ATTEMPTS):
+            if self._listen[1]:
+                self._next_port += 1
+            if self._next_port > LAST_PORT:
+                break
+            try:
+                listening = self._bound(self._next_port)
+            except OSError as failure:
+                error = failure
+                continue
+            self._ports[broker] = listening.getsockname()[1]
+            task = asyncio.get_running_loop().create_task(self._serve(listening, broker))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return self._ports[broker]
+        reason = "no port is left" if error is None else error.strerror
+        self.sink.complain(f"no port for the broker at {written(broker)}, so its address passes: {reason}")
+        return None
+
+    def _bound(self, port: int) -> socket.socket:
+        listening = socket.socket(self._family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((self._listen[0], port))
+            listening.listen(_BACKLOG)
+            listening.setblocking(False)
+        except BaseException:
+            listening.close()
+            raise
+        return listening
+
+    async def _serve(self, listening: socket.socket, broker: Address) -> None:
+        server = await asyncio.get_running_loop().create_server(lambda: ClientSide(self, broker), sock=listening)
+        self._servers.append(server)
+
+
+class _Side(asyncio.Protocol):
+    """Either side. `_holds` are the reasons for which it is not read."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport | None = None
+        self.other: _Side | None = None
+        self._holds: set[str] = set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def hold(self, reason: str) -> None:
+        """Read nothing until the reason is gone."""
+        if not self._holds and self.transport is not None:
+            self.transport.pause_reading()
+        self._holds.add(reason)
+
+    def release(self, reason: str) -> None:
+        """The reason is gone."""
+        if reason in self._holds:
+            self._holds.remove(reason)
+            if not self._holds and self.transport is not None and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.other is not None:
+            self.other.hold("full")
+
+    def resume_writing(self) -> None:
+        if self.other is not None:
+            self.other.release("full")
+
+    def eof_received(self) -> bool:
+        """The peer sends nothing more; what comes for it still passes, where the transport can do that."""
+        other = None if self.other is None else self.other.transport
+        if other is None or other.is_closing():
+            return False
+        if other.can_write_eof():
+            other.write_eof()
+        else:
+            other.close()
+        return self.transport is not None and self.transport.get_extra_info("sslcontext") is None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        other = None if self.other is None else self.other.transport
+        if other is not None:
+            if exc is None:
+                other.close()
+            else:
+                other.abort()
+
+
+class ClientSide(_Side):
+    """The side of the client. `target` is the address of the broker."""
+
+    def __init__(self, owner: Proxy, target: tuple[str, int]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._target = target
+        self._connecting: asyncio.Task[None] | None = None
+        self.ended_by = "broker"
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected: connect to the broker before anything is read."""
+        super().connection_made(transport)
+        self.hold("connecting")
+        asyncio.get_running_loop().call_soon(self._pause_again)
+        peer, ours = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        self.conversation = Conversation(
+            written(peer[:2]),
+            written(self._target),
+            self._owner.sink,
+            lambda host, port: self._owner.translate(host, port, ours[0]),
+        )
+        self._stream = RequestStream(self.conversation, MOST_KEPT)
+        self._owner.opened(self)
+        self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    def _pause_again(self) -> None:
+        """Stop reading once more: in Python 3.11.2 a transport reads after `connection_made`, though it is paused."""
+        if self._holds and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+            self.transport.pause_reading()
+
+    async def _connect(self) -> None:
+        host, port = self._target
+        context = self._owner.context
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: _BrokerSide(self), host, port, ssl=context, server_hostname=host if context else None
+                )
+        except OSError as error:
+            self._owner.sink.complain(unreachable(self._target, error))
+            assert self.transport is not None
+            self.transport.abort()
+        else:
+            self.release("connecting")
+
+    def data_received(self, data: bytes) -> None:
+        """The client has sent bytes."""
+        self._stream.feed(data)
+        other = self.other
+        assert other is not None
+        assert other.transport is not None
+        other.transport.write(data)
+        if self.conversation.pending > MOST_PENDING:
+            self.hold("pending")
+
+    def eof_received(self) -> bool:
+        """The client sends nothing more."""
+        self.ended_by = "client"
+        return super().eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection to the client is over."""
+        super().connection_lost(exc)
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self.conversation.close("the client closed the connection")
+        self._owner.closed(self)
+
+    def abort(self) -> None:
+        """End both connections at once."""
+        for side in (self, self.other):
+            if side is not None and side.transport is not None:
+                side.transport.abort()
+
+
+class _BrokerSide(_Side):
+    """The side of the broker."""
+
+    def __init__(self, client: ClientSide) -> None:
+        super().__init__()
+        self._client = client
+        self.other = client
+        self._stream = ResponseStream(client.conversation, MOST_KEPT)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._client.other = self
+
+    def data_received(self, data: bytes) -> None:
+        transport = self._client.transport
+        assert transport is not None
+        for part in self._stream.feed(data):
+            transport.write(part)
+        if self._client.conversation.pending <= MOST_PENDING:
+            self._client.release("pending")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._client.conversation.close(f"the {self._client.ended_by} closed the connection")
+        super().connection_lost(exc)
+
+
+def unreachable(target: tuple[str, int], error: OSError) -> str:
+    """The message for a broker that cannot be connected to."""
+    reason = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+    return f"the broker at {written(target)} cannot be reached: {reason}"

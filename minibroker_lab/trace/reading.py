@@ -1,0 +1,214 @@
+"""An exchange decoded: messages, targets and errors, as the journal of a broker has them.
+
+Bytes that this program cannot read stay bytes: those of an unknown API or version, of a frame that was not kept as a
+whole, and of messages with more than 20,000 elements. Bytes that may hold a secret are not shown.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from minibroker.cluster.routing.routes import UnservedRequestError
+from minibroker.server.inspection.exchanges import Exchange, Kind
+from minibroker.server.inspection.journal import error_codes_of
+from minibroker.server.inspection.message_forms import holds_secrets
+from minibroker.server.inspection.message_json import detached
+from minibroker.server.requests.endpoints import endpoint
+from minibroker.server.requests.targets import targets_by_name
+from minibroker_protocol.api_keys import ApiKey
+from minibroker_protocol.codec import decode
+from minibroker_protocol.error_codes import ErrorCode
+from minibroker_protocol.errors import DecodeError
+from minibroker_protocol.frame import read_request_header
+from minibroker_protocol.primitives import ZERO_UUID, skip_tagged_fields
+from minibroker_protocol.schema import schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from minibroker.cluster.core import Core
+    from minibroker.server.requests.declarations import Target
+    from minibroker.server.requests.endpoints import Endpoint
+
+MOST_ELEMENTS: Final = 20_000
+MOST_SHOWN: Final = 1024
+"""Bytes that are shown of a message that cannot be read."""
+
+_PREFIX: Final = 4
+_RESPONSE_BODY: Final = 8
+_HEADER: Final = 12
+_ERROR_CODE: Final = slice(8, 10)
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+_MOST_TOPICS: Final = 100_000
+_UNREADABLE: Final = (DecodeError, ValueError)
+
+
+class RawBytes(NamedTuple):
+    """The bytes of a message that is not decoded.
+
+    Attributes:
+        size: of the frame, with its length.
+        shown: the first bytes of the frame, without its length; None for bytes that may hold a secret.
+    """
+
+    size: int
+    shown: bytes | None
+
+
+class Reading(NamedTuple):
+    """An exchange that was read.
+
+    Attributes:
+        api: the name of the API, "Produce"; "API 999" for one that this program does not know.
+        request, response: messages without secrets, with views of the frames; None for none, and for bytes.
+        response_version: of the response: 0 for the answer to an ApiVersions that the broker does not know.
+        request_bytes, response_bytes: the messages that were not decoded.
+        errors: the names of the errors in the response, sorted; a number for one that has no name here.
+    """
+
+    exchange: Exchange
+    api: str
+    client_id: str | None
+    request: Any
+    response: Any
+    response_version: int
+    request_bytes: RawBytes | None
+    response_bytes: RawBytes | None
+    targets: Sequence[Target]
+    errors: Sequence[str]
+
+
+class _Topic(NamedTuple):
+    name: str
+
+
+class KnownTopics:
+    """The names of topics by their ids, as responses have them."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[bytes, _Topic] = {}
+        self.topics = self  # the place where `targets_by_name` looks
+
+    def with_id(self, topic_id: bytes) -> _Topic | None:
+        """The topic with this id; None as long as no response has named it."""
+        return self._by_id.get(topic_id)
+
+    def learn(self, response: Any) -> None:
+        """Note the topics of a response that have a name and an id."""
+        listed: Sequence[Any] = getattr(response, "topics", None) or ()
+        for topic in listed:
+            topic_id, name = getattr(topic, "topic_id", ZERO_UUID), getattr(topic, "name", None)
+            if topic_id != ZERO_UUID and name and len(self._by_id) < _MOST_TOPICS:
+                self._by_id[topic_id] = _Topic(name)
+
+
+def read(exchange: Exchange, topics: KnownTopics) -> Reading:
+    """Decode an exchange. Bytes that cannot be decoded are no error."""
+    if exchange.kind is not Kind.REQUEST:
+        api = {Kind.TOKEN: "SASL token", Kind.UNREADABLE: "unreadable", Kind.UNASKED: "response to no request"}
+        hides = exchange.kind is Kind.TOKEN
+        return Reading(
+            exchange,
+            api[exchange.kind],
+            None,
+            None,
+            None,
+            0,
+            _raw(exchange.request_frame, exchange.bytes_in, hides=hides),
+            _raw(exchange.response_frame, exchange.bytes_out, hides=hides),
+            (),
+            (),
+        )
+    served = _endpoint(exchange.api_key)
+    hides = has_secrets(exchange.api_key)
+    client_id, request = _request(exchange, served)
+    version, response = _response(exchange, served)
+    if response is not None:
+        topics.learn(response)
+    has_targets = served is not None and request is not None
+    return Reading(
+        exchange,
+        name_of(exchange.api_key),
+        client_id,
+        detached(request) if hides else request,
+        detached(response) if hides else response,
+        version,
+        _raw(exchange.request_frame, exchange.bytes_in, hides=hides) if request is None else None,
+        _raw(exchange.response_frame, exchange.bytes_out, hides=hides) if response is None else None,
+        # It only asks for the names of ids, which both have.
+        targets_by_name(served.names, request, cast("Core", topics)) if served and has_targets else (),
+        sorted(set(map(_error, error_codes_of(response)))),
+    )
+
+
+@cache
+def has_secrets(api_key: int) -> bool:
+    """Whether the bytes of an API are never shown: a version that is not known may have the secret anywhere."""
+    if api_key == ApiKey.ENVELOPE:
+        return True
+    served = _endpoint(api_key)
+    return served is not None and (holds_secrets(served.request) or holds_secrets(served.response))
+
+
+def name_of(api_key: int) -> str:
+    """The name of an API; "API 999" for one that this program does not know."""
+    try:
+        return ApiKey(api_key).message
+    except ValueError:
+        return f"API {api_key}"
+
+
+def _error(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def _endpoint(api_key: int) -> Endpoint | None:
+    if api_key == ApiKey.ENVELOPE:  # a request within a request, with whatever secrets that one has
+        return None
+    try:
+        return endpoint(api_key)
+    except UnservedRequestError:
+        return None
+
+
+def _raw(frame: bytes | bytearray, size: int, *, hides: bool) -> RawBytes | None:
+    if not size:
+        return None
+    return RawBytes(size, None if hides else bytes(frame[_PREFIX : _PREFIX + MOST_SHOWN]))
+
+
+def _request(exchange: Exchange, served: Endpoint | None) -> tuple[str | None, Any]:
+    """(client id, request); None for an unreadable one."""
+    view = memoryview(exchange.request_frame)[_PREFIX:]
+    client_id = None
+    try:
+        header = read_request_header(view)
+        client_id = header.client_id
+        if served is None or len(exchange.request_frame) < exchange.bytes_in:
+            return client_id, None
+        is_flexible = exchange.version in schema_of(served.request).flexible
+        position = skip_tagged_fields(view, header.body) if is_flexible else header.body
+        return client_id, decode(served.request, view, exchange.version, position, MOST_ELEMENTS)[0]
+    except _UNREADABLE:
+        return client_id, None
+
+
+def _response(exchange: Exchange, served: Endpoint | None) -> tuple[int, Any]:
+    """(version, response); None for an unreadable one."""
+    version, view = exchange.version, memoryview(exchange.response_frame)
+    if served is None or not exchange.bytes_out or len(view) < exchange.bytes_out:
+        return version, None
+    position = _RESPONSE_BODY
+    try:
+        if exchange.api_key == ApiKey.API_VERSIONS:
+            if bytes(view[_ERROR_CODE]) == _UNSUPPORTED_VERSION:
+                version = 0  # the one version that every client can read (KIP-511)
+        elif version in schema_of(served.response).flexible:
+            position = skip_tagged_fields(view, position)
+        return version, decode(served.response, view, version, position, MOST_ELEMENTS)[0]
+    except _UNREADABLE:
+        return version, None
