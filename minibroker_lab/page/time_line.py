@@ -242,7 +242,7 @@ class TimeLine:
         return groups.listed()
 
     def _end_of(self, exchange: Exchange, ended_ms: float) -> int:
-        """Return the last ms in which the request may have changed something. A later request in that ms counts, too."""
+        """Return the last ms in which the request may have changed something. Later ones in it count, too."""
         certain = exchange.time_ms + int(ended_ms - exchange.began_ms)
         following = self._recorder.between(exchange.number + 1, exchange.number + _MOST_BESIDE)
         after = next((each.time_ms for each in following if each.began_ms >= ended_ms), certain + 2)

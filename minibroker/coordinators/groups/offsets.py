@@ -54,11 +54,12 @@ class GroupOffsets:
         pending: by producer id, what its open transaction will commit.
     """
 
-    __slots__ = ("committed", "pending")
+    __slots__ = ("_unstable", "committed", "pending")
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
         self.pending: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        self._unstable: set[TopicPartition] | None = set()  # the partitions in `pending`; None until they are asked for
 
     def __bool__(self) -> bool:
         """Return whether anything is committed or pending."""
@@ -75,7 +76,9 @@ class GroupOffsets:
 
     def is_unstable(self, topic: str, partition: int) -> bool:
         """Return whether an open transaction may change the offset of a partition (KIP-447)."""
-        return any((topic, partition) in offsets for offsets in self.pending.values())
+        if self._unstable is None:
+            self._unstable = set().union(*self.pending.values())
+        return (topic, partition) in self._unstable
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Apply offsets that are written."""
@@ -89,10 +92,12 @@ class GroupOffsets:
     def commit_pending(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Apply offsets that are written, but count only once the producer's transaction is committed."""
         self.pending.setdefault(producer_id, {}).update(offsets)
+        self._unstable = None
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
         """End the producer's transaction; of two offsets for a partition the later one in the log counts."""
         ended = self.pending.pop(producer_id, None)
+        self._unstable = None
         if not commit or not ended:
             return
         later: dict[TopicPartition, CommittedOffset] = {}
@@ -142,6 +147,7 @@ class GroupOffsets:
                 for producer_id, offsets in self.pending.items()
             )
             self.pending = {producer_id: offsets for producer_id, offsets in kept if offsets}
+            self._unstable = None
 
 
 def group_record(group_id: str, value: GroupMetadataValue, now_ms: int) -> NewRecord:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from minibroker.cluster.logs.error_mapping import as_producers_know_it
+from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.transactions.transaction import RAISES_EPOCHS
 from minibroker.security.authorization.acls import CLUSTER_NAME, Operation, ResourceType
 from minibroker.server.requests.call import Call
@@ -45,15 +46,16 @@ NEEDS: Final = checked(
 ) & asked_by_handler("WRITE on each topic up to version 3")
 
 
-def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartitionsToTxnResponse:
-    """Serve each transaction by itself."""
+def handle(request: AddPartitionsToTxnRequest, call: Call) -> Steps[AddPartitionsToTxnResponse]:
+    """Serve each transaction by itself: each appends a record."""
     if call.api_version >= _FIRST_OF_BROKERS:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=transaction.transactional_id, topic_results=_outcomes(transaction, call)
+        results: list[AddPartitionsToTxnResult] = []
+        for transaction in request.transactions:
+            outcomes = _outcomes(transaction, call)
+            results.append(
+                AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=outcomes)
             )
-            for transaction in request.transactions
-        ]
+            yield
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,

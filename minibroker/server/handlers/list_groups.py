@@ -7,6 +7,7 @@ The order is that of Kafka's hash tables.
 
 from typing import Final
 
+from minibroker.cluster.routing.slices import Steps
 from minibroker.coordinators.coordinator_log import java_hash
 from minibroker.coordinators.groups.registry import AnyGroup
 from minibroker.coordinators.groups.store import GroupStore
@@ -17,10 +18,11 @@ from minibroker.server.requests.requirements import asked_by_handler
 from minibroker_protocol.error_codes import ErrorCode
 from minibroker_protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+_GROUPS_PER_STEP: Final = 5_000
 NEEDS: Final = asked_by_handler("DESCRIBE on the cluster, or on each group, or it is hidden")
 
 
-def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
+def handle(request: ListGroupsRequest, call: Call) -> Steps[ListGroupsResponse]:
     """List what is loaded; COORDINATOR_LOAD_IN_PROGRESS beside it when that is not all."""
     store = call.services.groups.store
     store.load_all()
@@ -28,19 +30,24 @@ def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     states = {name.lower() for name in request.states_filter}
     types = {name.lower() for name in request.types_filter}
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if store.is_loading else ErrorCode.NONE
-    listed = [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.protocol_type or "",
-            group_state=group.state.value,
-            group_type=group.kind,
-        )
-        for group in _in_order(store, is_before_4_0=call.services.is_before("4.0"))
-        if not store.log.coordinator_error(group.group_id, call.node)
-        and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
-        and (not states or group.state.value.lower() in states)
-        and (not types or group.kind in types)
-    ]
+    listed: list[ListedGroup] = []
+    for number, group in enumerate(_in_order(store, is_before_4_0=call.services.is_before("4.0")), start=1):
+        if number % _GROUPS_PER_STEP == 0:
+            yield
+        if (
+            not store.log.coordinator_error(group.group_id, call.node)
+            and (sees_all or call.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id))
+            and (not states or group.state.value.lower() in states)
+            and (not types or group.kind in types)
+        ):
+            listed.append(
+                ListedGroup(
+                    group_id=group.group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=group.kind,
+                )
+            )
     return ListGroupsResponse(error_code=code, groups=listed)
 
 

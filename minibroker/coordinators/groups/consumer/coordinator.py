@@ -45,7 +45,7 @@ class Heartbeat(NamedTuple):
 
     Attributes:
         member_id: empty if the coordinator is to choose one.
-        epoch: the member's; see `minibroker.coordinators.groups.consumer.member`.
+        epoch: the member's; see `modern/group.py`.
         owned: the partitions that it reads.
         may_describe: whether the member may know of a topic.
     """
@@ -229,10 +229,10 @@ class ConsumerGroups(ModernGroups[ConsumerGroup]):
         known = group.members.get(member.member_id)
         self.save(group, update.changes, before)
         group.topics = update.topics
+        timers = self.restart_session(group, member.member_id)
         if len(group.timers) > len(group.members):  # The member has taken the place of another one.
             for member_id in group.timers.keys() - group.members.keys():
                 self.end_session(group, member_id)
-        timers = self.restart_session(group, member.member_id)
         if known is not None and known.to_current() == member.to_current():
             return
         if member.is_revoking and not member.is_classic:
