@@ -31,7 +31,9 @@ asks each listener of the broker that runs for its API versions and exits with 0
 """
 
 import os
+import pathlib
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
@@ -43,9 +45,6 @@ from minibroker_container import files, lists, vendors
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    import pathlib
-    import shlex
-
     from minibroker.config import addresses
     from minibroker.config import properties as support_properties
     from minibroker.security.sasl import jaas

@@ -1,14 +1,13 @@
 """Files of the images: data directories on volumes, and properties that `configure` writes."""
 
 import os
+import subprocess
 from collections.abc import Mapping
 from typing import Final, TextIO
 
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    import subprocess
-
     from minibroker.config import properties as support_properties
 
 INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import os
 import socket
+import ssl
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,10 +17,6 @@ from typing import Final
 from minibroker.cli.options import DEFAULT_LISTEN, add_options
 from minibroker.cluster import listeners
 from minibroker.config.properties import parse_properties
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import ssl
 
 _TIMEOUT_S: Final = 2.0
 _API_VERSIONS: Final = 18

@@ -1,15 +1,12 @@
 """Lists in the environment: listeners as the images' users write them, topics to create, ports that stay silent."""
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from minibroker.cluster import listeners
 from minibroker.cluster.listeners import ListenerError
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import shlex
 
 _SEVERAL_HOSTS: Final = re.compile(r"(?P<name>[^:/]+)://\s*(?P<host>[^\s,]+)\s[^:]*:\s*(?P<port>\d+)", re.ASCII)
 _SEPARATOR: Final = "KAFKA_CREATE_TOPICS_SEPARATOR"

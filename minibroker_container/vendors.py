@@ -8,14 +8,11 @@
 
 import os
 import re
+import subprocess
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from minibroker_container.files import opened
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import subprocess
 
 Warn = Callable[[str], None]
 """Takes a remark about the environment, one line without the program's name."""

@@ -7,6 +7,7 @@ Everything goes through `logging`. A message is one line, whatever clients have 
 """
 
 import contextlib
+import datetime as dt
 import json
 import logging
 import sys
@@ -22,8 +23,6 @@ from minibroker.cluster.advice import about_advertised
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    import datetime as dt
-
     from minibroker.server.inspection import request_lines
 
 if TYPE_CHECKING:

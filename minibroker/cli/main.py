@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
+from urllib import parse
 
 from minibroker.cli.options import DEFAULT_LISTEN, DEFAULT_PAGE, add_options
 from minibroker.cli.terminal import check_terminal, show
@@ -22,9 +23,6 @@ from minibroker.config.version import __version__
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    import webbrowser
-    from urllib import parse
-
     from minibroker import broker as broker_module
     from minibroker import control
     from minibroker.cli import certificates, dump, grade, kafka_lines, trace
@@ -295,6 +293,8 @@ def _open_browser(broker: "Broker", options: argparse.Namespace, console: "Conso
 
 def open_browser(url: str, token: str | None) -> None:
     """Open the page in a browser, if there is one. The address has the token, which the page puts into a cookie."""
+    import webbrowser  # noqa: PLC0415 - most runs open none
+
     if token is not None:
         address = parse.urlsplit(url)
         url = f"{url if address.path else f'{url}/'}{'&' if address.query else '?'}{parse.urlencode({'token': token})}"

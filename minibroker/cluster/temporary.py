@@ -9,14 +9,10 @@ import atexit
 import contextlib
 import fcntl
 import os
+import shutil
+import tempfile
 import threading
 from typing import Final
-
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import shutil
-    import tempfile
 
 _ATTEMPTS: Final = 3
 _PREFIX: Final = "minibroker-"

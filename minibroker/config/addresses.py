@@ -2,11 +2,6 @@
 
 from typing import Final
 
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import ipaddress
-
 LAST_PORT: Final = 65_535
 _LOOPBACKS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with
 """The host at which a program on this machine finds a server that listens on all interfaces."""
@@ -61,6 +56,8 @@ def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:
+        import ipaddress  # noqa: PLC0415 - few start with an address that is no name
+
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False

@@ -151,11 +151,10 @@ class Conversation:
             while pending[0] is not exchange and pending[0].kind is Kind.TOKEN:
                 self._sink.end(pending.popleft(), b"")  # the last token of GSSAPI has no answer
             pending.remove(exchange)
-        exchange.bytes_out = size
         passed = frame
         if self._translate is not None and size == len(frame) and _has_addresses(exchange):
             passed = self._with_our_addresses(exchange, frame)
-        self._sink.end(exchange, frame)
+        self._sink.end(exchange, frame, size)
         return passed
 
     def close(self, failure: str) -> None:

@@ -202,8 +202,8 @@ class LineWriter:
             exchange.memory = EXCHANGE_SIZE + len(exchange.request_frame)
             self._ring.add(exchange)
 
-    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
-        """End an exchange; `frame` is the response, empty for none."""
+    def end(self, exchange: Exchange, frame: bytes | bytearray, size: int = 0) -> None:
+        """End an exchange; `frame` is the beginning of the response of `size` bytes, empty for none."""
         if self._output is None and self._ring is None:
             return
         if frame:
@@ -211,6 +211,7 @@ class LineWriter:
             exchange.response_frame = self._kept(frame_without_secrets(exchange, frame, is_request=False))
             if self._ring is not None:
                 self._ring.grow(exchange, len(exchange.response_frame))
+            exchange.bytes_out = size  # Last: a page on another thread takes what is answered to be whole.
         elif exchange.failure is None:
             exchange.expects_response = False
         if self._output is None:

@@ -7,17 +7,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib import error as urllib_error
+from urllib import request
 
-from minibroker_protocol.lazy_imports import lazy
 from minibroker_tools.client.cluster import Cluster
 from minibroker_tools.client.settings import Settings, load_properties
 from minibroker_tools.failures import ToolError, UsageError
 from minibroker_tools.options import Options, Values
 from minibroker_tools.output import err, out
-
-with lazy:
-    from urllib import error as urllib_error
-    from urllib import request
 
 _PAUSE_S: Final = 0.2
 _HTTP_OK: Final = range(200, 300)

@@ -1,36 +1,42 @@
-"""Imports that load a module when it is first used, so that a start pays for nothing that it may not need.
+"""Imports that load a module of minibroker when it is first used: a start pays for nothing that it may not need.
 
     with lazy:
-        from minibroker.server.faults import observer
+        from minibroker.server.faults import registry
 
-    observer.RequestObserver(...)  # The module is loaded here.
+    registry.faults_of(...)  # The module is loaded here.
 
-A block imports modules, not names of theirs: Python looks those up at once, and so loads the module. A module that is
-missing or not Python source is imported as everywhere else. Python 3.15 has `lazy import` for this.
+A block imports modules, not names of theirs: Python looks those up at once, and so loads the module. Other packages are
+imported as everywhere else: a program that uses minibroker has them, too, and may look at them as it likes. So are
+modules that are missing, and the imports of other threads meanwhile. Python 3.15 has `lazy import` for this.
 """
 
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from threading import RLock
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, SourcelessFileLoader
+from threading import RLock, local
 from types import ModuleType
 from typing import Any, Final
 
+_OURS: Final = "minibroker"
+"""The beginning of the names of all our packages."""
+
 
 class _LazyModule(ModuleType):
-    """A module that is executed when an attribute is looked up that it does not have yet."""
+    """A module that is executed when an attribute is looked up. Other threads wait until all of it is there."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:
         # Programs look up names such as __file__ in all modules, which must not load them.
         if not (name.startswith("__") and name.endswith("__")):
             _execute(self)
         return ModuleType.__getattribute__(self, name)
 
 
-class _LazyLoader(SourceFileLoader):
-    def __init__(self, fullname: str, path: str) -> None:
-        super().__init__(fullname, path)
+class _LazyLoader:
+    """A loader that leaves its module as it is until it is used. `loader` executes it then."""
+
+    def __init__(self, loader: SourceFileLoader | SourcelessFileLoader) -> None:
+        self.loader = loader
         self.lock = RLock()
         self.is_started = False
 
@@ -38,28 +44,36 @@ class _LazyLoader(SourceFileLoader):
         return _LazyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is until it is used."""
+        """Leave the module as it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        """What else loaders can do: resources, sources."""
+        return getattr(self.loader, name)
 
 
-class _Lazy:
-    """The context manager. Imports of other threads meanwhile are lazy, too, which makes no difference to them."""
+class _Lazy(local):
+    """The context manager, and the finder of modules that are imported in it. Each thread is in it or not."""
+
+    depth = 0
 
     def __enter__(self) -> None:
-        sys.meta_path.insert(0, self)
+        self.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        sys.meta_path.remove(self)
+        self.depth -= 1
 
-    @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module as Python does, with a loader that waits."""
+        if not self.depth or not name.startswith(_OURS):
+            return None
         spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and type(spec.loader) is SourceFileLoader:
-            spec.loader = _LazyLoader(name, spec.loader.path)
+        if spec is not None and type(spec.loader) in {SourceFileLoader, SourcelessFileLoader}:
+            spec.loader = _LazyLoader(spec.loader)  # type: ignore[arg-type, assignment]  # one of the two
         return spec
 
 
 lazy: Final = _Lazy()
+sys.meta_path.insert(0, lazy)
 
 
 def is_loaded(name: str) -> bool:
@@ -75,15 +89,17 @@ def load(name: str) -> None:
 
 
 def _execute(module: ModuleType) -> None:
-    loader = module.__spec__ and module.__spec__.loader
-    assert isinstance(loader, _LazyLoader)
-    with loader.lock:  # Another thread waits for the whole module; this one may be in an import cycle.
-        if loader.is_started:
+    lazily: Any = module.__spec__ and module.__spec__.loader
+    with lazily.lock:  # Another thread waits for the whole module; this one may be in an import cycle.
+        if lazily.is_started:
             return
-        loader.is_started = True
+        lazily.is_started = True
+        depth, lazy.depth = lazy.depth, 0  # Its own imports are what they say, also if a block has looked into it.
         try:
-            SourceFileLoader.exec_module(loader, module)
+            lazily.loader.exec_module(module)
         except BaseException:
-            loader.is_started = False
+            lazily.is_started = False
             raise
+        finally:
+            lazy.depth = depth
         module.__class__ = ModuleType

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from concurrent import futures
 from typing import TYPE_CHECKING, Final
 
 from minibroker.cluster.durability import Background
-from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.flush import LogFlush
-
-with lazy:
-    from concurrent import futures
 
 if TYPE_CHECKING:
     from minibroker_storage.log import Log

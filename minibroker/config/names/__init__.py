@@ -6,11 +6,6 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Final
 
-from minibroker_protocol.lazy_imports import lazy
-
-with lazy:
-    import difflib
-
 _MOST: Final = 3  # names that one suggestion has by their ends
 
 
@@ -49,6 +44,8 @@ def misspelling(name: str, known: Iterable[str]) -> str | None:
 
 def _alike(name: str, known: Iterable[str], *, cutoff: float) -> list[str]:
     """The known names that are most like it, the most similar one first."""
+    import difflib  # noqa: PLC0415 - few names are wrong
+
     return difflib.get_close_matches(name, list(known), n=_MOST, cutoff=cutoff)
 
 

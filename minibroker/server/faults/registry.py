@@ -142,10 +142,10 @@ class FaultRegistry:
         self._services.core.hooks.fault_hit(FaultHit(endpoint.api, call.client_id, shown.to_json))
         action = None if fault is None else fault.action
         is_lost = fault is not None and (action == "black_hole" or "before" in {fault.drop, fault.disconnect})
+        has_answer = entry.expects_response = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
         response = None if is_lost else (yield from self._respond(fault, request, targets, call, entry))
         if action in _IMMEDIATE and not matched.delay_ms and not matched.throttle_ms:
             return outcome_of(response, call, correlation_id, entry)
-        has_answer = endpoint.route.key is not ApiKey.PRODUCE or bool(request.acks)
         if fault is not None and action in {"truncate", "corrupt"} and not has_answer:
             fault.take_back(entry)
         inner = response if isinstance(response, DelayedResponse) else None

@@ -171,7 +171,9 @@ class Ring(Generic[E]):
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        self.memory -= self._exchanges.pop(self.first).memory
+        exchange = self._exchanges.pop(self.first)
+        self.memory -= exchange.memory
+        exchange.request_frame = exchange.response_frame = b""  # Others may keep the exchange: a fault, its hits.
         self.first += 1
 
     def clear(self) -> None:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from minibroker.cluster.routing.slices import Steps
     from minibroker.server.inspection.exchanges import Ring
     from minibroker.server.inspection.recording import BrokerConnection
-    from minibroker.server.requests.call import Call
     from minibroker.server.requests.declarations import Target
 
 DEFAULT_CAPACITY: Final = 10_000
@@ -59,7 +58,7 @@ class Entry(Exchange):
 
     origin: BrokerConnection  # pyright: ignore[reportIncompatibleVariableOverride]  # every entry's is one
     fault: Any = None  # a Fault, which is above
-    _call: Call | None = None
+    _endpoint: Any = None  # an Endpoint, which is above
     _client_id: str | None = None
     _request_form: Any = None
     _response_form: Any = None
@@ -76,8 +75,8 @@ class Entry(Exchange):
     @property
     def api(self) -> str:
         """The name of the API, "Produce"; empty for a request without a header."""
-        if self._call is not None:
-            return self._call.endpoint.api  # type: ignore[no-any-return]  # of a lower floor
+        if self._endpoint is not None:
+            return str(self._endpoint.api)
         try:
             return ApiKey(self.api_key).message
         except ValueError:
@@ -86,7 +85,7 @@ class Entry(Exchange):
     @property
     def client_id(self) -> str | None:
         """The client id, as the client has given it."""
-        return self._client_id if self._call is None else self._call.client_id
+        return self._client_id
 
     @property
     def duration_ms(self) -> float | None:
@@ -116,20 +115,20 @@ class Entry(Exchange):
     @property
     def request(self) -> Any:
         """The request without record bytes; None when it could not be decoded."""
-        return None if self._call is None else decoded_request(self._call.endpoint, self._request_form)
+        return None if self._endpoint is None else decoded_request(self._endpoint, self._request_form)
 
     @property
     def response(self) -> Any:
         """The response without record bytes; None while there is none, and when there will be none."""
-        return None if self._call is None else decoded_response(self._call, self._response_form)
+        return None if self._endpoint is None else decoded_response(self._endpoint, self.version, self._response_form)
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """The topics, partitions, groups and transactional ids that it names."""
         targets = self._targets
-        if targets is not None or self._call is None:
+        if targets is not None or self._endpoint is None:
             return targets or ()
-        targets = targets_by_name(self._call.endpoint.names, self.request, self.origin.core)
+        targets = targets_by_name(self._endpoint.names, self.request, self.origin.core)
         if len(targets) <= _MAX_KEPT_TARGETS:
             self._targets = targets
         return targets

@@ -198,9 +198,8 @@ def decoded_request(endpoint: Endpoint, form: Any) -> Any:
     return form
 
 
-def decoded_response(call: Call, form: Any) -> Any:
+def decoded_response(endpoint: Endpoint, version: int, form: Any) -> Any:
     """Return a response, from any form."""
-    endpoint, version = call.endpoint, call.api_version
     # Summaries of ranges that are read now stay, because the file may be deleted before the next reading.
     if isinstance(form, _Undetached):
         *_, name = path = cast("tuple[str, ...]", _path_to_records(endpoint.response))

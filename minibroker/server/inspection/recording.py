@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.cluster.routing.routes import ROUTES, UnservedRequestError
 from minibroker.config.addresses import written
+from minibroker.security.log_text import one_line
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, MAX_EXCHANGES, Kind, Origin, Ring
 from minibroker.server.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.server.inspection.message_forms import (
@@ -30,6 +31,7 @@ from minibroker.server.inspection.message_forms import (
 )
 from minibroker.server.inspection.message_json import detached
 from minibroker.server.requests.dispatch import SlicedRequest
+from minibroker_protocol.api_keys import ApiKey
 from minibroker_protocol.codec import message_of
 from minibroker_protocol.errors import DecodeError
 from minibroker_protocol.frame import read_request_header
@@ -58,6 +60,8 @@ _TARGET_SIZE: Final = 120
 """Bytes that a target of a request takes."""
 _LENGTH: Final = struct.Struct(">i")
 _HEADER_SIZE: Final = 8
+_GSSAPI: Final = b"\x60"
+"""The first byte of the first token of GSSAPI, which has no header."""
 _unpack_header: Final = struct.Struct(">hhi").unpack_from
 _LIMITS_OF_WAITS: Final = {
     "Fetch": "max_wait_ms",
@@ -77,9 +81,10 @@ class BrokerConnection(Origin):
         client_host: as Kafka writes addresses, "/127.0.0.1".
         opened_after: the number of the last request before the connection's first one.
         request: the request that was taken last, until it is over.
+        may_send_tokens: whether it has asked for SASL, after which bytes without a header may be tokens.
     """
 
-    __slots__ = ("address", "client_host", "core", "node", "opened_after", "request")
+    __slots__ = ("address", "client_host", "core", "may_send_tokens", "node", "opened_after", "request")
 
     def __init__(self, ends: tuple[Any, Any], node: int, client_host: str, core: Core, opened_after: int = 0) -> None:
         ours, theirs = map(_address, ends)
@@ -90,6 +95,7 @@ class BrokerConnection(Origin):
         self.core = core
         self.opened_after = opened_after
         self.request: RecordedRequest | None = None
+        self.may_send_tokens = False
 
     def close(self) -> None:
         """End the request that has no response yet, because the connection is over."""
@@ -107,6 +113,7 @@ class RecordedRequest(Entry):
         waited_ms: for how long it waited before a fault held its response; None without such a fault.
     """
 
+    _call: Call | None = None
     waited_ms: float | None = None
     waits_since_ms: float | None = None
     _is_over = False
@@ -128,7 +135,8 @@ class RecordedRequest(Entry):
             self.header = _unpack_header(frame)
         else:
             self.kind = Kind.UNREADABLE
-        self._call = call
+        if call is not None:  # The entry outlives it, and what it holds.
+            self._call, self._endpoint, self._client_id = call, call.endpoint, call.client_id
 
     # What dispatch says
 
@@ -166,8 +174,8 @@ class RecordedRequest(Entry):
         size, memory = len(frame), 0
         for _, part in splices:
             size += part.size
-        if recording.keeps_messages:
-            self._response_form, memory = response_form(cast("Call", self._call), response, frame, splices)
+        if recording.keeps_messages and self._call is not None:
+            self._response_form, memory = response_form(self._call, response, frame, splices)
         if recording.keeps_frames:
             self.response_frame = frame_without_secrets(self, recording.spliced(frame, splices), is_request=False)
             memory += len(self.response_frame)
@@ -186,7 +194,7 @@ class RecordedRequest(Entry):
         if self._is_over:
             return
         self.failure = str(error) or type(error).__name__
-        if self._call is None and frame is not None and self.kind is Kind.REQUEST:
+        if self._endpoint is None and frame is not None and self.kind is Kind.REQUEST:
             try:
                 self._client_id = read_request_header(frame).client_id
             except DecodeError:
@@ -197,10 +205,12 @@ class RecordedRequest(Entry):
         """Tell the watchers, once, that the request is over."""
         if not self._is_over:
             self._is_over = True
+            self._call = None
             if self.origin.request is self:
                 self.origin.request = None
-            for watcher in self._recording.watchers:
-                watcher(self)
+            if self.kind is not Kind.TOKEN:
+                for watcher in self._recording.watchers:
+                    watcher(self)
 
     # What faults and SASL say
 
@@ -319,6 +329,11 @@ class Recording:
         if call is not None and self.keeps_messages:
             recorded.keep(call, frame, request)
         recorded.origin.request = recorded
+        if call is None:
+            self._add(recorded, _without_token(recorded, frame))
+            return recorded
+        if call.endpoint.route.key is ApiKey.SASL_HANDSHAKE:
+            recorded.origin.may_send_tokens = True
         self._add(recorded, frame)
         return recorded
 
@@ -365,12 +380,10 @@ class Recording:
 
     def _add_refused(self, refused: RecordedRequest, frame: memoryview, error: Exception) -> None:
         """Record a request that may not come before a login. It may be a token, so of its bytes only a header stays."""
-        key, version, _ = refused.header
-        if any(route.key == key and route.first <= version <= route.last for route in ROUTES):
-            self._add(refused, frame[:_HEADER_SIZE])
-        else:
+        kept = _header_alone(refused, frame)
+        if not kept:
             refused.kind, refused.header = Kind.UNREADABLE, RecordedRequest.header
-            self._add(refused, frame[:0])
+        self._add(refused, kept)
         refused.fail(error, frame)
 
     def _origin(self, channel: Channel, session: Session) -> BrokerConnection:
@@ -414,6 +427,19 @@ class Recording:
         else:
             parts.append(frame[position:])
         return b"".join(parts)[: limit + kept]
+
+
+def _without_token(refused: RecordedRequest, frame: memoryview) -> memoryview:
+    """Return the bytes of a frame that is no request, unless it may be a token of SASL: also here, without SASL."""
+    may_be_token = refused.origin.may_send_tokens or bytes(frame[:1]) == _GSSAPI
+    return _header_alone(refused, frame) if may_be_token else frame
+
+
+def _header_alone(refused: RecordedRequest, frame: memoryview) -> memoryview:
+    """Return the bytes of a frame that no handler has taken, which may be a token, that are certainly no secret."""
+    key, version, _ = refused.header
+    is_known = any(route.key == key and route.first <= version <= route.last for route in ROUTES)
+    return frame[: _HEADER_SIZE if is_known else 0]
 
 
 def _beginning(part: LogSlice, room: int) -> bytes:
@@ -473,7 +499,7 @@ def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
         "Slow request: %s v%d from %s %s took %.1f ms%s%s",
         request.api or "unreadable request",
         request.version,
-        "a client without an id" if request.client_id is None else request.client_id,
+        "a client without an id" if request.client_id is None else one_line(request.client_id),
         request.connection,
         took_ms,
         f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",

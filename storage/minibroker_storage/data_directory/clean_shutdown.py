@@ -10,12 +10,8 @@ import sys
 from enum import Enum
 from typing import Final
 
-from minibroker_protocol.lazy_imports import lazy
 from minibroker_storage.atomic_files import fsync_directory, write_atomically
 from minibroker_storage.data_directory.names import CLEAN_SHUTDOWN
-
-with lazy:
-    import ctypes
 
 _TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
@@ -62,6 +58,8 @@ def boot_id() -> str | None:
 
 
 def _sysctl(name: bytes) -> str | None:
+    import ctypes  # noqa: PLC0415 - macOS only
+
     text = ctypes.create_string_buffer(MAX_BOOT_ID)
     size = ctypes.c_size_t(MAX_BOOT_ID)
     failed = ctypes.CDLL(None).sysctlbyname(name, text, ctypes.byref(size), None, ctypes.c_size_t(0))

@@ -247,6 +247,19 @@ def test_bytes_that_are_no_request_are_shown(shown: Broker, page: Control) -> No
     assert bytes.fromhex(page.get(f"/data/requests/{row['number']}")["request"]["hex"]) == b"\x00\x00\x00\x06nobody"
 
 
+def test_a_token_is_not_shown_of_a_client_that_asks_for_sasl_where_there_is_none(shown: Broker, page: Control) -> None:
+    handshake = struct.pack(">hhi", 17, 0, 1) + b"\x00\x01c\x00\x05PLAIN"
+    token = b"\x00alice\x00secret"
+    with socket.create_connection(shown.address, timeout=PATIENCE_S) as client:
+        client.sendall(struct.pack(">i", len(handshake)) + handshake)
+        assert client.recv(4)
+        client.sendall(struct.pack(">i", len(token)) + token)
+        while client.recv(1024):
+            pass
+    (row,) = last_rows(page, 1)
+    assert b"secret" not in bytes.fromhex(page.get(f"/data/requests/{row['number']}")["request"]["hex"])
+
+
 def test_passwords_are_not_shown() -> None:
     security = Security("SASL_PLAINTEXT", users={"alice": "a password"}, mechanisms=["PLAIN"])
     with Broker(page=True, security=security) as broker:

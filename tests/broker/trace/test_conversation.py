@@ -25,8 +25,9 @@ class Ends:
     def begin(self, exchange: Exchange, frame: bytes | bytearray) -> None:
         exchange.request_frame = bytes(frame)
 
-    def end(self, exchange: Exchange, frame: bytes | bytearray) -> None:
+    def end(self, exchange: Exchange, frame: bytes | bytearray, size: int = 0) -> None:
         exchange.response_frame = bytes(frame)
+        exchange.bytes_out = size
         self.over.append(exchange)
 
     def complain(self, text: str) -> None:
