@@ -24,7 +24,7 @@ with lazy:
     from minibroker.operations.seeding import seeds
     from minibroker.server import loop_watch
     from minibroker.server.inspection import journal as inspection_journal
-    from minibroker.server.inspection import recording
+    from minibroker.server.inspection import recording, slow_requests
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ class AsyncBroker(AsyncOperations):
         if journal:
             recording.keep_journal(services, inspection_journal.DEFAULT_CAPACITY if journal is True else journal)
         if slow_ms >= 0:
-            recording.log_slow_requests(services, slow_ms)
+            slow_requests.log_slow_requests(services, slow_ms)
 
     async def stop(self) -> None:
         """Stop: close connections and logs, and remove a temporary directory."""

@@ -9,7 +9,6 @@ in forms that are decoded when they are read (`message_forms`).
 
 from __future__ import annotations
 
-import logging
 import struct
 from functools import partial
 from time import perf_counter
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from minibroker.cluster.routing.outcomes import Waiting
 from minibroker.cluster.routing.routes import ROUTES, UnservedRequestError
 from minibroker.config.addresses import written
-from minibroker.security.log_text import one_line
 from minibroker.server.inspection.exchanges import EXCHANGE_SIZE, MAX_EXCHANGES, Kind, Origin, Ring
 from minibroker.server.inspection.journal import DEFAULT_CAPACITY, Entry, Journal
 from minibroker.server.inspection.message_forms import (
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
     from minibroker_protocol.codec import Splices
     from minibroker_storage.files import LogSlice
 
-_logger = logging.getLogger(__name__)
 
 MAX_KEPT: Final = 1 << 20
 """Bytes that a page keeps of a request, of the memory of a response, and of the file ranges in it."""
@@ -63,13 +60,6 @@ _HEADER_SIZE: Final = 8
 _GSSAPI: Final = b"\x60"
 """The first byte of the first token of GSSAPI, which has no header."""
 _unpack_header: Final = struct.Struct(">hhi").unpack_from
-_LIMITS_OF_WAITS: Final = {
-    "Fetch": "max_wait_ms",
-    "ShareFetch": "max_wait_ms",
-    "JoinGroup": "rebalance_timeout_ms",
-    "SyncGroup": "",
-}
-"""The requests that wait for other clients, with the field that says for how long at most."""
 
 
 class BrokerConnection(Origin):
@@ -478,42 +468,3 @@ def keep_journal(services: Services, capacity: int = DEFAULT_CAPACITY) -> Journa
 def drop_journal(services: Services) -> None:
     """Keep no journal any longer."""
     recording_of(services).drop_journal()
-
-
-def log_slow_requests(services: Services, slow_ms: int) -> None:
-    """Log each request that takes longer than `slow_ms`, besides the time for which it waits by its own wish."""
-    recording_of(services).watch(partial(_log_if_slow, slow_ms))
-
-
-def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
-    took_ms = request.duration_ms
-    is_answered = took_ms is not None
-    if took_ms is None:
-        took_ms = request.origin.core.clock.monotonic_ms() - request.began_ms
-    if took_ms <= slow_ms:
-        return
-    waited_ms = _waited_ms(request, took_ms)
-    if took_ms - waited_ms <= slow_ms:
-        return
-    _logger.warning(
-        "Slow request: %s v%d from %s %s took %.1f ms%s%s",
-        request.api or "unreadable request",
-        request.version,
-        "a client without an id" if request.client_id is None else one_line(request.client_id),
-        request.connection,
-        took_ms,
-        f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",
-        "" if is_answered else ", and was not answered",
-    )
-
-
-def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
-    """Return for how long a request has waited by its own wish: for records, or for other members of its group."""
-    field = _LIMITS_OF_WAITS.get(request.api)
-    if field is None or request.waits_since_ms is None:
-        return 0.0
-    waited_ms = request.waited_ms
-    if waited_ms is None:
-        waited_ms = request.began_ms + took_ms - request.waits_since_ms
-    limit_ms: int = getattr(request.request, field, -1) if field else -1
-    return waited_ms if limit_ms < 0 else min(waited_ms, limit_ms)

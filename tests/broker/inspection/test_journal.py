@@ -28,9 +28,9 @@ from minibroker.server.inspection.recording import (
     drop_journal,
     journal_of,
     keep_journal,
-    log_slow_requests,
     recording_of,
 )
+from minibroker.server.inspection.slow_requests import log_slow_requests
 from minibroker.server.requests.call import Call
 from minibroker.server.requests.declarations import Target
 from minibroker.server.requests.dispatch import call_of, encode_answers

@@ -1,0 +1,57 @@
+"""The log of slow requests (`minibroker.slow.request.ms`)."""
+
+import logging
+from functools import partial
+from typing import Final
+
+from minibroker.security.log_text import one_line
+from minibroker.server.inspection.recording import RecordedRequest, recording_of
+from minibroker.server.services import Services
+
+_logger: Final = logging.getLogger(__name__)
+_LIMITS_OF_WAITS: Final = {
+    "Fetch": "max_wait_ms",
+    "ShareFetch": "max_wait_ms",
+    "JoinGroup": "rebalance_timeout_ms",
+    "SyncGroup": "",
+}
+"""The requests that wait for other clients, with the field that says for how long at most."""
+
+
+def log_slow_requests(services: Services, slow_ms: int) -> None:
+    """Log each request that takes longer than `slow_ms`, besides the time for which it waits by its own wish."""
+    recording_of(services).watch(partial(_log_if_slow, slow_ms))
+
+
+def _log_if_slow(slow_ms: int, request: RecordedRequest) -> None:
+    took_ms = request.duration_ms
+    is_answered = took_ms is not None
+    if took_ms is None:
+        took_ms = request.origin.core.clock.monotonic_ms() - request.began_ms
+    if took_ms <= slow_ms:
+        return
+    waited_ms = _waited_ms(request, took_ms)
+    if took_ms - waited_ms <= slow_ms:
+        return
+    _logger.warning(
+        "Slow request: %s v%d from %s %s took %.1f ms%s%s",
+        request.api or "unreadable request",
+        request.version,
+        "a client without an id" if request.client_id is None else one_line(request.client_id),
+        request.connection,
+        took_ms,
+        f", {waited_ms:.1f} ms of them waiting for other clients" if waited_ms else "",
+        "" if is_answered else ", and was not answered",
+    )
+
+
+def _waited_ms(request: RecordedRequest, took_ms: float) -> float:
+    """Return for how long a request has waited by its own wish: for records, or for other members of its group."""
+    field = _LIMITS_OF_WAITS.get(request.api)
+    if field is None or request.waits_since_ms is None:
+        return 0.0
+    waited_ms = request.waited_ms
+    if waited_ms is None:
+        waited_ms = request.began_ms + took_ms - request.waits_since_ms
+    limit_ms: int = getattr(request.request, field, -1) if field else -1
+    return waited_ms if limit_ms < 0 else min(waited_ms, limit_ms)
