@@ -184,7 +184,7 @@ def test_the_image_is_as_small_as_it_promises(image: Image) -> None:
 
 def test_no_module_of_the_image_is_compiled_again_at_a_start(image: Image) -> None:
     sources = list((image.rootfs / "opt" / "minibroker" / "lib").rglob("*.py"))
-    assert any(path.parts[-3:] == ("minibroker", "container", "entrypoint.py") for path in sources)
+    assert any(path.parts[-2:] == ("minibroker_container", "entrypoint.py") for path in sources)
     outdated: list[Path] = []
     for path in sources:
         (compiled,) = (path.parent / "__pycache__").glob(f"{path.stem}.cpython-*.pyc")
