@@ -139,8 +139,8 @@ class Reader:
         """
         results: dict[FetchKey, PartitionData] = {}
         call, node = self._call, self._call.node
-        is_guarded = call.services.authorizer is not None or call.api_version < FIRST_WITH_ZSTD
-        may_skip = not (is_guarded or self._rack or self._replica >= 0)
+        may_skip = not (call.services.authorizer is not None or self._rack or self._replica >= 0)
+        is_protected = call.api_version < FIRST_WITH_ZSTD
         for key, entry in session.partitions.items():
             requested, partition = entry.request, entry.partition
             if partition is not None and may_skip:
@@ -152,6 +152,7 @@ class Reader:
                     and partition.leader is node
                     and requested.current_leader_epoch in {-1, partition.leader_epoch}
                     and not partition.topic.is_gone
+                    and not (is_protected and _is_zstd(partition.topic))
                 ):
                     self.readable += 1
                     self.logs.append(log)
@@ -368,7 +369,7 @@ class Reader:
             return failed_partition(requested.partition, error_code_of(error))
         if (
             version < FIRST_WITH_ZSTD
-            and topic.config.text("compression.type") == _ZSTD
+            and _is_zstd(topic)
             and (version < _FIRST_OF_KAFKA_4 or self._call.services.is_before("4.0"))
         ):
             return failed_partition(requested.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -434,3 +435,7 @@ def refused_partition(index: int, code: ErrorCode) -> PartitionData:
         aborted_transactions=[],
         records=_NOTHING,
     )
+
+
+def _is_zstd(topic: Topic) -> bool:
+    return topic.config.text("compression.type") == _ZSTD
