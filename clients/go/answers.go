@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (73eb2a7dc83ea95f): change that. DO NOT EDIT.
+// Made by `make clients`, from the OpenAPI document (a19681848e165d62): change that. DO NOT EDIT.
 
 package control
 
@@ -222,7 +222,7 @@ type SharePartition struct {
 	StartOffset *int64 `json:"start_offset"`
 	Lag         *int64 `json:"lag"`
 	// The offsets that members have in hand.
-	Acquired int        `json:"acquired"`
+	Acquired int64      `json:"acquired"`
 	InFlight []InFlight `json:"in_flight"`
 }
 

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (1499f01290d0b41a): change that.
+// Made by `make clients`, from the OpenAPI document (6b02e00673e6c561): change that.
 import type { ConsumedRecord, Fault } from "./index.js";
 
 /** A partition. */

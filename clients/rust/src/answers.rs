@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (496c0cda0b66bb43): change that.
+// Made by `make clients`, from the OpenAPI document (718f5f2342b32d36): change that.
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -265,7 +265,7 @@ pub struct SharePartition {
     pub start_offset: Option<i64>,
     pub lag: Option<i64>,
     /// The offsets that members have in hand.
-    pub acquired: i32,
+    pub acquired: i64,
     pub in_flight: Vec<InFlight>,
 }
 

@@ -138,7 +138,7 @@ class SharePartition(About):
     partition: int
     start_offset: Int64 | None = Field(description="The first that is not done with; null before the first read.")
     lag: Int64 | None = Field(description="The offsets from there on that are not done with; null likewise.")
-    acquired: int = Field(description="The offsets that members have in hand.")
+    acquired: Int64 = Field(description="The offsets that members have in hand.")
     in_flight: list[InFlight]
 
 

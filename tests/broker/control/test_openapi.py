@@ -102,3 +102,18 @@ def test_what_there_is_not_is_told_with_where_to_look(control: Control) -> None:
     assert (status, word) == (404, "not_found")
     assert message == "there is no GET /nope; GET /openapi.json lists all paths"
     assert control.ask("PATCH", "/topics").problem[:2] == (405, "method_not_allowed")
+
+
+def test_an_integer_that_may_not_fit_into_an_int32_has_a_format() -> None:
+    """Generators of clients take an integer without a format for an int32."""
+    small = {"capacity", "controller", "correlation_id", "count", "deleted_segments", "delivery_count", "error"}
+    small |= {"generation", "members", "message_format", "node", "node_id", "partition", "partitions"}
+    small |= {"replication_factor"}
+    plain = {
+        name
+        for schema in documented()["components"]["schemas"].values()
+        for name, given in schema.get("properties", {}).items()
+        for each in (given, *given.get("anyOf", ()), given.get("additionalProperties"))
+        if isinstance(each, dict) and each.get("type") == "integer" and "format" not in each
+    }
+    assert plain == small

@@ -1,4 +1,4 @@
-// Made by `make clients`, from the OpenAPI document (94b989a4e8671fd4): change that.
+// Made by `make clients`, from the OpenAPI document (99b07f9fbb5a061a): change that.
 package minibroker.control;
 
 import java.util.List;
@@ -280,7 +280,7 @@ public final class Answers {
         int partition,
         Long startOffset,
         Long lag,
-        int acquired,
+        long acquired,
         List<InFlight> inFlight) {}
 
     /**
