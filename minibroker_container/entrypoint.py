@@ -46,7 +46,7 @@ from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
     from minibroker.config import addresses
-    from minibroker.config import properties as support_properties
+    from minibroker.config import properties as properties_files
     from minibroker.security.sasl import jaas
     from minibroker.server import link
     from minibroker_container import controller, follower, health, links, redpanda
@@ -203,7 +203,7 @@ def effective_configs(environment: Mapping[str, str]) -> dict[str, str]:
     path = config_file(environment)
     if path is not None:
         with open(path, encoding="utf-8") as file:
-            properties = support_properties.parse_properties(file.read())
+            properties = properties_files.parse_properties(file.read())
     properties |= broker_configs(environment)
     for key in ("listeners", "advertised.listeners"):
         if key in properties:
@@ -386,7 +386,7 @@ def inherited(secrets: Mapping[str, str]) -> list[str]:
     """Put the secret settings into a file in memory, which this process hands on to the broker. Raises OSError."""
     fd = os.memfd_create("minibroker-secrets", 0)
     with open(fd, "w", encoding="utf-8", closefd=False) as file:
-        file.write(support_properties.format_properties(secrets))
+        file.write(properties_files.format_properties(secrets))
     return ["--config", f"/proc/self/fd/{fd}"]
 
 

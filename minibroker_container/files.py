@@ -8,7 +8,7 @@ from typing import Final, TextIO
 from minibroker_protocol.lazy_imports import lazy
 
 with lazy:
-    from minibroker.config import properties as support_properties
+    from minibroker.config import properties as properties_files
 
 INIT_SCRIPTS: Final = "/docker-entrypoint-initdb.d"
 """The directory of bitnami/kafka for scripts that run before the broker starts."""
@@ -39,7 +39,7 @@ def write_properties(path: str, properties: Mapping[str, str]) -> None:
     """Write a properties file, which only its owner and group may read since it can hold passwords. OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o660)
     with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(support_properties.format_properties(properties))
+        file.write(properties_files.format_properties(properties))
 
 
 def run_init_scripts(directory: str = INIT_SCRIPTS) -> None:

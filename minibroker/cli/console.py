@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("text", "json")
 _OURS: Final = "minibroker"
 _MOST_HELD: Final = 1000
-_requests: Final = logging.getLogger("minibroker.server.requests")
+_requests: Final = logging.getLogger("minibroker.requests")
 
 
 class Console:

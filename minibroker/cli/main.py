@@ -28,7 +28,7 @@ with lazy:
     from minibroker.cli import certificates, dump, grade, kafka_lines, trace
     from minibroker.cli import console as console_module
     from minibroker.cli import warm_up as warm_up_module
-    from minibroker.config import addresses as support_addresses
+    from minibroker.config import addresses as config_addresses
     from minibroker.operations import faults as operations_faults
     from minibroker.server import link as server_link
     from minibroker.server import silent
@@ -274,7 +274,7 @@ async def _links(addresses: Sequence[str], broker: "Broker") -> AsyncGenerator[N
         name: broker.asynchronous.bootstrap_servers_of(name).split(",")[0]
         for name in broker.asynchronous.listener_names
     }
-    listeners = {name: support_addresses.parse_address(address, name) for name, address in first.items()}
+    listeners = {name: config_addresses.parse_address(address, name) for name, address in first.items()}
     links = [server_link.LinkPort(address, listeners) for address in addresses]
     for link in links:
         await link.open()

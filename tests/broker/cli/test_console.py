@@ -98,7 +98,7 @@ def test_logs_are_lines_of_json_on_request(tapped: Tapped, capsys: pytest.Captur
             logging.getLogger("minibroker.server.server").exception("It has %s", "failed")
     request, failure = map(json.loads, capsys.readouterr().err.splitlines())
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", request["time"])
-    assert (request["level"], request["logger"]) == ("INFO", "minibroker.server.requests")
+    assert (request["level"], request["logger"]) == ("INFO", "minibroker.requests")
     assert request["request"]["response"] == {"throttleTimeMs": 0, "errorCode": 25}
     assert (failure["level"], failure["message"]) == ("ERROR", "It has failed")
     assert failure["exception"].endswith("'/no/such/file'")
