@@ -4,10 +4,9 @@ Functions over a `Services`, called on its event loop. `Broker` and `AsyncBroker
 control plane to all others. Operations commit the write group first: they see what producers have seen.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from minibroker_protocol.lazy_imports import lazy
 
-if TYPE_CHECKING:
+with lazy:
     from minibroker.operations import (
         catching_up,
         expecting,
@@ -39,10 +38,3 @@ __all__ = [
     "time",
     "topics",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Load a module when its first function is called: a start needs none of them."""
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
