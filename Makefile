@@ -13,6 +13,11 @@ LOCKED := $(PIP) --require-hashes
 # each may have a Kafka or a Spark. ARGS=-n0 leaves one, as --pdb needs it.
 PROCESSES := 4
 
+# Where temporary files are in memory, if 8 GiB are free there: brokers wait for the disk more than for anything else.
+MEMORY = $(shell { cat /proc/meminfo /proc/mounts; df -k /dev/shm; } 2>/dev/null | awk \
+  '$$1 == "MemAvailable:" { memory = $$2 } $$2 == "/dev/shm" && $$4 !~ /noexec/ { runs = 1 } \
+   $$6 == "/dev/shm" && $$4 > 8388608 && memory > 8388608 && runs { print $$6 }')
+
 # In this order: each file is resolved under the pins of those before it, so that all fit into one environment.
 LOCKS := core build test lint bench spark s3 control lab security containers browser docs tools release lock old-client kafka-python-2 kafka-python-2-0 kafka-python-2-2 aiokafka-0-7 confluent-kafka-1
 # But each of these has a folder of its own, since it holds an older kafka-python or aiokafka.
@@ -43,27 +48,33 @@ setup: $(VENV)/.dev ## Install into .venv what serve, test, torture, suites, lin
 serve: $(VENV)/.core ## Run the broker on 127.0.0.1:9092 (ARGS: options of `minibroker serve`)
 	@exec $(VENV)/bin/minibroker serve $(ARGS)
 
-check: $(VENV)/.dev ## Run lint beside a sample of the tests that need neither Java nor another toolchain than Python's
-check: CHOSEN := --python-alone
+check: $(VENV)/.dev ## Run lint beside the quick tests of the broker, which need neither Java nor another toolchain
+check: CHOSEN := --hypothesis-profile check -m 'not slow and not toolchain and not torture' \
+  tests/broker tests/suites tests/test_*.py tests/storage tests/protocol \
+  $(addprefix --ignore tests/broker/,grade page terminal trace)
 # These tests hardly wait.
 check: PROCESSES := 3
 
-test: $(VENV)/.dev ## Run lint beside all tests, of sweeps a sample, in four processes (ARGS: options of pytest)
+test: $(VENV)/.dev ## Run lint beside all tests but those marked `torture`, in four processes (ARGS: options of pytest)
+test: CHOSEN := -m 'not torture'
 # It has time until all tests are done, and computes while they wait.
 test: YIELDING := nice -n 10
 
 # Lint speaks when the tests are done.
 check test:
-	@output=$$(mktemp) || exit; lint=; \
+	@output=$$(mktemp) || exit; lint=; memory=$(MEMORY); \
 	trap 'kill $$lint 2>/dev/null; rm -f "$$output"' EXIT; trap 'exit 130' INT TERM; \
+	if [ -z "$$TMPDIR" ] && [ -n "$$memory" ]; then TMPDIR=$$(mktemp -d $$memory/minibroker-XXXXXX) && export TMPDIR; \
+	  trap 'kill $$lint 2>/dev/null; rm -rf "$$output" "$$TMPDIR"' EXIT; fi; \
 	$(YIELDING) $(MAKE) --no-print-directory lint >"$$output" 2>&1 & lint=$$!; \
 	echo "== pytest, beside lint"; tests=0; \
-	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
+	$(VENV)/bin/pytest --numprocesses $(PROCESSES) --dist loadgroup --no-loadscope-reorder \
+	  --durations 25 --durations-min 1 $(CHOSEN) $(ARGS) || tests=$$?; \
 	linted=0; wait $$lint || linted=$$?; lint=; cat "$$output"; \
 	[ $$tests = 0 ] || { echo "Tests failed: see above." >&2; exit $$tests; }; \
 	[ $$linted = 0 ] || { echo "The tests passed, but lint failed: see above." >&2; exit 1; }
 
-torture: $(VENV)/.dev ## Kill brokers, clients and streams 950 times and look what is left (ARGS=--help lists what can be chosen)
+torture: $(VENV)/.dev ## Run all tests with all rows, then kill brokers, clients and streams (ARGS=--help lists the parts)
 	@$(VENV)/bin/python -m tests.torture $(ARGS)
 
 suites: $(VENV)/.dev ## Run the Kafka tests of other Python projects, unchanged (ARGS=--help lists what can be chosen)

@@ -1,154 +1,64 @@
 """Brokers for every room of the tests."""
 
 import gc
-import os
-import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, cast
+from typing import Final
 from unittest.mock import patch
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from minibroker import Broker
 from minibroker.broker import checked_options
 from minibroker.operations import groups
-from tests import memory_folder, samples, tools
 from tests.clients.broker_process import BrokerProcess
-from tests.kafka import jars
 from tests.kafka.fixtures import kafka_libs, newest_kafka, oracle, real_kafka
 from tests.patience import NO_RETENTION, PATIENCE_S
-from tests.shares import place, scheduler
 
 __all__ = ["kafka_libs", "newest_kafka", "oracle", "real_kafka"]
 
-WATCH = pytest.StashKey[tools.Watch]()
-"""The watch on the programs that tests start, in a run of all tests."""
-STARTED = pytest.StashKey[list[str]]()
-"""The hidden tools that a run with `--python-alone` has started."""
-COLLECTED = pytest.StashKey[list[pytest.Item]]()
-"""The tests that a sample was taken of."""
-FAILED = pytest.StashKey[bool]()
-"""Whether a test has failed."""
+TOOLCHAINS: Final = frozenset({"browser", "kafka_libs", "newest_kafka", "re2", "site", "spark"})
+"""The fixtures that start Java, a browser or a compiler. Tests with one of them get the marker `toolchain`."""
+SHARED: Final = ("spark", "newest_kafka", "real_kafka", "browser")
+"""Fixtures of a session that take long to start: one process runs all tests of each."""
+
+# Hypothesis must not fail a slow machine. `make check` and `make torture` choose another profile on the command line.
+_patient = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], derandomize=True
+)
+settings.register_profile("check", _patient, max_examples=8)
+settings.register_profile("test", _patient, max_examples=25)
+settings.register_profile("torture", _patient, max_examples=100, derandomize=False)
+settings.load_profile("test")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kafka", metavar="HOST:PORT", help="run tests/clients against this Kafka, to compare")
-    parser.addoption("--python-alone", action="store_true", help="leave out tests that need Java or another toolchain")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "in_torture: make torture alone takes this test")
-    config.addinivalue_line("markers", "not_in_check: make test takes this test, and make check does not")
-    config.addinivalue_line("markers", "each_row: make test takes this test with each value of its parameters")
-    if config.getoption("--python-alone"):
-        os.environ.setdefault(samples.SWEEPS, samples.FEW)
-    # By itself Hypothesis fails an example that takes 200 ms, or is slow to make: a loaded machine does both.
-    settings.register_profile("patient", samples.examples(whole=100, sample=25))
-    settings.load_profile("patient")
-    if not is_worker(config):
-        use_memory(config)
-    if config.getoption("--python-alone") and not is_worker(config):
-        folder = tempfile.TemporaryDirectory(prefix="minibroker-check-")
-        config.add_cleanup(folder.cleanup)
-        tools.hide(Path(folder.name), os.environ)
-    if not config.getoption("--python-alone"):
-        watch = config.stash[WATCH] = tools.Watch(jars.cache_dir().parent)
-        watch.install()
-
-
-def use_memory(config: pytest.Config) -> None:
-    """Have temporary files in memory, unless somebody has said where they are to be."""
-    chosen = config.getoption("basetemp") or {"TMPDIR", "PYTEST_DEBUG_TEMPROOT"} & os.environ.keys()
-    place = None if chosen else memory_folder.find()
-    if place is None:
-        return
-    folder = memory_folder.make(place, os.environ)
-
-    def release() -> None:
-        kept = memory_folder.release(folder, os.environ, keep=config.stash.get(FAILED, False))
-        if kept is not None:
-            print(f"{folder} is now {kept}")  # noqa: T201 - the reporter has ended by now
-
-    config.add_cleanup(release)
-
-
-def is_worker(config: pytest.Config) -> bool:
-    """Whether this is one of several processes that share the tests."""
-    return hasattr(config, "workerinput")
-
-
-@pytest.hookimpl(optionalhook=True)  # there may be no xdist
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    return scheduler(config, log)
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Thousands of tests are no garbage: to look through them time and again takes a third of collecting them."""
+    """Stop the garbage collector, which would look through thousands of tests again and again."""
     del session
     gc.disable()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Nor is any of it garbage while the tests run."""
+    """Exempt the tests from garbage collection."""
     del session
     gc.freeze()
     gc.enable()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--python-alone"):
-        needing = [item for item in items if tools.needs_tools(item.nodeid, fixtures_of(item))]
-        config.hook.pytest_deselected(items=needing)
-        left_out = set(needing)
-        items[:] = [item for item in items if item not in left_out]
-    if not samples.WHOLE and not names_tests(config):
-        sampled = samples.left_out(items, quick=config.getoption("--python-alone"))
-        config.stash[COLLECTED] = list(items)
-        config.hook.pytest_deselected(items=sampled)
-        left_out = set(sampled)
-        items[:] = [item for item in items if item not in left_out]
-    if is_worker(config):
-        items.sort(key=lambda item: place(item.nodeid))
-
-
-def names_tests(config: pytest.Config) -> bool:
-    """Whether a run was asked for certain tests, and not for files: those run, whatever the sample is."""
-    return bool(config.getoption("keyword")) or any("::" in name for name in config.args)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    watch = item.config.stash.get(WATCH, None)
-    if watch is None:
-        return (yield)
-    watch.running = (item.nodeid, fixtures_of(item))
-    try:
-        return (yield)
-    finally:
-        watch.running = None
-
-
-def fixtures_of(item: pytest.Item) -> list[str]:
-    """The fixtures of a test, and those that they ask for."""
-    return cast("list[str]", getattr(item, "fixturenames", []))
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    session.config.stash[FAILED] = exitstatus == pytest.ExitCode.TESTS_FAILED
-    if session.config.getoption("--python-alone") and not is_worker(session.config):
-        if begun := tools.started(os.environ):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        session.config.stash[STARTED] = begun
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if begun := config.stash.get(STARTED, []):
-        terminalreporter.section("tools that tests without tools have started", red=True)
-        for line in begun:
-            terminalreporter.line(line)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by their fixtures. Tests of a file stay in one process, where they share what the file starts."""
+    for item in items:
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        if not TOOLCHAINS.isdisjoint(fixtures):
+            item.add_marker("toolchain")
+        group = next((name for name in SHARED if name in fixtures), item.path.stem)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,8 @@ import pytest
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 TESTING = "docs/testing.md"
 PROGRAMS = [
     block for block in blocks(TESTING) if block.language == "python" and block.heading not in {"pytest", "unittest"}

@@ -9,6 +9,8 @@ import pytest
 from tests.documented import ROOT, Block, blocks
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 PAGES: Final = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 CODE: Final = {"csharp", "go", "java", "js", "python", "rust", "sh"}
 

@@ -13,6 +13,7 @@ _LETTER, _DIGIT, _MONO = 6.8, 7.7, 6.7
 """The widths of letters in DejaVu Sans, which is a wide font, and in DejaVu Sans Mono."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_a_drawing_is_as_the_broker_answers(name: str) -> None:
     assert (FOLDER / name).read_text() == DRAWINGS[name]().source(), "run python -m tests.drawings"

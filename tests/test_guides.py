@@ -17,14 +17,15 @@ from minibroker import AsyncBroker, Broker, OperationError
 from minibroker.config.key_tables import BROKER_KEYS, TOPIC_KEYS
 from tests.documented import ROOT, Block, blocks, code
 from tests.patience import PATIENCE_S
-from tests.samples import not_in_check
+
+pytestmark = pytest.mark.slow
 
 SERVICE: Final = "docs/service.md"
 TROUBLES: Final = "docs/troubleshooting.md"
 SETTINGS: Final = "docs/settings-in-tests.md"
 
 
-@not_in_check
+@pytest.mark.slow
 def test_the_service_and_its_tests_run(tmp_path: Path) -> None:
     (service,) = code(SERVICE, "The service", "python")
     assert "TIMEOUT_S = 10\n" in service

@@ -42,7 +42,7 @@ def test_lint_and_tests_are_run(tmp_path: Path, verb: str) -> None:
     done = make(tmp_path, "", verb)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {line.split()[1] for line in done.stdout.splitlines() if line.startswith("+ ")} == {*LINT, "pytest"}
-    assert ("--python-alone" in done.stdout) is (verb == "check")
+    assert ("not slow" in done.stdout) is (verb == "check")
 
 
 @pytest.mark.parametrize("failing", [*LINT, "pytest"])

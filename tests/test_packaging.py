@@ -17,6 +17,8 @@ from minibroker_lab.page.lessons.catalogue import LESSONS
 from minibroker_lab.page.lessons.texts import ANSWERS
 from tests.patience import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 ROOMS = {
     Path(package).name: (ROOT / package).parent

@@ -21,6 +21,7 @@ INTERNAL: Final = {"services", "asynchronous", "wait", "add", "count", "find", "
 DOCUMENTED_IN_WORDS: Final = {"security", "share_partitions"}
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run() -> None:
     namespace: dict[str, Any] = {}
     try:

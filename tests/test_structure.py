@@ -10,7 +10,6 @@ import pytest
 
 from minibroker.cluster.core import Core
 from tests.broker.harness import Harness
-from tests.samples import not_in_check
 from tests.structure import circles, import_graph, imported_names, modules_of_product, tree_of
 
 _LARGEST_CIRCLE: Final = 3
@@ -83,7 +82,7 @@ def test_imports_in_functions_and_for_types_count(tmp_path: Path) -> None:
     assert sorted(imported_names("p.m", path)) == ["a", "e.g.h", "p.b", "p.c.d"]
 
 
-@not_in_check
+@pytest.mark.slow
 def test_no_circle_of_imports_is_larger_than_three_modules() -> None:
     large = [circle for circle in circles(import_graph()) if len(circle) > _LARGEST_CIRCLE]
     assert not large, os.linesep.join(", ".join(circle) for circle in large)
@@ -102,7 +101,7 @@ def _needless(modules: Mapping[str, Path]) -> Iterator[str]:
                     yield f"{path.name}:{node.lineno}: {target}"
 
 
-@not_in_check
+@pytest.mark.slow
 def test_an_import_in_a_function_defers_a_module() -> None:
     """A start loads little, so imports may stand in functions. One of a module that is loaded anyway may not."""
     assert list(_needless(modules_of_product())) == []

@@ -14,7 +14,7 @@ from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.librdkafka_client import Librdkafka
 
 CLIENTS: dict[str, type[Client]] = {"kafka-python": KafkaPython, "librdkafka": Librdkafka, "aiokafka": Aiokafka}
-"""Every test that takes `client` runs once for each of them."""
+"""`make torture` runs every test that takes `client` once for each of them, `make test` with librdkafka alone."""
 
 
 @pytest.fixture
@@ -27,7 +27,9 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     return broker.bootstrap_servers
 
 
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=() if name == "librdkafka" else pytest.mark.torture) for name in CLIENTS]
+)
 def client(request: pytest.FixtureRequest, bootstrap: str) -> Client:
     return CLIENTS[request.param](bootstrap)
 

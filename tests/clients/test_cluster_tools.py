@@ -17,7 +17,6 @@ from tests.clients.operator_tools import TOOLS, Transcript, both
 from tests.kafka import jvm
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import in_torture
 
 TOPICS: Final = "kafka-topics"
 PARTITIONS: Final = 2
@@ -212,7 +211,7 @@ def names_of(reports: list[Any]) -> list[str]:
     return list(dict.fromkeys(report["name"] for report in reports))
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("where", ["ours", "kafka"])
 def test_programs_of_kafkas_system_tests_end_well(
     where: str, kafka_libs: Path, ours: str, request: pytest.FixtureRequest

@@ -21,6 +21,7 @@ from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 PARTITIONS: Final = 8
 _GROUP: Final = 32
@@ -38,7 +39,7 @@ SPEAKERS: Final = {
     if name.startswith(("java", "confluent", "librdkafka", "franz"))
 }
 
-every_speaker = pytest.mark.parametrize("program", SPEAKERS.values(), ids=SPEAKERS)
+every_speaker = pytest.mark.parametrize("program", one_in(4, SPEAKERS.values()), ids=SPEAKERS)
 
 
 @pytest.fixture(scope="module")

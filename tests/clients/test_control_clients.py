@@ -24,7 +24,6 @@ from tests.clients.broker_process import environment as with_checkout
 from tests.clients.recorded_serve import CALLS
 from tests.clients.toolchains import tool
 from tests.patience import PATIENCE_S
-from tests.samples import each_row, in_torture
 
 FOLDER = ROOT / "clients"
 TIMEOUT = 600  # a hang; they take seconds
@@ -59,7 +58,6 @@ def sent(schema: Mapping[str, Any]) -> set[str]:
     return names
 
 
-@each_row
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_client_passes_its_tests_which_send_all_that_the_control_plane_takes(language: str, tmp_path: Path) -> None:
     command = getattr(programs, language)()
@@ -107,7 +105,7 @@ def test_the_types_for_node_declare_each_method_that_there_is() -> None:
     assert set(methods) == set(re.findall(r"^  (\w+)[<(]", declared, re.MULTILINE))
 
 
-@in_torture
+@pytest.mark.torture
 def test_the_types_for_node_take_what_is_right_and_refuse_what_is_not(tmp_path: Path) -> None:
     node = tool("node")
     packages = programs.node_packages() / "node_modules"

@@ -12,7 +12,6 @@ from minibroker import Broker
 from tests.clients import go_programs, java_programs, node_programs, rust_programs
 from tests.clients.toolchains import tool
 from tests.documented import code
-from tests.samples import in_torture
 
 PAGE = "docs/clients.md"
 
@@ -44,7 +43,7 @@ def rust(folder: Path) -> Sequence[str]:
         pytest.param("Java", "java", "java", java, id="java"),
         pytest.param("Node.js", "js", "js", node, id="node"),
         pytest.param("Go", "go", "go", go, id="go"),
-        pytest.param("Rust", "rust", "rs", rust, id="rust", marks=in_torture),  # it compiles librdkafka
+        pytest.param("Rust", "rust", "rs", rust, id="rust", marks=pytest.mark.torture),  # it compiles librdkafka
     ],
 )
 def test_the_program_that_is_shown_sends_its_record(

@@ -15,7 +15,6 @@ from tests.clients.kafka_python_client import KafkaPython
 from tests.clients.transactional import KafkaPythonTransactions, LibrdkafkaTransactions, TransactionalProducer
 from tests.clients.transactors import FRANZ_GO, KAFKAJS, Transactor, TransactorOptions
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 ADDING: Final = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn"})
 LAST: Final = "last"
@@ -39,7 +38,7 @@ def asked(broker: Broker, transactional_ids: set[str] | None = None) -> dict[str
     return versions
 
 
-@pytest.mark.parametrize("version", ["3.9.1", pytest.param("4.4.0", marks=in_torture)])
+@pytest.mark.parametrize("version", ["3.9.1", pytest.param("4.4.0", marks=pytest.mark.torture)])
 def test_only_java_clients_of_kafka_3_announce_where_they_write(broker: Broker, version: str) -> None:
     command = [*client_command("Transactions", version), broker.bootstrap_servers, "run-"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

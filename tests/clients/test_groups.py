@@ -17,7 +17,6 @@ from tests.clients.contract import Message, eventually
 from tests.clients.group_members import Member, MemberOptions, MemberProgram, Partition, Strategy, wait_until
 from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.member_programs import MEMBER_PROGRAMS
-from tests.samples import not_in_check
 
 PARTITIONS: Final = 6
 SHORT_SESSION: Final = 1_500
@@ -25,7 +24,14 @@ SHORT_SESSION: Final = 1_500
 LONG_SESSION: Final = 30_000
 STRATEGIES: Final[tuple[Strategy, ...]] = ("eager", "cooperative")
 
-every_program = pytest.mark.parametrize("program", MEMBER_PROGRAMS.values(), ids=MEMBER_PROGRAMS)
+_IN_TEST = {"librdkafka", "java-4.4.0"}
+every_program = pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(program, id=name, marks=() if name in _IN_TEST else pytest.mark.torture)
+        for name, program in MEMBER_PROGRAMS.items()
+    ],
+)
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
@@ -132,7 +138,6 @@ def needlessly_revoked(members: Sequence[Member], marks: Sequence[int]) -> set[P
     } & set[Partition]().union(*(member.holding for member in members))
 
 
-@not_in_check
 @every_program
 @every_strategy
 def test_members_share_the_partitions_whoever_joins_leaves_dies_or_sleeps(

@@ -17,7 +17,6 @@ from tests.clients import control_client_programs as programs
 from tests.clients import go_programs, toolchains
 from tests.clients.broker_process import ROOT
 from tests.documented import blocks, code
-from tests.samples import in_torture
 from tests.test_documented_blocks import CODE
 
 TIMEOUT = 600  # a hang; they take seconds
@@ -113,7 +112,7 @@ def test_jest(tmp_path: Path) -> None:
     assert re.search(r"Tests: +2 passed", output), output
 
 
-@in_torture
+@pytest.mark.torture
 def test_vitest(tmp_path: Path) -> None:
     packages = node_folder("docs/test-vitest.md", tmp_path)
     output = run([toolchains.tool("node"), str(packages / "vitest/vitest.mjs"), "run"], tmp_path)
@@ -135,12 +134,12 @@ def test_junit(tmp_path: Path) -> None:
     assert "[         2 tests successful" in run_java("docs/test-junit.md", tmp_path)
 
 
-@in_torture
+@pytest.mark.torture
 def test_spring(tmp_path: Path) -> None:
     assert "[         1 tests successful" in run_java("docs/test-spring.md", tmp_path)
 
 
-@in_torture  # it compiles librdkafka
+@pytest.mark.torture  # it compiles librdkafka
 def test_rust(tmp_path: Path) -> None:
     package = tmp_path / "package"
     package.mkdir()

@@ -75,8 +75,11 @@ def node(lesson: Lesson | None, folder: Path) -> Sequence[str]:
 @pytest.mark.parametrize("lesson", LESSONS, ids=[each.slug for each in LESSONS])
 @pytest.mark.parametrize(
     ("command", "beyond"),
-    [(java, EMPTY), (go, EMPTY), (node, BEYOND_KAFKAJS)],
-    ids=["java", "go", "node"],
+    [
+        pytest.param(java, EMPTY, id="java", marks=pytest.mark.torture),
+        pytest.param(go, EMPTY, id="go"),
+        pytest.param(node, BEYOND_KAFKAJS, id="node", marks=pytest.mark.torture),
+    ],
 )
 def test_the_answer_reaches_all_goals(
     tmp_path: Path, command: Callable[[Lesson, Path], Sequence[str]], beyond: frozenset[str], lesson: Lesson

@@ -23,7 +23,6 @@ from tests.clients.operator_tools import Transcript, both
 from tests.kafka.oracle import Oracle
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION
-from tests.samples import in_torture
 
 PARTITIONS: Final = 3
 TIMESTAMP: Final = 1_600_000_000_000
@@ -214,7 +213,7 @@ class RawMember:
                 assert client.ask(leave, 2).error_code == 0
 
 
-@in_torture
+@pytest.mark.torture
 def test_groups_in_the_middle_of_a_rebalance_or_of_other_programs_are_shown_as_on_kafka(compare: Compare) -> None:
     def scenario(on: Transcript) -> None:
         commit(on, fill(on), [1])
@@ -424,7 +423,7 @@ def records_in(bootstrap: str, topic: str) -> int:
         reader.close()
 
 
-@in_torture
+@pytest.mark.torture
 def test_the_topics_of_the_coordinators_read_as_on_kafka(compare: Compare) -> None:
     formatters = {
         "__consumer_offsets": ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"),

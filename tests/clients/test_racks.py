@@ -14,7 +14,6 @@ from tests.clients.group_members import Member, MemberOptions, Strategy, wait_un
 from tests.clients.matrix.clients import DRIVERS
 from tests.clients.matrix.runs import Run, prepare
 from tests.clients.member_programs import MEMBER_PROGRAMS
-from tests.samples import each_row, in_torture
 
 BROKERS: Final = {"a": 1, "b": 2, "c": 3}
 """The broker in each rack."""
@@ -72,11 +71,10 @@ def fetched(broker: Broker, client_id: str, rack: str) -> list[tuple[int | None,
     ]
 
 
-@each_row
 @pytest.mark.parametrize(
     ("strategy", "name", "by_rack"),
     [
-        pytest.param(*case, topics, id="-".join(case), marks=in_torture if number >= IN_TEST else ())
+        pytest.param(*case, topics, id="-".join(case), marks=pytest.mark.torture if number >= IN_TEST else ())
         for number, (case, topics) in enumerate(CASES.items())
     ],
 )

@@ -12,7 +12,7 @@ from tests.clients.broker_process import BrokerProcess
 from tests.clients.conftest import CLIENTS
 from tests.clients.contract import TIMEOUT, Client, Message
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer, TopicPartition
-from tests.samples import not_in_check
+from tests.sweeps import one_in
 
 ENDS = [BrokerProcess.terminate, BrokerProcess.kill]
 CHUNK = 5_000
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("refused_connections_are_closed")
 ends = pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 
 
-@pytest.mark.parametrize("kind", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("kind", one_in(3, CLIENTS.values()), ids=CLIENTS)
 def test_topics_records_and_times_are_as_they_were(broker_process: StartBroker, kind: type[Client]) -> None:
     broker = broker_process("--topic", "old:3")
     client = kind(broker.bootstrap)
@@ -51,7 +51,6 @@ def test_topics_records_and_times_are_as_they_were(broker_process: StartBroker, 
     broker.terminate()
 
 
-@not_in_check
 @ends
 def test_a_log_of_many_segments_is_read_across_their_borders(
     broker_process: StartBroker, end: Callable[[BrokerProcess], None]

@@ -15,7 +15,6 @@ from tests.clients import go_programs
 from tests.clients.broker_process import BrokerProcess
 from tests.clients.java_programs import share_command
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 _GROUP: Final = "sharers"
 _EXPLICIT: Final = "explicit"
@@ -109,7 +108,7 @@ def broker() -> Iterator[Broker]:
         yield made
 
 
-@in_torture
+@pytest.mark.torture
 def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> None:
     broker.produce("implicit", "a", "b", "c")
     with sharers("implicit") as start:
@@ -127,7 +126,7 @@ def test_a_share_consumer_gets_records_and_acknowledges_them(broker: Broker) -> 
         after.close()
 
 
-@pytest.mark.parametrize("mode", [pytest.param(_EXPLICIT, marks=in_torture), _FRANZ_GO])
+@pytest.mark.parametrize("mode", [pytest.param(_EXPLICIT, marks=pytest.mark.torture), _FRANZ_GO])
 def test_a_share_consumer_acknowledges_each_record_by_itself(broker: Broker, mode: str) -> None:
     topic = f"each-{mode}"
     broker.produce(topic, "a", "b", "c")
@@ -183,7 +182,7 @@ def test_records_of_a_member_that_has_died_go_to_another_one(broker: Broker) -> 
         assert other.poll() == [(0, "a", 2)]
 
 
-@in_torture
+@pytest.mark.torture
 def test_what_was_accepted_stays_accepted_when_the_broker_is_killed(
     broker_process: Callable[..., BrokerProcess],
 ) -> None:

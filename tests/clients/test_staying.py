@@ -9,7 +9,6 @@ import pytest
 
 from minibroker import Broker
 from tests.clients.staying import STAYING, StayError, Staying
-from tests.samples import each_row, in_torture
 
 PRODUCERS: Final = ("plain", "idempotent", "transactional")
 REPLACEMENTS: Final = ("restore", "restore without the topic", "reset", "reset with topics")
@@ -84,7 +83,7 @@ def read_on(clients: Staying, role: str, until: str) -> list[str]:
 @pytest.mark.parametrize(
     ("client", "replacement"),
     [
-        pytest.param(client, replacement, marks=each_row if (client, replacement) in _IN_TEST else in_torture)
+        pytest.param(client, replacement, marks=() if (client, replacement) in _IN_TEST else pytest.mark.torture)
         for client in STAYING
         for replacement in REPLACEMENTS
     ],

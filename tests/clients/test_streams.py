@@ -17,7 +17,6 @@ from tests.clients.flow import SOURCE, TARGET, TOPICS, Arrived, Turns, flow
 from tests.clients.java_process import JavaProcess
 from tests.clients.java_programs import streams_command
 from tests.kafka import jars
-from tests.samples import in_torture
 
 LINES = 1_500
 PAYMENTS = 800
@@ -68,7 +67,7 @@ def tasks_of(group: DescribedGroup) -> dict[str | None, dict[str, list[int]]]:
 
 @pytest.mark.parametrize(
     ("version", "protocol"),
-    [pytest.param(jars.VERSION, [], marks=in_torture), (jars.NEWEST, ["streams", "counter"])],
+    [pytest.param(jars.VERSION, [], marks=pytest.mark.torture), (jars.NEWEST, ["streams", "counter"])],
 )
 def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path, version: str, protocol: list[str]
@@ -87,7 +86,7 @@ def test_words_are_counted_exactly_once_while_the_broker_is_killed_three_times(
     broker.terminate()
 
 
-@in_torture
+@pytest.mark.torture
 def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_instance_is_killed(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
@@ -110,7 +109,7 @@ def test_payments_are_joined_and_counted_in_windows_exactly_once_though_an_insta
     broker.terminate()
 
 
-@in_torture
+@pytest.mark.torture
 def test_static_instances_are_bounced_one_after_the_other_and_tables_are_joined_exactly_once(
     broker_process: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:

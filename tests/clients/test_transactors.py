@@ -18,6 +18,7 @@ from tests.clients.transactors import (
     TransactorOptions,
     TransactorProgram,
 )
+from tests.sweeps import one_in
 
 LAST: Final = "last"
 """Produced outside of any transaction, behind everything else: readers read up to it."""
@@ -26,7 +27,7 @@ SHORT_SESSION: Final = 1_500
 
 Start: TypeAlias = Callable[..., Transactor]
 
-every_program = pytest.mark.parametrize("program", [KAFKAJS, FRANZ_GO], ids=lambda program: program.name)
+every_program = pytest.mark.parametrize("program", one_in(2, [KAFKAJS, FRANZ_GO]), ids=lambda program: program.name)
 
 
 @pytest.fixture(scope="module")

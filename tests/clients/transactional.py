@@ -163,6 +163,11 @@ class LibrdkafkaTransactions(TransactionalProducer):
             yield
         except rdkafka.KafkaException as error:
             raise _refused(error.args[0].code(), error) from error
+        except SystemError as error:
+            # A fatal error and a delivery came in one poll: confluent-kafka calls back with the exception already set.
+            if not isinstance(error.__cause__, rdkafka.KafkaException):
+                raise
+            raise _refused(error.__cause__.args[0].code(), error) from error
 
 
 class AiokafkaTransactions(TransactionalProducer):

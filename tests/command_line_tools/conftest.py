@@ -15,7 +15,7 @@ def minibroker() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-@pytest.fixture(params=["kafka", "minibroker"])
+@pytest.fixture(params=["minibroker", pytest.param("kafka", marks=pytest.mark.torture)])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     if request.param == "minibroker":
         address: str = request.getfixturevalue("minibroker")

@@ -162,7 +162,7 @@ def guarded_minibroker() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-@pytest.fixture(params=["kafka", "minibroker"])
+@pytest.fixture(params=["minibroker", pytest.param("kafka", marks=pytest.mark.torture)])
 def guarded(request: pytest.FixtureRequest) -> str:
     address: str = request.getfixturevalue(f"guarded_{request.param}")
     return address

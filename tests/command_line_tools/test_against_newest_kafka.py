@@ -258,7 +258,7 @@ def newest_minibroker() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-@pytest.fixture(params=["kafka", "minibroker"])
+@pytest.fixture(params=["minibroker", pytest.param("kafka", marks=pytest.mark.torture)])
 def address(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(f"newest_{request.param}")
     return found

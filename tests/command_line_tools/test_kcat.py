@@ -16,7 +16,7 @@ from tests.clients.librdkafka_client import Librdkafka
 from tests.clients.matrix.builds import kcat
 from tests.command_line_tools.runs import Printed, ours
 from tests.patience import PATIENCE_S
-from tests.samples import some
+from tests.sweeps import one_in
 
 _TIMESTAMP = 1_600_000_000_000
 
@@ -48,7 +48,8 @@ def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") ->
 
 @pytest.mark.parametrize(
     "words",
-    some(
+    one_in(
+        8,
         [
             "-L -t {}",
             "-L -J -t {}",
@@ -83,7 +84,6 @@ def theirs(real: tuple[str, dict[str, str]], *words: str, stdin: bytes = b"") ->
             "-Q -t {}",
             "-P -t {} -l /nowhere",
         ],
-        8,
     ),
 )
 def test_lists_records_and_queries_are_printed_as_by_kcat(

@@ -17,7 +17,7 @@ from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import NO_RETENTION, PATIENCE_S
-from tests.samples import WHOLE, in_torture
+from tests.sweeps import one_in
 
 _TOPIC: Final = "compared"
 _PLACE: Final = f"--group g --topic {_TOPIC}"
@@ -69,7 +69,7 @@ _EARLIEST: Final = "share.auto.offset.reset=earliest"
 _SHOWN: Final = " ".join(
     f"--formatter-property print.{each}=true" for each in ("delivery", "offset", "partition", "key", "headers")
 )
-_MODES: Final = ("sync", "async", "auto") if WHOLE else ("sync",)
+_MODES: Final = one_in(3, ["sync", "async", "auto"])
 """In the last two the consumer hears of its acknowledgements with a poll that waits for five seconds."""
 _CONSUMERS: Final = (  # what one has released or left in hand comes again to the next
     f"{_CONSOLE} --topic {_READ} --group r --max-messages 2 --release {_SHOWN}",
@@ -149,7 +149,7 @@ def _steady(line: str) -> str:
     return json.dumps(event)
 
 
-@in_torture
+@pytest.mark.torture
 def test_share_consumers_of_the_shell_print_the_same_here_and_there(libs: Path, kafka: str, minibroker: str) -> None:
     for mine, theirs in zip(_consumed(libs, minibroker), _consumed(libs, kafka), strict=True):
         assert mine == theirs

@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.docker.boxes import Box, Image
 from tests.patience import PATIENCE_S
-from tests.samples import some
+from tests.sweeps import one_in
 
 RUNNING = "Transitioning from RECOVERY to RUNNING"
 KRAFT = {
@@ -302,7 +302,8 @@ def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes:
 
 @pytest.mark.parametrize(
     ("entrypoint", "command"),
-    some(
+    one_in(
+        3,
         [
             (None, None),
             (["/opt/bitnami/scripts/kafka/entrypoint.sh"], ["/opt/bitnami/scripts/kafka/run.sh"]),
@@ -312,7 +313,6 @@ def test_users_that_are_added_with_the_format_of_the_directory_may_log_in(boxes:
             (None, ["kafka-server-start.sh", "/opt/kafka/config/server.properties"]),
             (["/work/kafka"], ["-Dkafka.advertised.listeners=PLAINTEXT://localhost:9092"]),
         ],
-        3,
     ),
 )
 def test_commands_of_compose_files_start_a_broker(
@@ -352,7 +352,8 @@ def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) 
 
 @pytest.mark.parametrize(
     "check",
-    some(
+    one_in(
+        4,
         [
             "kafka-topics --bootstrap-server localhost:9092 --list",
             "kafka-topics.sh --list --bootstrap-server :9092",
@@ -368,7 +369,6 @@ def test_a_container_without_a_broker_is_not_healthy(boxes: Callable[..., Box]) 
             "nc -z localhost 9092",
             "bash -c 'echo > /dev/tcp/localhost/9092'",
         ],
-        4,
     ),
 )
 def test_health_checks_of_compose_files_pass_inside(boxes: Callable[..., Box], check: str) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from tests.docker.boxes import Image
 from tests.docker.composing import Project
-from tests.samples import WHOLE
 
 STACKS = Path(__file__).with_name("stacks")
 
@@ -29,7 +28,7 @@ def test_an_init_container_makes_topics_in_another_one(image: Image, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["formatted.yaml", "zookeeper.yaml"])
-@pytest.mark.skipif(not WHOLE, reason="two more forms of a start: make torture runs them")
+@pytest.mark.torture  # two more forms of a start
 def test_a_stack_becomes_healthy(image: Image, tmp_path: Path, name: str) -> None:
     with Project(image, STACKS / name, tmp_path):
         pass

@@ -21,7 +21,7 @@ from tests.documented import code
 from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.patience import PATIENCE_S
-from tests.samples import WHOLE, in_torture
+from tests.sweeps import one_in
 
 PAGE = "docs/testcontainers.md"
 PROGRAMS = Path(__file__).with_name("programs")
@@ -61,7 +61,7 @@ def test_python(engine: Engine, tmp_path: Path, section: str, number: int) -> No
     run([sys.executable, str(program)], engine)
 
 
-@pytest.mark.parametrize("kind", ["apache", "redpanda", *(["confluent", "old", "old with KRaft"] if WHOLE else [])])
+@pytest.mark.parametrize("kind", one_in(5, ["apache", "redpanda", "confluent", "old", "old with KRaft"]))
 def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Java", "java")
     if kind == "redpanda":
@@ -90,7 +90,7 @@ def test_java(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([or_skip(jars.java), *options, "-cp", f"{libs}/*", str(tmp_path / "Orders.java")], engine)
 
 
-@pytest.mark.parametrize("kind", ["default", *(["KRaft", "redpanda"] if WHOLE else [])])
+@pytest.mark.parametrize("kind", one_in(3, ["default", "KRaft", "redpanda"]))
 def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Node.js", "js")
     if kind == "KRaft":
@@ -115,7 +115,7 @@ def test_node(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([node, str(tmp_path / "orders.js")], engine, {"NODE_PATH": str(packages / "node_modules")})
 
 
-@in_torture  # Docker's packages take a minute to compile
+@pytest.mark.torture  # Docker's packages take a minute to compile
 @pytest.mark.parametrize("kind", ["kafka", "redpanda"])
 def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     (program,) = code(PAGE, "Go", "go")
@@ -140,7 +140,7 @@ def test_go(engine: Engine, tmp_path: Path, kind: str) -> None:
     run([str(built / "orders")], engine)
 
 
-@in_torture  # its 263 crates take minutes to compile
+@pytest.mark.torture  # its 263 crates take minutes to compile
 def test_rust(engine: Engine, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Rust", "rust")
     (tmp_path / "main.rs").write_text(program)

@@ -14,6 +14,7 @@ from tests.kafka import jars
 from tests.kafka.fixtures import or_skip
 from tests.kafka.rights import PLACEHOLDERS, RIGHTS, ask_until_ready, create_topic, differences, told_by
 from tests.kafka.secured_kafka import SecuredKafka
+from tests.sweeps import one_in
 
 NOT_FOR_CLIENTS = {
     "LeaderAndIsr",
@@ -85,7 +86,7 @@ def test_who_has_no_rights_hears_the_same(
         ours.user = None
 
 
-@pytest.mark.parametrize(("operation", "kind"), RIGHTS)
+@pytest.mark.parametrize(("operation", "kind"), one_in(2, RIGHTS))
 def test_who_has_one_right_hears_the_same(
     operation: Operation, kind: ResourceType, kafka: SecuredKafka, ours: Harness
 ) -> None:

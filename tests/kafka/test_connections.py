@@ -35,7 +35,7 @@ class _WithClients(RealKafka):
         return {name: f"{value},{external}" for name, value in others.items()}
 
 
-@pytest.fixture(params=["kafka", "ours"])
+@pytest.fixture(params=["ours", pytest.param("kafka", marks=pytest.mark.torture)])
 def start(request: pytest.FixtureRequest, kafka_libs: Path, tmp_path: Path) -> Iterator[Start]:
     """Starts a broker with two listeners."""
     with ExitStack() as held:

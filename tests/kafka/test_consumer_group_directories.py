@@ -10,7 +10,6 @@ from tests.kafka.consumer_group_scene import ConsumerScene
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import in_torture
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def our_config(config: Mapping[str, str]) -> dict[str, str]:
     return {**config, "minibroker.emulate": "3.9"}
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_groups_of_consumers_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()

@@ -18,6 +18,7 @@ from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.newest_consumer_group_scripts import CHANGED_IN_4_3, CHANGED_IN_4_4
 from tests.kafka.real_kafka import KEEPS_RECORDS, RealKafka
+from tests.sweeps import one_in
 
 AT_ONCE: Final = {"group.consumer.assignment.interval.ms": "0"}
 
@@ -58,14 +59,14 @@ def our_newest(config: Mapping[str, str]) -> Iterator[Address]:
         yield with_coordinators(running.bootstrap_servers)
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, *CHANGED_IN_4_4])
+@pytest.mark.parametrize("name", one_in(2, [*SCRIPTS, *CHANGED_IN_4_4]))
 def test_kafka_and_this_broker_answer_consumers_alike(name: str, kafka_address: Address, our_address: Address) -> None:
     script = {**SCRIPTS, **CHANGED_IN_4_4}[name]
     ours, theirs = ConsumerWorld.transcripts_of((our_address, kafka_address), script, f"group-{name}")
     assert ours == theirs
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", one_in(3, SCRIPTS))
 def test_kafka_4_4_and_this_broker_answer_the_same_requests_alike(
     name: str, newest_kafka: Address, our_newest: Address
 ) -> None:

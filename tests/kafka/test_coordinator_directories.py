@@ -18,7 +18,6 @@ from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.exchange_rounds import COORDINATORS, SMALL_SEGMENTS, take_turns
 from tests.kafka.offset_scripts import OffsetWorld
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import in_torture, part
 
 SESSION_MS: Final = 300_000
 TRANSACTION_MS: Final = 600_000
@@ -112,11 +111,14 @@ def config() -> dict[str, str]:
     return {**COORDINATORS, **SMALL_SEGMENTS}
 
 
-def test_brokers_that_take_turns_on_a_directory_agree_on_everything(kafka: RealKafka, ours: BrokerProcess) -> None:
-    take_turns(kafka, ours, rounds=part(30, 2), seed=part(7, 3))
+@pytest.mark.parametrize(("rounds", "seed"), [(2, 3), pytest.param(30, 7, marks=pytest.mark.torture)])
+def test_brokers_that_take_turns_on_a_directory_agree_on_everything(
+    kafka: RealKafka, ours: BrokerProcess, rounds: int, seed: int
+) -> None:
+    take_turns(kafka, ours, rounds, seed)
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_groups_offsets_and_open_transactions_go_from_kafka_to_us_and_back(
     kafka: RealKafka, ours: BrokerProcess, end: str

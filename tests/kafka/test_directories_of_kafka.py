@@ -25,12 +25,13 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.sparse_copies import copy_directory
+from tests.sweeps import one_in
 
 NAMES: Final = [*TOPICS, *TRANSACTIONAL]
-ENDS: Final = ["stopped", "killed"]
+ENDS: Final = ["killed", "stopped"]
 
 every_topic = pytest.mark.parametrize("topic", NAMES)
-however_it_ended = pytest.mark.parametrize("end", ENDS)
+however_it_ended = pytest.mark.parametrize("end", one_in(2, ENDS))
 
 
 class Left(NamedTuple):

@@ -18,7 +18,6 @@ from tests.kafka import jars
 from tests.kafka.coordinators import with_coordinators
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import WHOLE, in_torture
 
 _BEFORE_KIP_896 = {"produce/format-0-is-accepted", "produce/format-1-is-accepted", "produce/format-1-may-be-compressed"}
 
@@ -45,7 +44,7 @@ def test_kafka_3_9_passes_all_checks(real_kafka: RealKafka, kafka_libs: Path, mo
     assert _skipped(real_kafka) == set()
 
 
-@in_torture
+@pytest.mark.torture
 def test_kafka_4_passes_all_checks_but_those_of_old_formats(
     kafka_4: RealKafka, kafka_libs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,19 +52,18 @@ def test_kafka_4_passes_all_checks_but_those_of_old_formats(
     assert _skipped(kafka_4) == _BEFORE_KIP_896
 
 
-@in_torture
-@pytest.mark.parametrize("version", [jars.VERSION, jars.NEWEST] if WHOLE else [jars.VERSION])
+@pytest.mark.torture
+@pytest.mark.parametrize("version", [jars.VERSION, jars.NEWEST])
 def test_kafka_is_started_killed_and_started_again_by_the_script_of_the_page(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (script,) = re.findall(r"^```sh\n(#!/bin/sh\n.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "start-kafka.sh").write_text(script)
     monkeypatch.setenv("KAFKA_LIBS", os.fspath(or_skip(lambda: jars.find(version=version))))
-    only = [] if WHOLE else ["--only", "files/acknowledged-records-outlive-a-kill"]
-    status = main(["grade", "--start", f"sh {tmp_path}/start-kafka.sh {{port}} {{dir}}", *only])
+    status = main(["grade", "--start", f"sh {tmp_path}/start-kafka.sh {{port}} {{dir}}"])
     printed, errors = capsys.readouterr()
     assert status == 0, printed + errors
-    passed = len(chosen()) - (len(_BEFORE_KIP_896) if version == jars.NEWEST else 0) if WHOLE else 1
+    passed = len(chosen()) - (len(_BEFORE_KIP_896) if version == jars.NEWEST else 0)
     assert f"{passed} of {passed}" in printed
 
 

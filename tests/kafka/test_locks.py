@@ -7,7 +7,6 @@ import pytest
 
 from minibroker.cluster.data_dir import DataDir, DataDirInUseError
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import in_torture
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def kafka(kafka_libs: Path, tmp_path: Path) -> Iterator[RealKafka]:
         made.close()
 
 
-@in_torture
+@pytest.mark.torture
 def test_the_directory_of_a_running_broker_is_refused_by_the_other_kind(kafka: RealKafka) -> None:
     with pytest.raises(DataDirInUseError, match="is in use by an Apache Kafka"):
         DataDir(str(kafka.data_dir))

@@ -20,7 +20,7 @@ from tests.kafka.real_kafka import RealKafka
 from tests.kafka.share_group_scripts import ACCEPT, REJECT, RELEASE
 from tests.kafka.share_group_world import ShareWorld
 from tests.kafka.streams_group_world import StreamsWorld
-from tests.samples import in_torture, part
+from tests.sweeps import one_in
 
 _PLACE: Final = ("t", 0)
 _STATES: Final = "share.coordinator.state.topic"
@@ -110,7 +110,7 @@ class Scene:
             assert "'committed_offset': 7" in repr(app.transcript[-1])
 
 
-@pytest.mark.parametrize("end", ["killed", "stopped"][: part(2, 1)])
+@pytest.mark.parametrize("end", one_in(2, ["killed", "stopped"]))
 def test_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()
     address = with_coordinators(kafka.bootstrap)
@@ -139,6 +139,6 @@ def test_groups_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProce
     assert errors_of(kafka) == []
 
 
-@in_torture
+@pytest.mark.torture
 def test_brokers_that_take_turns_on_a_directory_agree_on_everything(kafka: RealKafka, ours: BrokerProcess) -> None:
     take_turns(kafka, ours, rounds=30, seed=11)

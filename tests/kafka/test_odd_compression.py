@@ -21,10 +21,9 @@ from tests.kafka.odd_compression import forms
 from tests.kafka.oracle import Append, Appended, Oracle, Refusal
 from tests.kafka.our_side import accepted, lines
 from tests.kafka.test_log_validator import content, prepared
-from tests.samples import WHOLE
+from tests.sweeps import one_in
 
 NOW: Final = 1_700_000_000_000
-COUNTS: Final = (1, 7, 150) if WHOLE else (7,)
 
 COMPRESSED: Final = [(magic, codec) for magic, codec in FORMATS if codec]
 UNKNOWN: Final = ("KafkaException", "SnappyError", "BufferUnderflowException")
@@ -50,13 +49,13 @@ def produced(magic: int, codec: CompressionCodec, data: bytes, count: int) -> by
     return struct.pack(">qi", 0, len(message)) + message
 
 
-@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize(("count", "damaged"), one_in(4, [(7, False), (1, True), (7, True), (150, True)]))
 @pytest.mark.parametrize(("magic", "codec"), COMPRESSED, ids=map(name_of, COMPRESSED))
 def test_each_form_is_taken_or_refused_as_by_kafka(
-    oracle: Oracle, magic: int, codec: CompressionCodec, count: int
+    oracle: Oracle, magic: int, codec: CompressionCodec, count: int, *, damaged: bool
 ) -> None:
     chance = random.Random(f"{magic} {codec} {count}")
-    cases = list(forms(codec, records_of(magic, count), chance, damaged=WHOLE))
+    cases = list(forms(codec, records_of(magic, count), chance, damaged=damaged))
     appends = [
         Append(magic, produced(magic, codec, data, count), base_offset=5, partition_leader_epoch=3, now_ms=NOW)
         for _, data in cases

@@ -202,7 +202,7 @@ CASES: Final[dict[str, list[tuple[Any, int]]]] = {
 """Requests, and the versions to send them in, one after another."""
 
 
-@pytest.fixture(scope="module", params=["3.9", "newest"])
+@pytest.fixture(scope="module", params=["newest", pytest.param("3.9", marks=pytest.mark.torture)])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     """Both brokers with the same topics."""
     is_newest = request.param == "newest"

@@ -36,10 +36,13 @@ from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.release_keys import FILE, lines_of, rows_of
 from tests.kafka.test_configs import CONFIG, DEFAULT_SOURCE, NODE, Change, Side, without_words
-from tests.samples import in_torture
 
 _OTHERS: Final = ("3.7.2", "3.8.1", "4.0.1", "4.1.1", "4.2.0", "4.3.1")
-_VERSIONS: Final = [jars.VERSION, jars.NEWEST, *(pytest.param(version, marks=in_torture) for version in _OTHERS)]
+_VERSIONS: Final = [
+    jars.VERSION,
+    jars.NEWEST,
+    *(pytest.param(version, marks=pytest.mark.torture) for version in _OTHERS),
+]
 _OTHERWISE_HERE: Final = {
     "group.consumer.migration.policy": "bidirectional",
     "group.coordinator.rebalance.protocols": "classic,consumer,streams",
@@ -337,7 +340,7 @@ def _joins_to_consumers(side: Side) -> list[tuple[int, int]]:
     return [(answer.error_code, len(answer.member_id)) for answer in answers]
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("version", ["4.0.1", "4.1.1", "4.2.0", "4.3.1", "4.4.0"])
 @pytest.mark.parametrize(
     "config",

@@ -16,7 +16,6 @@ from tests.kafka.cluster_scripts import SCRIPTS
 from tests.kafka.cluster_world import Brokers, ClusterWorld
 from tests.kafka.real_cluster import RealCluster
 from tests.kafka.real_kafka import KEEPS_RECORDS
-from tests.samples import in_torture
 
 _CONFIG: Final = {
     "auto.create.topics.enable": "false",
@@ -77,7 +76,9 @@ def ours() -> Iterator[Brokers]:
         yield OurCluster(broker)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=in_torture if name in LONG else ()) for name in SCRIPTS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.torture if name in LONG else ()) for name in SCRIPTS]
+)
 def test_three_brokers_of_kafka_and_three_of_ours_answer_alike(name: str, kafka: Brokers, ours: Brokers) -> None:
     expected = ClusterWorld.transcript_of(ours, SCRIPTS[name], name)
     found = ClusterWorld.transcript_of(kafka, SCRIPTS[name], name, expected)

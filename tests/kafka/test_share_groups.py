@@ -15,10 +15,9 @@ from tests.kafka.dead_letter_world import DeadLetterWorld
 from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.share_group_scripts import SCRIPTS, Script, random_script
-from tests.samples import part
+from tests.sweeps import one_in
 
 _ALL: Final = {**SCRIPTS, **DEAD_LETTER_SCRIPTS}
-_RANDOM: Final = part(200, 4)
 _STATES: Final = "share.coordinator.state.topic"
 
 
@@ -60,6 +59,6 @@ def test_kafka_and_this_broker_answer_share_consumers_alike(
     _compare(_ALL[name], name, kafka_address, our_address)
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + _RANDOM))
+@pytest.mark.parametrize("seed", one_in(100, range(1, 201)))
 def test_random_requests_are_answered_alike(seed: int, kafka_address: Address, our_address: Address) -> None:
     _compare(random_script(seed), str(seed), kafka_address, our_address)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Final
 
 import pytest
 
@@ -13,9 +12,7 @@ from tests.kafka.fixtures import or_skip
 from tests.kafka.real_kafka import RealKafka
 from tests.kafka.streams_group_scripts import SCRIPTS, Script, random_script
 from tests.kafka.streams_group_world import StreamsWorld
-from tests.samples import part
-
-_RANDOM: Final = part(60, 4)
+from tests.sweeps import one_in
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +47,6 @@ def test_kafka_and_this_broker_answer_streams_members_alike(
     _compare(SCRIPTS[name], name, kafka_address, our_address)
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + _RANDOM))
+@pytest.mark.parametrize("seed", one_in(30, range(1, 61)))
 def test_random_requests_are_answered_alike(seed: int, kafka_address: Address, our_address: Address) -> None:
     _compare(random_script(seed), str(seed), kafka_address, our_address)

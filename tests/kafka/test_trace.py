@@ -16,6 +16,7 @@ from tests.clients.member_programs import MEMBER_PROGRAMS
 from tests.clients.test_groups import Group
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
+from tests.sweeps import one_in
 
 PARTITIONS: Final = 2
 MESSAGES: Final = [Message(b"value %d" % number, partition=number % PARTITIONS) for number in range(40)]
@@ -78,7 +79,7 @@ def test_the_page_shows_requests_fields_and_groups(kafka_address: Address, tmp_p
         consumer.close()
 
 
-@pytest.mark.parametrize("name", ["kafka-python", "librdkafka", "java-3.9.1", "franz-go"])
+@pytest.mark.parametrize("name", one_in(2, ["librdkafka", "kafka-python", "java-3.9.1", "franz-go"]))
 def test_groups_share_partitions_through_it(kafka_address: Address, name: str, tmp_path: Path) -> None:
     with (
         TraceProcess(f"{kafka_address[0]}:{kafka_address[1]}", tmp_path) as trace,

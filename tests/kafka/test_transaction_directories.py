@@ -18,7 +18,6 @@ from tests.clients.broker_process import BrokerProcess
 from tests.kafka.coordinators import until, wait_for_coordinators
 from tests.kafka.exchange import errors_of, hand_over
 from tests.kafka.real_kafka import RealKafka
-from tests.samples import in_torture
 
 TOPIC: Final = "pages"
 TIMEOUT_MS: Final = 600_000
@@ -109,7 +108,7 @@ def go_on(client: SocketClient, producers: dict[str, Producer], value: bytes) ->
     assert producers["fenced"].commit() != 0
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_transactions_go_from_kafka_to_us_and_back(kafka: RealKafka, ours: BrokerProcess, end: str) -> None:
     kafka.start()

@@ -16,7 +16,6 @@ from tests.documented import ROOT, code
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, create, produce
 from tests.pipeline.standalone import Cluster
-from tests.samples import in_torture
 
 PAGE: Final = "docs/spark.md"
 SECTION: Final = "On a cluster"
@@ -33,7 +32,7 @@ files = spark.read.format("minibroker").option("topics", "orders").load(sys.argv
 print("rows:", files.count(), topic.count(), "different:", files.exceptAll(topic).count())
 """
 
-pytestmark = in_torture
+pytestmark = pytest.mark.torture
 
 
 class Site(NamedTuple):

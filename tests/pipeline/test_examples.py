@@ -7,12 +7,11 @@ from pyspark.sql import SparkSession
 
 from examples import stdlib_pipeline
 from tests.documented import ROOT
-from tests.samples import in_torture
 
 LIMIT = 3_000
 
 
-@in_torture
+@pytest.mark.torture
 def test_lines_of_the_library_come_through_and_are_drawn(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from minibroker_protocol.messages.share_fetch import ShareFetchResponse
 from minibroker_protocol.primitives import write_uvarint
 from minibroker_protocol.schema import fields_of, schema_of
 from tests.protocol.message_strategies import messages
-from tests.samples import examples
+from tests.sweeps import few_examples, one_in
 
 CLASSES: tuple[type[Any], ...] = (
     MetadataResponse,
@@ -71,12 +71,12 @@ def replace_addresses(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@pytest.mark.parametrize(("cls", "version"), one_in(6, VERSIONS))
 def test_only_addresses_change(cls: type[Any], version: int) -> None:
     """Decoded, changed and encoded again, a message without unknown parts has the same bytes."""
 
     @given(messages(cls, version))
-    @examples(60, 12)
+    @few_examples
     def check(message: Any) -> None:
         before = encoded(message, version)
         decoded = decode(cls, memoryview(before), version, len(HEADER))[0]
@@ -91,7 +91,7 @@ def test_only_addresses_change(cls: type[Any], version: int) -> None:
 @pytest.mark.parametrize(("cls", "version"), FLEXIBLE)
 def test_unknown_tagged_fields_stay(cls: type[Any], version: int) -> None:
     @given(messages(cls, version), st.binary(max_size=200), st.integers(20, 2**31))
-    @examples(60, 6)
+    @few_examples
     def check(message: Any, content: bytes, tag: int) -> None:
         def with_unknown(value: Any) -> bytes:
             data = bytearray(encoded(value, version))
@@ -125,10 +125,10 @@ def test_sizes_of_tagged_fields_follow_their_content() -> None:
     assert (endpoint.host, endpoint.port, len(after) - len(before)) == ("h" * 300, 1, 299 + 2)
 
 
-@pytest.mark.parametrize(("cls", "version"), VERSIONS)
+@pytest.mark.parametrize(("cls", "version"), one_in(6, VERSIONS))
 def test_bytes_that_are_cut_are_refused_or_have_all_addresses(cls: type[Any], version: int) -> None:
     @given(messages(cls, version), st.data())
-    @examples(60, 6)
+    @few_examples
     def check(message: Any, data: st.DataObject) -> None:
         whole = encoded(message, version)
         cut = whole[: data.draw(st.integers(len(HEADER), len(whole)))]
@@ -146,7 +146,6 @@ def test_bytes_that_are_cut_are_refused_or_have_all_addresses(cls: type[Any], ve
 
 
 @given(st.binary(max_size=200), st.sampled_from([each.values for each in VERSIONS]))
-@examples(60, 12)
 def test_random_bytes_are_refused_or_walked(data: bytes, kind: tuple[type[Any], int]) -> None:
     cls, version = kind
     try:

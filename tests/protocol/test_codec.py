@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minibroker_protocol.codec import Splices, decode, encode
@@ -80,7 +80,7 @@ from minibroker_protocol.messages.write_txn_markers import (
 from minibroker_protocol.primitives import write_uvarint
 from tests.protocol.message_strategies import all_classes, all_messages, few_at_a_time, layouts, messages, versions_of
 from tests.protocol.sample_messages import Arrays, Leaf, Point, Texts, Tree
-from tests.samples import WHOLE, examples, part
+from tests.sweeps import few_examples
 
 PRODUCE = ProduceRequest(
     acks=-1,
@@ -399,8 +399,8 @@ def comes_back(value: Any, version: int) -> None:
             decode(cls, view[:cut], version)
 
 
-@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(all_messages() if WHOLE else layouts()))
-@examples(whole=10, sample=2)
+@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(all_messages()))
+@few_examples
 @given(data=st.data())
 def test_a_message_comes_back_and_is_refused_when_cut(cls: type[Any], versions: list[int], data: st.DataObject) -> None:
     for version in versions:
@@ -411,7 +411,7 @@ def test_a_message_comes_back_and_is_refused_when_cut(cls: type[Any], versions: 
 def test_random_bytes_are_a_message_or_refused_and_nothing_else(cls: type[Any]) -> None:
     for version in versions_of(cls):
         dice = random.Random(f"{cls.__name__} {version}")
-        for _ in range(part(whole=100, sample=25)):
+        for _ in range(25):
             # Small numbers are likelier to get past the first count.
             data = bytes(dice.choice((0, 0, 0, 1, 2, 255, dice.randrange(256))) for _ in range(dice.randrange(60)))
             with suppress(DecodeError):
@@ -419,7 +419,6 @@ def test_random_bytes_are_a_message_or_refused_and_nothing_else(cls: type[Any]) 
                 assert end <= len(data), f"version {version}: {data.hex()}"
 
 
-@settings(deadline=None)
 @given(flips=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=5))
 @example(flips=[(0, 255)])
 def test_flipped_bytes_are_a_message_or_refused_and_nothing_else(flips: list[tuple[int, int]]) -> None:

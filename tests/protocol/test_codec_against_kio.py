@@ -24,8 +24,8 @@ from minibroker_protocol.coordinator_records.share_group_state import SHARE_STAT
 from minibroker_protocol.coordinator_records.share_groups import SHARE_GROUP_RECORDS
 from minibroker_protocol.coordinator_records.streams_groups import STREAMS_GROUP_RECORDS
 from minibroker_protocol.schema import schema_of
-from tests.protocol.message_strategies import all_messages, few_at_a_time, layouts, message_class, messages
-from tests.samples import WHOLE, examples
+from tests.protocol.message_strategies import all_messages, few_at_a_time, message_class, messages
+from tests.sweeps import few_examples
 
 KIO: Final = Path(kio.__file__).parent
 
@@ -88,11 +88,10 @@ NEWER_THAN_KIO: dict[str, Iterable[int]] = {
 }
 """They came with Kafka 4.4, whose own classes `tests/kafka/test_messages.py` asks."""
 KNOWN_TO_BOTH = [pair for pair in all_messages() if is_known_to_kio(*pair)]
-SAMPLE = [pair for pair in layouts() if is_known_to_kio(*pair)]
 
 
-@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(KNOWN_TO_BOTH if WHOLE else SAMPLE))
-@examples(whole=25, sample=3)
+@pytest.mark.parametrize(("cls", "versions"), few_at_a_time(KNOWN_TO_BOTH))
+@few_examples
 @given(data=st.data())
 def test_kio_reads_what_we_write_and_writes_the_same_bytes(
     cls: type[Any], versions: list[int], data: st.DataObject

@@ -14,7 +14,6 @@ from minibroker_protocol.records import Batch, Record
 from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
 from minibroker_storage.cleaner import CleaningPlan, finish_cleaning, plan_cleaning
 from minibroker_storage.cleaner.clean import clean
-from tests.samples import examples
 from tests.storage.cleaning import DAY_MS, Entry, records_of
 from tests.storage.helpers import NOW, TOPIC_ID, batches_of
 from tests.storage.histories import History
@@ -207,7 +206,6 @@ def last_batches_of_producers(log: Log) -> set[int]:
     return {entry.batches[-1].last_offset for entry in log.producers.active.values() if entry.batches}
 
 
-@examples(whole=120, sample=40)
 @given(seed=st.integers(0, 2**32 - 1), steps=st.integers(5, 25), oldest_format=st.sampled_from([2, 2, 0]))
 def test_a_cleaned_log_holds_what_the_model_says(seed: int, steps: int, oldest_format: int) -> None:
     directory = Path(tempfile.mkdtemp(prefix="cleaner-model-"))

@@ -25,6 +25,7 @@ from tests.storage.coordinator_logs import KeyAndValue, written
 from tests.storage.dumping import as_text
 
 TOPIC_ID = bytes(range(240, 256))
+pytestmark = pytest.mark.toolchain
 
 
 def records_of_states() -> list[KeyAndValue]:

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from minibroker_protocol.records import NewRecord, build_message_set, iter_batches
 from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, OffsetOutOfRangeError
-from tests.samples import examples
 from tests.storage.helpers import NOW, Disk, Home, sequenced
 
 Held = tuple[int, int, bytes]  # base offset, last offset, bytes
@@ -287,5 +286,5 @@ class LogAgainstList(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
 
-LogAgainstList.TestCase.settings = settings(examples(whole=60, sample=25), stateful_step_count=40)
+LogAgainstList.TestCase.settings = settings(stateful_step_count=40)
 TestLogAgainstList = LogAgainstList.TestCase

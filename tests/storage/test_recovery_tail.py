@@ -307,6 +307,7 @@ def test_after_a_crash_only_what_was_not_flushed_is_read(tmp_path: Path, recover
     assert unflushed <= reads.total(".log") <= unflushed + replayed + 10 * 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recovery_point", [0, 150, 199, 200, 201, 260])
 def test_what_was_not_flushed_may_be_anything(tmp_path: Path, recovery_point: int) -> None:
     home = large(tmp_path, 330)

@@ -153,6 +153,7 @@ def test_the_files_are_renamed_at_once_and_unlinked_by_the_owner(tmp_path: Path)
     assert home.log.take_deleted_files() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last_stop", LastStop)
 def test_a_crash_at_any_rename_leaves_a_log_without_a_hole(tmp_path: Path, last_stop: LastStop) -> None:
     home = segments_of_two(tmp_path, by_time(DAY))

@@ -28,7 +28,6 @@ from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
 from minibroker_storage.entries import WALK_WINDOW_BYTES
 from minibroker_storage.lookup import search_batch
-from tests.samples import examples
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
 
 numbers = count()
@@ -58,7 +57,6 @@ logs = st.lists(
     stop=st.sampled_from(["none", "clean", "crash"]),
     interval=st.sampled_from([0, 100, 400, 4096]),
 )
-@examples(whole=120, sample=40)
 def test_the_first_record_at_or_after_a_time_is_found(
     new_home: Callable[[LogConfig], Home],
     content: list[tuple[list[int], CompressionCodec, TimestampType]],

@@ -1,33 +1,34 @@
-"""`make torture`: kill brokers again and again, and see that nothing is lost; `--help` tells what can be chosen.
+"""`make torture`: run all tests with all their rows, then kill brokers, clients and streams and look what is left.
 
-First under producers and consumers of all formats, then under a share consumer, then under copies that have to be
-exactly once, then under a stream of Spark's to Parquet. With `--equal` rows are compared besides, and nothing is killed
-while they are. With `--own-tests` Kafka's own tests run, and nothing else. A run without any choice begins with the
-sweeps of which `make test` takes samples.
+It is done in parts, in the order of `PARTS`. A part that has passed is noted in the directory and skipped by the next
+run there, so that a run can be interrupted, or run in the background, and continued. `--help` lists the parts.
 """
 
 import argparse
 import os
 import shutil
+import subprocess
 import sys
-import tempfile
 import time
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final, Protocol
 
 import pytest
 
 from minibroker_pipeline.connector import jars
+from tests.documented import ROOT
 from tests.kafka.own_tests import campaign as own_tests
 from tests.kafka.own_tests.releases import MODULES, RELEASES
-from tests.torture import coordinator_steps, equality, steps, sweeps
-from tests.torture.campaign import Campaign
+from tests.torture import coordinator_steps, equality, steps
+from tests.torture.campaign import Campaign as Kills
 from tests.torture.copier_process import PROGRAMS, CopierProgram
 from tests.torture.copy_campaign import CopyCampaign
 from tests.torture.fuzz import campaign as fuzzing
 from tests.torture.machine_crashes import MachineCrashes
-from tests.torture.repeated import Repeated, alone
 from tests.torture.replacements import Replacements
 from tests.torture.share_campaign import ShareCampaign
 from tests.torture.shortages import Shortages
@@ -35,285 +36,272 @@ from tests.torture.stream_campaign import StreamCampaign
 from tests.torture.stream_runs import StreamProcess
 from tests.torture.workload import TOPICS
 
-KILLS_IN_A_ROW = 20
-"""Then a new data directory is begun: all of it is read after every kill."""
+DIRECTORY: Final = ROOT / "build" / "torture"
+ROOMS: Final = {
+    f"test-{room.replace('_', '-')}": f"tests/{room}"
+    for room in (
+        *("storage", "protocol", "broker", "pytest_plugin", "command_line_tools", "clients", "docker", "kafka"),
+        *("pipeline", "torture"),
+    )
+}
+"""The parts that run all tests of a room with all their rows, by name."""
+PROCESSES: Final = 2
+OWN_TESTS_AT_ONCE: Final = 2
 
-CRASHES_IN_A_ROW = 40
-OWN_TESTS_AT_ONCE = 2
-SHORTAGES_IN_A_ROW = 60
-REPLACEMENTS_IN_A_ROW = 200
+
+class Campaign(Protocol):
+    """Rounds under one seed; `run` returns what they have counted, and raises when something was lost."""
+
+    def run(self, rounds: int, /) -> Counter[str]: ...
+
+
+def repeat(
+    options: argparse.Namespace,
+    name: str,
+    counted: str,
+    rounds: int,
+    most_rounds: int,
+    campaign: Callable[[Path, int], Campaign],
+) -> None:
+    """Run campaigns until they have counted so many rounds, each with the next seed and a directory of its own.
+
+    `counted` names the rounds in the counts. The directory of a campaign that fails is kept.
+    """
+    total: Counter[str] = Counter()
+    rounds = options.rounds or rounds
+    seed = options.seed
+    while total[counted] < rounds:
+        directory = options.directory / f"{name}-{seed}"
+        try:
+            total += campaign(directory, seed).run(min(most_rounds, rounds - total[counted]))
+        except BaseException:
+            say(f"Failed after {total[counted]} {counted}; {directory} is kept. Again: {name} --seed {seed} --verbose")
+            raise
+        shutil.rmtree(directory)
+        say(f"{name}, seed {seed}: {total[counted]} {counted}, and nothing was lost")
+        seed += 1
+    for count_name, count in total.most_common():
+        say(f"{count:12,} {count_name}")
+
+
+def crashes(options: argparse.Namespace) -> None:
+    """Crash machines while topics, configurations and users change: 400 times."""
+    repeat(options, "crashes", "crashes", 400, 40, MachineCrashes)
+
+
+def replacements(options: argparse.Namespace) -> None:
+    """Kill brokers within snapshots, restores, resets, seeds, deletions and imports: 2,000 times."""
+    repeat(options, "replacements", "kills", 2000, 200, Replacements)
+
+
+def shortages(options: argparse.Namespace) -> None:
+    """Withhold file descriptors from a broker: 1,200 times."""
+    repeat(options, "shortages", "shortages", 1200, 60, Shortages)
+
+
+def kills(options: argparse.Namespace) -> None:
+    """Kill a broker under producers and consumers of all formats: 500 times."""
+    names = options.topics.split(",")
+    topics = [topic for topic in TOPICS if topic.name in names]
+    # All data is read after every kill, so the directory is begun again now and then.
+    make = partial(Kills, topics=topics, keep_crashed=True, on_round=on_round(options))
+    repeat(options, "kills", "kills", 500, 20, make)
+
+
+def shares(options: argparse.Namespace) -> None:
+    """Kill a broker under a share consumer: 200 times."""
+    repeat(options, "shares", "kills", 200, 20, ShareCampaign)
+
+
+def copies(options: argparse.Namespace) -> None:
+    """Kill brokers and copiers amid exactly-once copies: 100 times for each client."""
+    for program in options.clients:
+        try:
+            program.command()
+        except pytest.skip.Exception as reason:  # a toolchain is missing; with CI set that fails
+            say(f"{program.name} is skipped: {reason}")
+            continue
+        make = partial(
+            CopyCampaign,
+            program=program,
+            bootstrap=options.bootstrap,
+            keep_crashed=True,
+            on_round=on_round(options),
+        )
+        repeat(options, "copies", "kills", 100, 20, make)
+
+
+def streams(options: argparse.Namespace) -> None:
+    """Kill brokers and Sparks under a stream to Parquet: 50 times."""
+    if not has_spark():
+        return
+
+    def make(directory: Path, seed: int) -> StreamCampaign:
+        run = partial(StreamProcess, log=directory / "spark.log")
+        return StreamCampaign(directory, seed, run, on_round=on_round(options))
+
+    repeat(options, "streams", "rounds", 50, 20, make)
+
+
+def fuzz(options: argparse.Namespace) -> None:
+    """Send hostile requests, or those of `--replay`: for 240 seconds."""
+    if options.replay is not None:
+        judge(fuzzing.replay(options.directory, options.replay, options.seed))
+    else:
+        judge(fuzzing.run(options.directory, options.seed, seconds=options.rounds or 240, say=say))
+
+
+def every_step(options: argparse.Namespace) -> None:
+    """Kill a broker without sockets at every system call that changes a file."""
+    for subject, module in (("logs", steps), ("coordinators", coordinator_steps)):
+        count = module.steps_of(options.directory / f"whole-{subject}", options.seed).calls
+        for step in range(count):
+            for torn in (False, True):
+                directory = options.directory / f"{subject}-{options.seed}-step-{step}"
+                module.kill_at(directory, options.seed, step, torn=torn)
+                shutil.rmtree(directory)
+        say(f"{subject}, seed {options.seed}: killed at each of {count} steps, and within each write")
+
+
+def equal(options: argparse.Namespace) -> None:
+    """Compare rows that Spark reads through the broker and from files: 5,000,000 for each codec."""
+    if has_spark():
+        directory = options.directory / f"equal-{options.seed}"
+        equality.run(directory, options.seed, options.rounds or 5_000_000, say)
+        shutil.rmtree(directory)
+
+
+def kafkas_tests(options: argparse.Namespace) -> None:
+    """Run Kafka's own tests, which takes hours; those with results in build/own-tests are not repeated."""
+    campaign = own_tests.Campaign(options.emulate, options.modules.split(","), own_tests.DIRECTORY)
+    campaign.run(OWN_TESTS_AT_ONCE, say)
+    if campaign.report(say):
+        raise SystemExit("Kafka's own tests failed")
+
+
+def test_room(folder: str, options: argparse.Namespace) -> None:
+    """Run all tests of a room with all their rows."""
+    del options
+    command = [sys.executable, "-m", "pytest", "-q", f"--numprocesses={PROCESSES}", "--hypothesis-profile=torture"]
+    done = subprocess.run([*command, "--dist=loadgroup", "--no-loadscope-reorder", folder], cwd=ROOT, check=False)
+    if done.returncode:
+        raise SystemExit(f"pytest ended with {done.returncode}")
+
+
+PARTS: Final[dict[str, Callable[[argparse.Namespace], None]]] = {
+    **{name: partial(test_room, folder) for name, folder in ROOMS.items()},
+    "crashes": crashes,
+    "replacements": replacements,
+    "shortages": shortages,
+    "kills": kills,
+    "shares": shares,
+    "copies": copies,
+    "streams": streams,
+    "fuzz": fuzz,
+    "steps": every_step,
+    "equal": equal,
+    "own-tests": kafkas_tests,
+}
+PURPOSES: Final = {name: f"Run all tests of {folder} with all their rows." for name, folder in ROOMS.items()}
 
 
 def main() -> int:
     options = arguments()
-    if options.sweeps or len(sys.argv) == 1:
-        status = sweeps.run()
-        if status or options.sweeps:
-            return status
-    if options.own_tests:
-        return run_own_tests(options)
-    seed = int(time.time()) if options.seed is None else options.seed
-    root = options.directory or Path(tempfile.mkdtemp(prefix="minibroker-torture-"))
-    if options.steps:
-        kill_at_every_step(root, seed)
-        return 0
-    if options.replay is not None:
-        return judge(fuzzing.replay(root, options.replay, seed))
-    if not options.bootstrap:
-        torment_brokers(root, seed, options)
-    for program in options.clients if options.copies else ():
-        kill_copies(root, seed, program, options)
-    if options.streams and not options.bootstrap and has_spark("streams"):
-        kill_streams(root, seed, options)
-    if options.equal and has_spark("rows"):
-        compare_rows(root, seed, options.equal)
-    if options.fuzz and not options.bootstrap:
-        return judge(fuzzing.run(root, seed, seconds=options.fuzz, say=say))
-    return 0
+    os.makedirs(options.directory, exist_ok=True)
+    failed = []
+    for name in options.parts or PARTS:
+        passed = options.directory / f"{name}.passed"
+        if passed.exists() and not options.parts:
+            say(f"== {name}: passed before")
+            continue
+        say(f"== {name}")
+        passed.unlink(missing_ok=True)
+        began = time.monotonic()
+        try:
+            PARTS[name](options)
+        except (Exception, SystemExit, pytest.fail.Exception):  # noqa: BLE001 - the other parts are run all the same
+            traceback.print_exc()
+            failed.append(name)
+            continue
+        passed.touch()
+        say(f"== {name}: passed in {time.monotonic() - began:.0f} s")
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
-def run_own_tests(options: argparse.Namespace) -> int:
-    """Run Kafka's own tests of some modules; the exit status."""
-    campaign = own_tests.Campaign(
-        options.emulate, options.own_tests.split(","), options.directory or own_tests.DIRECTORY
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    described = "\n".join(f"  {name:24} {PURPOSES.get(name, PARTS[name].__doc__)}" for name in PARTS)
+    parser = argparse.ArgumentParser(
+        prog="make torture",
+        description="Run all tests with all their rows, then kill brokers and look what is left.",
+        epilog=f"parts:\n{described}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    campaign.run(OWN_TESTS_AT_ONCE, say)
-    return campaign.report(say)
+    option = parser.add_argument
+    option("parts", nargs="*", metavar="PART", help="run these, also if they passed before (default: all)")
+    option("--directory", type=Path, default=DIRECTORY, metavar="DIR", help="for data and for what has passed")
+    option("--rounds", type=int, metavar="N", help="how many kills, rows or seconds (default: as below)")
+    option("--seed", type=int, default=int(time.time()), metavar="S", help="of the first campaign (default: the time)")
+    option("--verbose", action="store_true", help="say how each round ended")
+    topics = ",".join(topic.name for topic in TOPICS)
+    option("--topics", default=topics, metavar="NAME,...", help="of kills (default: %(default)s)")
+    clients = ",".join(PROGRAMS)
+    option("--clients", type=copiers, default=clients, metavar="NAME,...", help="of copies (default: %(default)s)")
+    option("--bootstrap", metavar="HOST:PORT", help="of copies: another broker, of which only the copiers are killed")
+    option("--replay", type=Path, metavar="FILE", help="of fuzz: send the requests of a finding again, with its --seed")
+    option("--emulate", choices=RELEASES, default=own_tests.NEWEST, help="of own-tests (default: %(default)s)")
+    modules = ",".join(MODULES)
+    option("--modules", default=modules, metavar="NAME,...", help="of own-tests (default: %(default)s)")
+    options = parser.parse_args()
+    if unknown := [name for name in options.parts if name not in PARTS]:
+        parser.error(f"unknown parts: {', '.join(unknown)}")
+    return options
 
 
 def copiers(names: str) -> list[CopierProgram]:
-    """The programs of `--clients`. ArgumentTypeError for a name that has none."""
+    """Return the programs of `--clients`.
+
+    Raises:
+        argparse.ArgumentTypeError: If a name has no program.
+    """
     unknown = [name for name in names.split(",") if name not in PROGRAMS]
     if unknown:
         raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)} (known: {', '.join(PROGRAMS)})")
     return [PROGRAMS[name] for name in names.split(",")]
 
 
-def torment_brokers(root: Path, seed: int, options: argparse.Namespace) -> None:
-    if options.crashes:
-        crash_machines(root, seed, options.crashes)
-    if options.replacements:
-        finding = "each left the state before or the state after"
-        campaigns = Repeated("replacements", "kills", REPLACEMENTS_IN_A_ROW, finding)
-        campaigns.run(root, seed, options.replacements, Replacements, say)
-    if options.shortages:
-        withhold_descriptors(root, seed, options.shortages)
-    if options.kills:
-        kill_at_random(root, seed, options)
-    if options.shares:
-        kill_under_shares(root, seed, options.shares)
+def judge(findings: fuzzing.Findings) -> None:
+    """Print what hostile requests have led to.
 
-
-def judge(findings: fuzzing.Findings) -> int:
-    """Say what hostile requests have led to; the exit status."""
+    Raises:
+        SystemExit: If a broker failed, or was busy for too long.
+    """
     for line in findings.lines():
         say(line)
     for name, count in findings.counts.most_common():
         say(f"{count:12,} {name}")
-    too_long = any(hold.again > fuzzing.MOST_HOLD_MS for hold in findings.holds.values())
-    return 1 if findings.faults or too_long else 0
+    if findings.faults or any(hold.again > fuzzing.MOST_HOLD_MS for hold in findings.holds.values()):
+        raise SystemExit("hostile requests were not survived")
 
 
-def kill_at_random(root: Path, seed: int, options: argparse.Namespace) -> None:
-    names = options.topics.split(",")
-    topics = [topic for topic in TOPICS if topic.name in names]
-    total: Counter[str] = Counter()
-    began = time.monotonic()
-    while total["kills"] < options.kills:
-        directory = root / f"seed-{seed}"
-        campaign = Campaign(directory, seed, topics, keep_crashed=True, on_round=say if options.verbose else None)
-        try:
-            total += campaign.run(min(KILLS_IN_A_ROW, options.kills - total["kills"]))
-        except BaseException:
-            say(f"Failed after {total['kills'] + campaign.kills} kills. Again: --seed {seed} --verbose")
-            say(f"{directory} is kept: `data` as it is now, `crashed` as it was before the last start, `stderr`.")
-            raise
-        shutil.rmtree(directory)
-        say(f"seed {seed}: {total['kills']} kills in {time.monotonic() - began:.0f} s, and nothing was lost")
-        seed += 1
-    for name, count in total.most_common():
-        say(f"{count:12,} {name}")
-
-
-def crash_machines(root: Path, seed: int, crashes: int) -> None:
-    campaigns = Repeated("crashes", "crashes", CRASHES_IN_A_ROW, "no acknowledged metadata was lost")
-    campaigns.run(root, seed, crashes, MachineCrashes, say)
-
-
-def withhold_descriptors(root: Path, seed: int, shortages: int) -> None:
-    finding = "nothing acknowledged was lost, and nothing refused was there"
-    Repeated("shortages", "shortages", SHORTAGES_IN_A_ROW, finding).run(root, seed, shortages, Shortages, say)
-
-
-def kill_under_shares(root: Path, seed: int, kills: int) -> None:
-    campaigns = Repeated("shares", "kills", KILLS_IN_A_ROW, "what was acknowledged is done with, and nothing else")
-    campaigns.run(root, seed, kills, ShareCampaign, say)
-
-
-def kill_copies(root: Path, seed: int, program: CopierProgram, options: argparse.Namespace) -> None:
-    try:
-        program.command()
-    except pytest.skip.Exception as reason:  # a toolchain is missing; with CI set that fails
-        say(f"{program.name} is skipped: {reason}")
-        return
-    total: Counter[str] = Counter()
-    began = time.monotonic()
-    while total["kills"] < options.copies:
-        directory = root / f"{program.name}-{seed}"
-        on_round = say if options.verbose else None
-        campaign = CopyCampaign(
-            directory, seed, program, bootstrap=options.bootstrap, keep_crashed=True, on_round=on_round
-        )
-        try:
-            total += campaign.run(min(KILLS_IN_A_ROW, options.copies - total["kills"]))
-        except BaseException:
-            again = f"--clients {program.name} {alone('copies')} --seed {seed} --verbose"
-            say(f"Failed after {total['kills'] + campaign.kills} kills. Again: {again}")
-            say(f"{directory} is kept: `data` as it is now, `crashed` as the last kill left it, logs of all processes.")
-            raise
-        shutil.rmtree(directory)
-        say(f"{program.name}, seed {seed}: {total['kills']} kills in {time.monotonic() - began:.0f} s, exactly once")
-        seed += 1
-    for name, count in total.most_common():
-        say(f"{count:12,} {name}")
-
-
-def has_spark(subject: str) -> bool:
-    """Whether Spark can run; if not, that `what` is skipped has been said. Under CI it has to."""
+def has_spark() -> bool:
+    """Return whether Spark can run, and say so if it cannot. With CI set it has to."""
     try:
         jars.java()
         jars.find()
     except jars.NoJarsError as reason:
         if os.environ.get("CI"):
             raise
-        say(f"{subject} are skipped: {reason}")
+        say(f"skipped: {reason}")
         return False
     return True
 
 
-def compare_rows(root: Path, seed: int, records: int) -> None:
-    directory = root / f"equal-{seed}"
-    try:
-        equality.run(directory, seed, records, say)
-    except BaseException:
-        say(f"Failed. Again: {alone('streams')} --streams 0 --equal {records} --seed {seed}; {directory} is kept")
-        raise
-    shutil.rmtree(directory)
-
-
-def kill_streams(root: Path, seed: int, options: argparse.Namespace) -> None:
-    total: Counter[str] = Counter()
-    began = time.monotonic()
-    while total["rounds"] < options.streams:
-        directory = root / f"stream-{seed}"
-        log = directory / "spark.log"
-        on_round = say if options.verbose else None
-        campaign = StreamCampaign(directory, seed, partial(StreamProcess, log=log), on_round=on_round)
-        try:
-            total += campaign.run(min(KILLS_IN_A_ROW, options.streams - total["rounds"]))
-        except BaseException:
-            rounds = total["rounds"] + campaign.rounds
-            say(f"Failed after {rounds} rounds. Again: {alone('streams')} --seed {seed} --verbose")
-            say(f"{directory} is kept: `data`, `parquet`, `checkpoint`, `stderr` of the broker, `spark.log`.")
-            raise
-        shutil.rmtree(directory)
-        say(f"streams, seed {seed}: {total['rounds']} rounds in {time.monotonic() - began:.0f} s, exactly once")
-        seed += 1
-    for name, count in total.most_common():
-        say(f"{count:12,} {name}")
-
-
-def kill_at_every_step(root: Path, seed: int) -> None:
-    for subject, module in (("logs", steps), ("coordinators", coordinator_steps)):
-        count = module.steps_of(root / f"whole-{subject}", seed).calls
-        for step in range(count):
-            for torn in (False, True):
-                directory = root / f"{subject}-seed-{seed}-step-{step}"
-                module.kill_at(directory, seed, step, torn=torn)
-                shutil.rmtree(directory)
-        say(f"{subject}, seed {seed}: killed at each of {count} steps, and within each write, and nothing was lost")
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make torture", description="Kill brokers, and see that nothing is lost.")
-    option = parser.add_argument
-    option("--kills", type=int, default=500, metavar="N", help="how often under load (default: %(default)s)")
-    option("--crashes", type=int, default=400, metavar="N", help="how often with the machine (default: %(default)s)")
-    option(
-        "--replacements",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="how often within snapshots, restores, resets, seeds, deletions and imports (default: %(default)s)",
-    )
-    option(
-        "--shortages",
-        type=int,
-        default=1200,
-        metavar="N",
-        help="how often descriptors are short (default: %(default)s)",
-    )
-    option("--shares", type=int, default=200, metavar="N", help="how often under shares (default: %(default)s)")
-    option(
-        "--copies",
-        type=int,
-        default=100,
-        metavar="N",
-        help="how often under copies of each client (default: %(default)s)",
-    )
-    option(
-        "--streams",
-        type=int,
-        default=50,
-        metavar="N",
-        help="how often under a stream of Spark's (default: %(default)s)",
-    )
-    option(
-        "--fuzz",
-        type=float,
-        default=240,
-        metavar="SECONDS",
-        help="for how long hostile requests are sent (default: %(default)s)",
-    )
-    option("--sweeps", action="store_true", help="only the sweeps of which make test takes samples, as a whole")
-    option(
-        "--own-tests",
-        nargs="?",
-        const=",".join(MODULES),
-        metavar="MODULE,...",
-        help="only Kafka's own tests (default: of %(const)s); a run in the same --directory continues",
-    )
-    option("--emulate", choices=RELEASES, default=own_tests.NEWEST, help="their release (default: %(default)s)")
-    option("--replay", type=Path, metavar="FILE", help="send the requests of a finding again, with its --seed")
-    option(
-        "--clients",
-        type=copiers,
-        default=",".join(PROGRAMS),
-        metavar="NAME,...",
-        help="the programs that copy (default: %(default)s)",
-    )
-    option("--bootstrap", metavar="HOST:PORT", help="of another broker, such as Kafka: only copiers are killed")
-    option(
-        "--seed", type=int, metavar="S", help="of the first data directory; the next one has S + 1 (default: the time)"
-    )
-    names = ",".join(topic.name for topic in TOPICS)
-    option("--topics", default=names, metavar="NAME,...", help="default: %(default)s")
-    option(
-        "--steps", action="store_true", help="a broker without sockets, killed at every system call that changes files"
-    )
-    option(
-        "--equal",
-        type=int,
-        nargs="?",
-        const=5_000_000,
-        default=0,
-        metavar="N",
-        help="N records of 100 bytes for each codec, and a fifth as many of 1000, have to be the same rows for Spark"
-        " through the broker and from its files (default: none; N: %(const)s)",
-    )
-    option("--directory", type=Path, metavar="DIR", help="for the data (default: a temporary directory)")
-    option("--verbose", action="store_true", help="say how each round ended")
-    return parser.parse_args()
+def on_round(options: argparse.Namespace) -> Callable[[str], None] | None:
+    """Return what is told of each round."""
+    return say if options.verbose else None
 
 
 def say(line: str) -> None:

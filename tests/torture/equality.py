@@ -1,7 +1,7 @@
 """Topics that producers have filled, read through the broker and from its files: are they the same rows?
 
 Spark compares: hashes over all columns, summed up so that their order does not matter, for each partition. What was
-produced is held against both. Nothing is killed here; `make torture ARGS=--equal` is for sizes that tests have no time
+produced is held against both. Nothing is killed here; `make torture ARGS=equal` is for sizes that tests have no time
 for.
 """
 

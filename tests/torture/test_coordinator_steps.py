@@ -5,15 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import WHOLE, not_in_check
+from tests.sweeps import one_in
 from tests.torture.coordinator_steps import kill_at, kill_move_at, steps_of, steps_of_move
 
 SEED = 1
-SHARES = 3
-STRIDE = SHARES if WHOLE else 260
-"""Of the steps that write no records."""
-WRITES = 1 if WHOLE else 4
-"""Of the steps that write some, each share takes one of so many."""
+SHARES = 24
+MOVES = 3
 
 
 @pytest.fixture(scope="module")
@@ -22,29 +19,29 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return steps_of(tmp_path_factory.mktemp("life") / "whole", SEED).names
 
 
-@not_in_check
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", one_in(SHARES, range(SHARES)))
 def test_a_kill_between_any_two_steps_of_the_coordinators_loses_nothing(
     tmp_path: Path, names: list[str], share: int
 ) -> None:
     writes = [step for step, name in enumerate(names) if name == "pwritev"]
     assert len(writes) > 80
-    for number, step in enumerate(sorted({*writes[share :: WRITES * SHARES], *range(share, len(names), STRIDE)})):
+    others = [step for step in range(len(names)) if step not in set(writes)]
+    for number, step in enumerate((*writes[share::SHARES], *others[share::SHARES])):
         directory = tmp_path / f"killed-at-{step}"
         kill_at(directory, SEED, step, torn=number % 3 == 1)
         shutil.rmtree(directory)
 
 
-@not_in_check
-@pytest.mark.parametrize("share", range(SHARES if WHOLE else 1))
+@pytest.mark.parametrize("move", range(MOVES))
+@pytest.mark.parametrize("share", one_in(16, range(16)))
 def test_a_kill_within_the_move_of_what_version_1_has_left_loses_nothing(
-    tmp_path: Path, names: list[str], share: int
+    tmp_path: Path, names: list[str], share: int, move: int
 ) -> None:
     writes = [step for step, name in enumerate(names) if name == "pwritev"]
-    left_at = writes[len(writes) // 2 + share * 3]
+    left_at = writes[len(writes) // 2 + move * 3]
     steps = steps_of_move(tmp_path / "moved", SEED, left_at)
     assert steps > 10
-    for number, step in enumerate(range(share, steps, 1 if WHOLE else 16)):
+    for number, step in enumerate(range(share, steps, 16)):
         directory = tmp_path / f"killed-at-{step}"
         kill_move_at(directory, SEED, left_at, step, torn=number % 2 == 1)
         shutil.rmtree(directory)

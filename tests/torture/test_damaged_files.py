@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from minibroker_protocol.records import NewRecord, build_batch, stamp
-from tests.samples import one_of_two
 from tests.torture.in_process import Torture
 from tests.torture.workload import MAGIC_V1, Topic
 
@@ -45,13 +44,10 @@ def goes_on(torture: Torture) -> None:
     torture.verify(looks=LOOKS)
 
 
-def name_of(parameter: object) -> str:
-    """The name of a parameter in the names of tests; the flag is how the broker has ended."""
-    if isinstance(parameter, bool):
-        return "stopped" if parameter else "killed"
-    return str(parameter)
-
-
+AFTER_KILLS_AND_STOPS = pytest.mark.parametrize(
+    "clean", [pytest.param(False, id="killed"), pytest.param(True, id="stopped", marks=pytest.mark.torture)]
+)
+"""How the broker ended before its files are damaged."""
 INDEX_DAMAGE: dict[str, Damage] = {
     "gone": lambda data, rng: None,
     "empty": lambda data, rng: b"",
@@ -65,9 +61,9 @@ INDEX_DAMAGE: dict[str, Damage] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("damage", "suffix", "clean"), one_of_two([*INDEX_DAMAGE], [".index", ".timeindex"]), ids=name_of
-)
+@AFTER_KILLS_AND_STOPS
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", INDEX_DAMAGE)
 def test_a_damaged_index_is_made_again(torture: Torture, damage: str, suffix: str, *, clean: bool) -> None:
     def spoil() -> None:
         paths = files(torture, suffix)
@@ -163,7 +159,9 @@ SMALL_DAMAGE: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("torture", TOPICS[:1], indirect=True, ids=["plain"])
-@pytest.mark.parametrize(("damage", "pattern", "clean"), one_of_two([*SMALL_DAMAGE], SMALL_FILES), ids=name_of)
+@AFTER_KILLS_AND_STOPS
+@pytest.mark.parametrize("pattern", SMALL_FILES)
+@pytest.mark.parametrize("damage", SMALL_DAMAGE)
 def test_a_damaged_small_file_loses_no_record(torture: Torture, damage: str, pattern: str, *, clean: bool) -> None:
     # A log start beyond the end is believed, as in Kafka: the log is emptied.
     if pattern.startswith("log-start") and damage == "of a later log":

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import in_torture, not_in_check
 from tests.torture.copier_process import PROGRAMS
 from tests.torture.copy_campaign import CopyCampaign
 
@@ -12,8 +11,7 @@ KILLS = 5
 SEED = 58
 
 
-@not_in_check
-@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=in_torture)])
+@pytest.mark.parametrize("client", ["librdkafka", pytest.param("java", marks=pytest.mark.torture)])
 def test_copies_are_exactly_once_whoever_is_killed(tmp_path: Path, client: str) -> None:
     counts = CopyCampaign(tmp_path, SEED, PROGRAMS[client]).run(KILLS)
     assert counts["kills"] == KILLS

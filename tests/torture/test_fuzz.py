@@ -1,4 +1,4 @@
-"""A sample of `make torture --fuzz`: one round for each configuration with fixed seeds, and the making of requests."""
+"""One round of `make torture ARGS=fuzz` for each configuration with fixed seeds, and the making of requests."""
 
 import random
 from pathlib import Path

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.samples import in_torture, not_in_check
 from tests.torture.campaign import Campaign
 from tests.torture.starvation import STARVES
 
@@ -14,7 +13,6 @@ SIGNS = ("acked records", "answered as duplicates or late", "ends torn", "unacke
 """Each depends on the moments of kills: there are more kills if one of them has not been seen."""
 
 
-@not_in_check
 def test_what_was_acknowledged_survives_ten_kills_once_and_in_its_place(tmp_path: Path) -> None:
     counts = Campaign(tmp_path, SEED).run(KILLS, signs=SIGNS)
     assert counts["kills"] >= KILLS
@@ -23,9 +21,8 @@ def test_what_was_acknowledged_survives_ten_kills_once_and_in_its_place(tmp_path
         assert counts[sign] > 0, f"{sign}: {counts}"
 
 
-@not_in_check
 @pytest.mark.skipif(not STARVES, reason="the limit of another process is Linux's to alter")
-@pytest.mark.parametrize("starvations", [2, pytest.param(6, marks=in_torture)])
+@pytest.mark.parametrize("starvations", [2, pytest.param(6, marks=pytest.mark.torture)])
 def test_what_was_acknowledged_outlives_a_lack_of_descriptors(tmp_path: Path, starvations: int) -> None:
     signs = ("batches refused", "calls amid a lack of descriptors")
     counts = Campaign(tmp_path, seed=29).run(0, starvations=starvations, signs=signs)

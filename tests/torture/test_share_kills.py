@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-from tests.samples import not_in_check
 from tests.torture.share_campaign import ShareCampaign
 
 KILLS = 10
 SEED = 932
 
 
-@not_in_check
 def test_what_a_share_consumer_has_acknowledged_is_done_with(tmp_path: Path) -> None:
     counts = ShareCampaign(tmp_path, SEED).run(KILLS)
     assert counts["kills"] == KILLS

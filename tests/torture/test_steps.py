@@ -1,11 +1,10 @@
-"""Kills at chosen steps: see `steps`. `make torture ARGS=--steps` takes every one."""
+"""Kills at chosen steps: see `steps`. `make torture ARGS=steps` takes every one."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.samples import not_in_check
 from tests.torture.steps import CHANGING, kill_at, steps_of
 
 SEED = 2
@@ -13,7 +12,6 @@ SHARES = 4
 STRIDE = 18
 
 
-@not_in_check
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, share: int) -> None:
     steps = steps_of(tmp_path / "whole", SEED).calls

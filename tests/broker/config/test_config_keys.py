@@ -287,12 +287,14 @@ def words_in_the_code() -> frozenset[str]:
     return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
+@pytest.mark.slow
 def test_a_topic_key_is_marked_as_honored_if_and_only_if_the_code_reads_it() -> None:
     through_other_keys = {"message.timestamp.difference.max.ms"}  # see `timestamp_limits`
     honored = {name for name, key in TOPIC_KEYS.items() if key.honored}
     assert honored == (words_in_the_code() & set(TOPIC_KEYS)) | through_other_keys
 
 
+@pytest.mark.slow
 def test_a_broker_key_is_marked_as_honored_if_and_only_if_the_code_reads_it_or_its_key_of_topics_or_groups() -> None:
     honored = {name for name, key in BROKER_KEYS.items() if key.honored}
     lesser = (*TOPIC_KEYS.values(), *GROUP_KEYS.values())

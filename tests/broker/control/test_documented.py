@@ -22,6 +22,7 @@ def run(command: list[str], broker: Broker, **more: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_the_page_can_be_pasted_from_its_beginning() -> None:
     _, serve, address = code(PAGE, "The control plane", "sh")
     assert serve.split()[-1] in address
@@ -65,17 +66,20 @@ def test_python(broker: Broker) -> None:
     assert [record.json() for record in broker.records("orders")] == [{"id": 1}]
 
 
+@pytest.mark.toolchain
 def test_node(broker: Broker) -> None:
     (program,) = code(PAGE, "Node", "js")
     assert run([tool("node"), "-e", program], broker) == "1\n"
 
 
+@pytest.mark.toolchain
 def test_java(broker: Broker, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Java", "java")
     (tmp_path / "Control.java").write_text(program)
     assert '"value":{"id":1}' in run([tool("java"), str(tmp_path / "Control.java")], broker)
 
 
+@pytest.mark.toolchain
 def test_go(broker: Broker, tmp_path: Path) -> None:
     (program,) = code(PAGE, "Go", "go")
     (tmp_path / "control.go").write_text(program)

@@ -8,7 +8,7 @@ import pytest
 
 from minibroker.control.app import make_app
 from tests.broker.control.http import Control
-from tests.samples import part
+from tests.sweeps import one_in
 
 SLOW = {"/compact", "/snapshots"}
 """Each of these takes milliseconds even for nonsense that is accepted."""
@@ -58,7 +58,8 @@ def fields_of(document: dict[str, Any], operation: dict[str, Any]) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("seed", range(part(16, 2)))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", one_in(8, range(16)))
 def test_nonsense_is_refused_or_done_and_never_an_error_of_ours(control: Control, seed: int) -> None:
     document = make_app(None).openapi()
     chance = random.Random(seed)

@@ -93,6 +93,7 @@ def test_records_come_in_parts_and_each_of_them_once(control: Control, limit: in
     assert sorted(found, key=lambda each: (each["partition"], each["offset"])) == everything["records"]
 
 
+@pytest.mark.slow
 def test_large_records_come_in_smaller_parts(control: Control, broker: Broker) -> None:
     broker.produce("given", *(bytes(900_000) for _ in range(40)), partition=0)
     part = control.get("/topics/given/records")

@@ -38,6 +38,7 @@ def test_the_files_on_the_page_are_faults() -> None:
     assert [len(parse_faults(each, "page")) for each in documents] == [2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_a_program_on_the_page_does_what_it_says(number: int) -> None:
     exec(compile(PROGRAMS[number], f"{PAGE.name}, program {number + 1}", "exec"), {})

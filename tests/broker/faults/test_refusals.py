@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.cluster.routing.routes import ROUTES, Route, UnservedRequestError
@@ -39,13 +39,13 @@ from minibroker_protocol.messages.produce import PartitionProduceData, ProduceRe
 from tests.broker.faults.tapped import Tapped
 from tests.broker.harness import batch, fetch_request, produce_request
 from tests.protocol.message_strategies import message_class, messages
-from tests.samples import examples
+from tests.sweeps import few_examples
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.message)
-@examples(10, 3, HealthCheck.function_scoped_fixture)
+@few_examples
 @given(data=st.data())
 def test_any_request_in_any_version_is_answered_with_an_error(
     tapped: Tapped, route: Route, data: st.DataObject
@@ -65,7 +65,7 @@ def test_any_request_in_any_version_is_answered_with_an_error(
 
 
 @pytest.mark.parametrize("route", [r for r in ROUTES if "topic" in named_by(endpoint(r.key))], ids=lambda r: r.message)
-@examples(10, 3, HealthCheck.function_scoped_fixture)
+@few_examples
 @given(data=st.data())
 def test_any_request_is_answered_when_some_of_its_topics_fail(
     tapped: Tapped, route: Route, data: st.DataObject

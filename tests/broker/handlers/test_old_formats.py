@@ -22,7 +22,6 @@ from minibroker_protocol.records import (
 from minibroker_protocol.records.conversion import PIECE_RECORDS
 from minibroker_protocol.records.record import encode_record
 from tests.broker.harness import Harness, batch, bytes_in, values_in
-from tests.samples import not_in_check
 
 OLD_CODECS = [CompressionCodec.NONE, CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4]
 NOW = 1_700_000_000_000
@@ -335,7 +334,7 @@ def test_a_few_bytes_that_promise_millions_of_records_are_refused_at_once(harnes
     assert harness.fetch_one().high_watermark == 0
 
 
-@not_in_check
+@pytest.mark.slow
 def test_a_conversion_of_very_many_records_ends_early_and_goes_on_with_the_next_fetch(harness: Harness) -> None:
     harness.create("t", 1)
     sent = build_batch([NewRecord(None, b"", NOW)] * 60_000, codec=CompressionCodec.GZIP)

@@ -16,7 +16,6 @@ import minibroker.broker
 from minibroker import AsyncBroker, Broker, WaitTimeoutError
 from minibroker.operations import asynchronous, asynchronous_handles, blocking
 from minibroker.operations.asynchronous import AsyncOperations
-from tests.samples import in_torture, not_in_check
 
 ROOT = Path(__file__).parents[3]
 TYPES = Path(__file__).with_name("facade_types.py")
@@ -86,12 +85,12 @@ def complaints(*command: str | Path) -> str:
     return checked.stdout + checked.stderr if checked.returncode else ""
 
 
-@in_torture
+@pytest.mark.torture
 def test_mypy_sees_the_signatures() -> None:
     assert complaints(BIN / "mypy", TYPES) == ""
 
 
-@not_in_check
+@pytest.mark.slow
 def test_pyright_sees_the_signatures(tmp_path: Path) -> None:
     path = tmp_path / TYPES.name
     # pyright would heed mypy's comments as well, and find its own unnecessary.

@@ -13,7 +13,6 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, sync_playw
 
 from tests.clients.toolchains import missing
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS: Final = (
@@ -31,7 +30,7 @@ _LAYOUTS: Final = [(width, scheme) for width in (1280, 390) for scheme in ("ligh
 def in_each_layout(width: int, scheme: str) -> pytest.MarkDecorator:
     """The parameters of a test of all layouts; `make torture` alone takes any but this one."""
     taken = (width, scheme)
-    layouts = [pytest.param(*layout, marks=() if layout == taken else in_torture) for layout in _LAYOUTS]
+    layouts = [pytest.param(*layout, marks=() if layout == taken else pytest.mark.torture) for layout in _LAYOUTS]
     return pytest.mark.parametrize(("width", "scheme"), layouts)
 
 

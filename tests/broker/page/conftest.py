@@ -4,9 +4,11 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from playwright.sync_api import Browser
 
 from minibroker import Broker
 from tests.broker.control.http import Control
+from tests.broker.page.browser import launched
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +22,13 @@ def cluster() -> Iterator[Broker]:
     """Three brokers with a page."""
     with Broker(page=True, topics=["orders:2"], brokers=3) as broker:
         yield broker
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser. Its driver runs an event loop, so it must not outlive the module: others have coroutines."""
+    with launched() as running:
+        yield running
 
 
 @pytest.fixture

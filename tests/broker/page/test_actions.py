@@ -19,7 +19,7 @@ from tests.clients import operator_tools
 from tests.clients.kafka_python_client import KafkaConsumer, poll_until
 from tests.kafka import jvm
 from tests.patience import PATIENCE_S
-from tests.samples import part
+from tests.sweeps import one_in
 
 WITH_TOOL = [each for each in CASES if each.has_tool]
 TOOLS = (
@@ -74,7 +74,7 @@ def run(line: str, tools: Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-@pytest.mark.parametrize("way", ["request", "python", "curl", "tool"])
+@pytest.mark.parametrize("way", one_in(3, ["request", "python", "curl", "tool"]))
 def test_each_line_does_the_same(
     cluster: Broker, tools: Path, tmp_path: Path, way: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +101,7 @@ def test_each_line_does_the_same(
     assert case.after(cluster, output, tmp_path / "snapshot") == case.expected
 
 
-@pytest.mark.parametrize("case", WITH_TOOL[: part(len(WITH_TOOL), 1)])
+@pytest.mark.parametrize("case", one_in(len(WITH_TOOL), WITH_TOOL))
 def test_kafkas_own_tools_do_it_with_the_same_line(
     cluster: Broker, kafkas_tools: Path, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:

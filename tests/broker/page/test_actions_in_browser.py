@@ -11,18 +11,12 @@ from playwright.sync_api import Browser, Page, expect
 from minibroker import Broker
 from tests.broker.control.http import Control
 from tests.broker.page.action_cases import CASES, IDS, Case, cleared
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.clients.kafka_python_client import KafkaConsumer, poll_until
 from tests.patience import PATIENCE_S
-from tests.samples import some
+from tests.sweeps import one_in
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -45,7 +39,7 @@ def fill(page: Page, fields: dict[str, str]) -> None:
             field.fill(value)
 
 
-@pytest.mark.parametrize("case", some(CASES, 3), ids=some(IDS, 3))
+@pytest.mark.parametrize("case", one_in(6, CASES), ids=IDS)
 def test_each_action_is_done_with_a_click(window: Window, cluster: Broker, tmp_path: Path, case: Case) -> None:
     case.before(cluster)
     page = window.open("/do")
@@ -111,14 +105,14 @@ def test_lines_are_copied(browser: Browser, cluster: Broker) -> None:
 
 @pytest.mark.parametrize(
     ("path", "error"),
-    some(
+    one_in(
+        4,
         [
             ("/do/create_topic", "name: a value is needed"),
             ("/do/produce?topic=orders&partition=two", "records.0.partition: Input should be a valid integer"),
             ("/do/add_fault?drop=before&error=NONE", "error"),
             ("/do/stop_broker?node_id=9", "there is no broker 9; brokers: 1, 2, 3"),
         ],
-        1,
     ),
 )
 def test_errors_are_shown_as_the_control_plane_reports_them(

@@ -7,18 +7,11 @@ from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +76,7 @@ def test_all_views_work_there(browser: Browser, both: Broker) -> None:
     window.close()
 
 
-@in_torture
+@pytest.mark.torture
 def test_links_in_lessons_stay_there(browser: Browser, both: Broker) -> None:
     window = Window(browser, f"{both.control_url}/lab")
     seen = 0

@@ -8,20 +8,13 @@ from confluent_kafka import Consumer, Producer
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 
 ORDERS = [f"""{{"order": {number}, "item": "<script>alert(1)</script>"}}""".encode() for number in range(8)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +172,7 @@ def test_a_field_of_a_record_leads_to_its_life(window: Window) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("offset 7")
 
 
-@in_torture
+@pytest.mark.torture
 def test_any_record_can_be_chosen(window: Window, used: Broker) -> None:
     page = window.open("/follow")
     page.get_by_role("textbox", name="Partition").fill("first")

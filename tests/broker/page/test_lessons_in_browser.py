@@ -7,20 +7,13 @@ from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
 from minibroker_lab.page.lessons.catalogue import LESSONS
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window
 from tests.broker.page.lesson_answers import answer_to
 from tests.broker.page.test_lessons import run
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
 FIRST = LESSONS[0]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture
@@ -29,7 +22,7 @@ def lab() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=in_torture)])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.torture)])
 def test_goals_are_marked_when_they_are_reached(browser: Browser, lab: Broker, scheme: str) -> None:
     window = Window(browser, lab.page_url, scheme=scheme)
     page = window.open("/lessons")

@@ -7,17 +7,11 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.clients.kafka_python_client import KafkaProducer
 from tests.patience import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

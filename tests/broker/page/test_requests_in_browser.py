@@ -9,20 +9,13 @@ from confluent_kafka import Producer
 from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 SCRIPT = "<script>document.title = 'broken into'</script>"
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +164,7 @@ def test_an_unknown_address_and_a_forgotten_request_say_so(browser: Browser, bus
     expect(page.get_by_role("alert")).to_contain_text("request 987654: no client has sent so many")
 
 
-@in_torture
+@pytest.mark.torture
 def test_the_page_goes_on_with_another_broker_at_the_same_address(browser: Browser, free_address: str) -> None:
     with Broker(page=free_address) as first:
         window = Window(browser, first.page_url)
@@ -202,7 +195,7 @@ def test_the_stream_begins_anew_after_the_machine_has_slept(browser: Browser, bu
     page.context.close()  # its clock stays installed
 
 
-@in_torture
+@pytest.mark.torture
 def test_the_same_request_in_another_version_stands_above(browser: Browser, busy: Broker) -> None:
     window = Window(browser, busy.page_url)
     open_produce(window)

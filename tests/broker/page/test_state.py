@@ -12,7 +12,7 @@ from minibroker_protocol.messages.streams_group_heartbeat import StreamsGroupHea
 from tests.broker.control.http import Control
 from tests.broker.handlers.streams_group_requests import subtopology, topology
 from tests.broker.operations.members import SHARING, from_the_start, polled, sharer
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.broker.socket_client import SocketClient, address_of
 from tests.clients.kafka_python_client import KafkaConsumer
 from tests.patience import PATIENCE_S
@@ -20,12 +20,6 @@ from tests.patience import PATIENCE_S
 PATIENCE_MS: Final = int(PATIENCE_S * 1000)
 
 expect.set_options(timeout=PATIENCE_MS)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,10 @@ from playwright.sync_api import Browser, expect
 
 from minibroker import Broker
 from tests.broker.control.http import Control
-from tests.broker.page.browser import Window, in_each_layout, launched
+from tests.broker.page.browser import Window, in_each_layout
 from tests.patience import PATIENCE_S
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -11,20 +11,13 @@ from playwright.sync_api import Browser, expect
 from minibroker import Broker
 from minibroker.cli.main import main
 from tests.broker.control.http import Control
-from tests.broker.page.browser import Window, launched
+from tests.broker.page.browser import Window
 from tests.clients.contract import eventually
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.clients.trace_process import TraceProcess
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 expect.set_options(timeout=PATIENCE_S * 1000)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +104,7 @@ def test_a_request_is_shown_with_its_bytes_and_the_addresses_that_were_replaced(
     window.close()
 
 
-@in_torture
+@pytest.mark.torture
 def test_views_that_need_a_broker_are_absent_and_said_so(browser: Browser, traced: TraceProcess) -> None:
     window = Window(browser, traced.words["page"])
     page = window.open("/requests")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import HealthCheck, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minibroker.cluster.releases import release
@@ -38,7 +38,7 @@ from tests.broker.harness import (
     response_of,
 )
 from tests.protocol.message_strategies import message_class, messages
-from tests.samples import examples
+from tests.sweeps import few_examples
 
 ROOT = Path(__file__).parents[3]
 
@@ -253,7 +253,7 @@ def test_a_request_other_than_produce_sees_what_was_staged_before_it(harness: Ha
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=ids)
-@examples(15, 5, HealthCheck.function_scoped_fixture)
+@few_examples
 @given(data=st.data())
 def test_whatever_a_request_says_it_is_answered(harness: Harness, route: Route, data: st.DataObject) -> None:
     version = data.draw(st.integers(route.first, route.last))

@@ -62,6 +62,7 @@ def produced(client: SocketClient) -> Counter[int]:
     return codes
 
 
+@pytest.mark.slow
 def test_bursts_of_clients_leave_no_descriptor_behind(served: LimitedBroker) -> None:
     with SocketClient(served.address) as client:
         assert produced(client) == {0: PARTITIONS}
@@ -96,6 +97,7 @@ def test_connections_and_files_leave_descriptors_for_a_moment(served: LimitedBro
         assert len(served.descriptors()) < LIMIT - 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("request_", "version"), FIRST_OF_THEIR_KIND)
 def test_the_first_request_of_an_api_fails_without_descriptors_and_the_next_one_works(
     tmp_path: Path, request_: Any, version: int

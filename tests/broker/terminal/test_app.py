@@ -16,7 +16,6 @@ from minibroker_lab.terminal.client import PageClient
 from minibroker_lab.terminal.view import View
 from tests.clients.kafka_python_client import KafkaConsumer, KafkaProducer
 from tests.patience import PATIENCE_S
-from tests.samples import not_in_check
 
 SCRIPT = "[bold red]<script>[/]"
 
@@ -109,7 +108,7 @@ async def test_requests_are_listed_and_follow(busy: Broker) -> None:
         await until(pilot, lambda: any("later" in row[8] or row[0] > shown[-1][0] for row in rows_of(pilot, "rows")))
 
 
-@not_in_check
+@pytest.mark.slow
 async def test_a_field_under_the_cursor_is_marked_in_the_bytes(busy: Broker) -> None:
     async with opened(busy.page_url) as pilot:
         await open_produce(pilot)

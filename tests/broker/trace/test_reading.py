@@ -36,7 +36,7 @@ from minibroker_protocol.messages.sasl_authenticate import SaslAuthenticateReque
 from minibroker_protocol.schema import schema_of
 from tests.broker.harness import frame_of
 from tests.protocol.message_strategies import message_class, messages
-from tests.samples import examples
+from tests.sweeps import few_examples
 
 READ = [route for route in ROUTES if route.key != ApiKey.ENVELOPE]
 
@@ -69,7 +69,7 @@ def response_frame(response: Any, version: int) -> bytes:
 @pytest.mark.parametrize("route", READ, ids=lambda each: each.message)
 def test_every_api_is_shown_as_the_journal_shows_it(route: Route) -> None:
     @given(st.data())
-    @examples(30, 3)
+    @few_examples
     def check(data: st.DataObject) -> None:
         # The header of ControlledShutdown 0 is of its own kind.
         version = data.draw(st.integers(max(route.first, route.key == ApiKey.CONTROLLED_SHUTDOWN), route.last))

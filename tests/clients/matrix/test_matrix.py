@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -10,17 +11,18 @@ from tests.clients.matrix.clients import DRIVERS, PROGRAMS
 from tests.clients.matrix.features import FEATURES, FRAMEWORKS, SINCE
 from tests.clients.matrix.known import ASKS_FOR_MORE, GIVES_UP_LATE, KNOWN, NOT_OURS, UNSTEADY
 from tests.clients.matrix.runs import Prepared, Run, prepare
-from tests.samples import WHOLE, each_row, in_torture, some
 
 IN_TORTURE = (
     *("java-1.1.1", "java-2.4.1", "java-3.9.1", "confluent-kafka-1", "spark"),
-    *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45"),
+    *("franz-go-1.6", "kafka-go-0.3", "sarama-1.38", "sarama-1.45", "kafkajs-1", "aiokafka-0.7"),
+    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2"),
 )
-"""The clients that `make torture` alone runs, since each takes a build or a JVM of its own.
-
-Others of their kind are run each time, and Spark's connector by `tests/pipeline`.
-"""
-CLIENTS = [name for name in DRIVERS if name not in PROGRAMS and (WHOLE or name not in IN_TORTURE)]
+"""Clients that only `make torture` runs: `make test` has a newer one of each kind, and `tests/pipeline` has Spark's."""
+CLIENTS = [
+    pytest.param(name, marks=pytest.mark.torture if name in IN_TORTURE else ())
+    for name in DRIVERS
+    if name not in PROGRAMS
+]
 
 NEEDS = {"sarama-1.45": "2.1", "platformatic": "3.1"}
 """The oldest release whose brokers each of these can use at all.
@@ -30,17 +32,9 @@ first request in a version that releases before 2.4 did not have, and writes ano
 """
 
 
-OTHER_RELEASES = (
-    *("kafka-python-1.4", "kafka-python-1.4-as-0.8.2", "kafka-python-2.0", "kafka-python-2.2"),
-    *("aiokafka-0.7", "kafkajs-1"),
-)
-"""Clients of whose kind there is a newer one: `make torture` alone runs all of their checks."""
-
-
 def recorded(name: str) -> list[str]:
-    """The checks of a client that are recorded: all of them, or a sample where there is a newer one."""
-    checks = list(records.load(records.OURS).get(name, {}))
-    return some(checks, 8) if name in OTHER_RELEASES else checks
+    """Return the checks of a client that are recorded."""
+    return list(records.load(records.OURS).get(name, {}))
 
 
 def checks_of(name: str, *without: tuple[str, str]) -> list[str]:
@@ -52,43 +46,52 @@ def checks_of(name: str, *without: tuple[str, str]) -> list[str]:
     return [check for check in recorded(name) if (name, check) not in left_out and records.passes_on_kafka(name, check)]
 
 
+def chosen(request: pytest.FixtureRequest, fixture: str) -> list[str]:
+    """Return the clients of the tests in this run that use a fixture."""
+    items: list[Any] = request.session.items
+    return [item.callspec.params["name"] for item in items if fixture in getattr(item, "fixturenames", ())]
+
+
 @pytest.fixture(scope="module")
-def prepared() -> Mapping[str, Prepared]:
-    """All drivers, built before the first one runs: a compiler beside them would take the time that they have.
+def prepared(request: pytest.FixtureRequest) -> Mapping[str, Prepared]:
+    """Build all drivers before the first one runs: a compiler beside them would take the time that they have.
 
     One is fetched while another one is compiled.
     """
+    names = list(dict.fromkeys(chosen(request, "prepared")))
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(CLIENTS, pool.map(lambda name: prepare(DRIVERS[name]), CLIENTS), strict=True))
+        return dict(zip(names, pool.map(lambda name: prepare(DRIVERS[name]), names), strict=True))
 
 
 @pytest.fixture(scope="module")
 def runs(
     request: pytest.FixtureRequest, prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Run]]:
-    """All drivers at work on one broker. The few of the other one begin at the same time, since all of them wait."""
-    if not WHOLE:
-        request.getfixturevalue("runs_with_2_0")
+    """All drivers at work on one broker."""
     with servers.minibroker(tmp_path_factory.mktemp("broker")) as bootstrap:
-        yield {name: Run(start, bootstrap, checks_of(name)) for name, start in prepared.items()}
+        yield {name: Run(prepared[name], bootstrap, checks_of(name)) for name in chosen(request, "runs")}
 
 
 WITH_2_0 = [
-    name for name in CLIENTS if name not in NEEDS and (WHOLE or name in {"confluent-kafka", "kafka-python-3", "sarama"})
+    pytest.param(name, marks=() if name in {"confluent-kafka", "kafka-python-3", "sarama"} else pytest.mark.torture)
+    for name in DRIVERS
+    if name not in PROGRAMS and name not in NEEDS
 ]
-"""Three clients that are not of one family; with release 2.0 `make torture` runs all that can use it."""
+"""In `make test` three clients that are not of one family."""
 
 
 @pytest.fixture(scope="module")
 def runs_with_2_0(
-    prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, prepared: Mapping[str, Prepared], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Run]]:
     """Drivers at work on one broker that passes for release 2.0, but those that would not even connect."""
     with servers.minibroker(tmp_path_factory.mktemp("broker"), ["--emulate", "2.0"]) as bootstrap:
-        yield {name: Run(prepared[name], bootstrap, checks_of(name, *GIVES_UP_LATE)) for name in WITH_2_0}
+        yield {
+            name: Run(prepared[name], bootstrap, checks_of(name, *GIVES_UP_LATE))
+            for name in chosen(request, "runs_with_2_0")
+        }
 
 
-@each_row
 @pytest.mark.parametrize("name", CLIENTS)
 def test_what_a_client_can_do_with_kafka_it_can_do_here(runs: Mapping[str, Run], name: str) -> None:
     results = runs[name].results()
@@ -105,7 +108,6 @@ def test_what_a_client_can_do_with_kafka_it_can_do_here(runs: Mapping[str, Run],
     assert [check for check in results if (name, check) in KNOWN and not results[check]] == [], "it passes now"
 
 
-@each_row
 @pytest.mark.parametrize("name", WITH_2_0)
 def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
     runs_with_2_0: Mapping[str, Run], name: str
@@ -118,7 +120,7 @@ def test_a_broker_that_passes_for_release_2_0_does_what_that_release_knew(
     assert failed == {}
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_client_finds_all_that_the_oldest_release_had_that_it_can_use(
     tmp_path_factory: pytest.TempPathFactory, name: str

@@ -99,4 +99,4 @@ that asks for a Java object of Kafka's broker, for KRaft's controllers or for th
 cannot apply to another broker: `tests/kafka/own_tests/not-applicable.txt` lists those methods with the reasons. A test
 with parameters counts once for each of their values. `known-failures.txt` beside it explains the other failures; one
 that neither list has fails the run. The tables have the classes whose results are recorded.
-`make torture ARGS=--own-tests` runs them."""
+`make torture ARGS=own-tests` runs them."""

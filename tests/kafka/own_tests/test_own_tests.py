@@ -12,7 +12,6 @@ from tests.kafka.own_tests import applicability, records
 from tests.kafka.own_tests.campaign import NEWEST
 from tests.kafka.own_tests.releases import RELEASES
 from tests.kafka.own_tests.runs import Jvm, Result, fork_server
-from tests.samples import each_row, not_in_check
 
 SAMPLE: Final = {
     "kafka.api.AuthorizerIntegrationTest": (
@@ -41,8 +40,6 @@ def own_tests_jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
         yield running
 
 
-@not_in_check
-@each_row
 @pytest.mark.parametrize("class_name", SAMPLE)
 def test_minibroker_passes_a_class_of_kafkas_own_tests(own_tests_jvm: Jvm, class_name: str) -> None:
     results = list(own_tests_jvm.run(class_name, SAMPLE[class_name]))

@@ -14,7 +14,6 @@ from minibroker import Broker
 from minibroker_pipeline.connector import EARLIEST, LATEST, Position, TopicSource, read_topics, to_topic
 from minibroker_pipeline.payloads import Payload, compose, parse
 from tests.pipeline.producing import Message, create, produce, produce_in_transaction
-from tests.samples import in_torture
 
 START = datetime(2024, 5, 17, 12, tzinfo=UTC)
 JSON_ORDERS = Payload("json", "id BIGINT, name STRING, sizes ARRAY<INT>")
@@ -157,7 +156,7 @@ def test_a_table_goes_to_a_topic_to_parquet_and_to_a_topic_again(
     assert both[0] == both[1]
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("payload", [JSON_ORDERS, AVRO_ORDERS], ids=["json", "avro"])
 def test_a_value_that_does_not_parse_fails_the_query_or_is_kept_as_it_was(
     spark: SparkSession, broker: Broker, topic: str, payload: Payload

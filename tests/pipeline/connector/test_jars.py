@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from minibroker_pipeline import jars as command
 from minibroker_pipeline import session
 from minibroker_pipeline.connector import jars
-from tests.samples import not_in_check
 
 
 @pytest.fixture
@@ -65,7 +64,6 @@ def test_without_java_nothing_is_brought_and_nothing_is_left_behind(
     jars.java.cache_clear()
 
 
-@not_in_check
 def test_an_unpublished_version_is_replaced_by_an_earlier_one_and_a_failure_names_what_is_missing(
     empty_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,6 @@ from minibroker_pipeline.sink_log import committed_files
 from tests.clients.broker_process import BrokerProcess
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce
-from tests.samples import in_torture
 
 
 def finish(query: StreamingQuery) -> None:
@@ -56,7 +55,7 @@ def once(first: int, end: int) -> Counter[bytes]:
     return Counter(b"%d" % number for number in range(first, end))
 
 
-@in_torture
+@pytest.mark.torture
 def test_each_run_of_a_stream_goes_on_where_the_last_one_ended(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -107,7 +106,7 @@ def test_a_micro_batch_that_was_written_but_not_noted_is_not_written_twice(
     assert Counter(bytes(row.value) for row in spark.read.parquet(str(out)).collect()) == once(0, 15)
 
 
-@in_torture
+@pytest.mark.torture
 def test_files_that_were_written_but_not_committed_do_not_count(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -127,7 +126,7 @@ def test_files_that_were_written_but_not_committed_do_not_count(
     assert spark.read.parquet(str(out)).count() == 6
 
 
-@in_torture
+@pytest.mark.torture
 def test_a_log_of_many_micro_batches_is_compacted_and_says_the_same(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
@@ -180,7 +179,7 @@ def test_records_of_an_open_transaction_wait_until_it_is_committed(
     assert values() == once(0, 5)
 
 
-@in_torture
+@pytest.mark.torture
 def test_a_running_stream_goes_on_when_the_broker_is_killed_and_started_again(
     spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
 ) -> None:
@@ -204,7 +203,7 @@ def test_a_running_stream_goes_on_when_the_broker_is_killed_and_started_again(
     assert values_in(out) == once(0, 30)
 
 
-@in_torture
+@pytest.mark.torture
 def test_a_stream_that_has_failed_goes_on_from_its_checkpoint(
     spark: SparkSession, broker_process: Callable[..., BrokerProcess], topic: str, tmp_path: Path
 ) -> None:

@@ -20,7 +20,6 @@ from tests.kafka.answers import all_answers, answers
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
-from tests.samples import in_torture
 
 PAGE: Final = "docs/spark-to-kafka.md"
 STEPS: Final = "Step by step"
@@ -125,7 +124,7 @@ def ends(bootstrap: str, topic: str) -> list[int]:
     return found
 
 
-@in_torture
+@pytest.mark.torture
 def test_topics_groups_and_transactions_go_on_under_kafka(move: Move) -> None:
     look, topics, group, copy, check = code(PAGE, STEPS, "sh")
     fill(move.ours.bootstrap)

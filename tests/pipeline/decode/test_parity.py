@@ -13,6 +13,7 @@ from minibroker_pipeline.decode.columns import text_of
 from minibroker_protocol.records import NewRecord, build_batch, build_message_set, iter_batches
 from minibroker_protocol.records.varint import wrap_int64
 from tests.pipeline.decode.logs import ENGINES, logs, read, read_and_report
+from tests.sweeps import one_in
 
 few = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -35,7 +36,7 @@ limits = st.fixed_dictionaries(
 )
 
 
-@pytest.fixture(params=[0, 24], ids=["lanes only", "few lanes alone"], autouse=True)
+@pytest.fixture(params=one_in(2, [0, 24]), ids=["lanes only", "few lanes alone"], autouse=True)
 def _few_lanes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numpy_engine, "_FEW_LANES", request.param)
 

@@ -17,7 +17,6 @@ from minibroker_pipeline.filesystems.filesystem import FileSystemError, filesyst
 from minibroker_pipeline.source.reading import DataLossError
 from tests.pipeline.filesystems.object_store import ObjectStore
 from tests.pipeline.source.directories import ROOMY, add, close, new_reader, offsets, orders, read
-from tests.samples import in_torture
 from tests.storage.helpers import NOW, a_batch, marker, sequenced
 
 KEYS = {"key": "someone", "secret": "something"}
@@ -116,7 +115,7 @@ def test_a_large_segment_is_read_in_ranges_that_do_not_overlap(
     assert len(spans) < 12  # besides them, looks at whether the index is true, and at the log's end
 
 
-@in_torture  # others read the store without Spark, and Spark reads directories elsewhere
+@pytest.mark.torture  # others read the store without Spark, and Spark reads directories elsewhere
 def test_spark_reads_a_table_and_follows_a_stream_with_options_alone(
     spark: SparkSession, tmp_path: Path, access: dict[str, Any]
 ) -> None:

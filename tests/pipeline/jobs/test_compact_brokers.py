@@ -25,7 +25,6 @@ from tests.kafka.real_kafka import RealKafka
 from tests.kafka.writers import create, with_batches
 from tests.patience import PATIENCE_S
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS
-from tests.samples import in_torture
 from tests.sparse_copies import copy_directory
 
 TOPICS: Final = ("users", "transfers")
@@ -121,7 +120,7 @@ def test_minibroker_serves_what_is_left_and_goes_on(compacted: Compacted, tmp_pa
         broker.close()
 
 
-@in_torture
+@pytest.mark.torture
 def test_kafka_serves_what_is_left_and_its_cleaner_goes_on_from_there(compacted: Compacted) -> None:
     kafka = compacted.kafka
     ours = read_offset_checkpoint(str(compacted.data / CLEANER_OFFSETS))

@@ -24,7 +24,6 @@ from tests.kafka.writers import create
 from tests.patience import PATIENCE_S
 from tests.pipeline.jobs.directories import put_log
 from tests.pipeline.jobs.lives import CLEANER_OFFSETS, files_of
-from tests.samples import in_torture
 from tests.storage.cleaning import Entry, batch, entries_in, pairs_of
 from tests.storage.helpers import NOW
 from tests.storage.histories import History
@@ -121,7 +120,7 @@ def test_what_was_compacted_before_is_clean_unless_it_is_told_otherwise(tmp_path
     assert (0, b"a", b"1") not in records_in(tmp_path / "all")
 
 
-@in_torture
+@pytest.mark.torture
 def test_processes_spark_and_the_engine_without_numba_write_the_same(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,8 @@ from tests.kafka.writers import (
     write_transactions,
 )
 from tests.pipeline.jobs.directories import copied, cut, flip_a_bit, some_file
-from tests.samples import in_torture, not_in_check, part
 from tests.sparse_copies import copy_directory
+from tests.sweeps import one_in
 
 OLD: Final = {
     f"v{magic}-{codec}": {"message.format.version": version, "compression.type": codec, **SMALL_SEGMENTS}
@@ -94,7 +94,6 @@ def theirs(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copies
 
 
-@not_in_check
 @pytest.mark.parametrize("end", ["running", "stopped"])
 def test_nothing_is_found_in_what_minibroker_leaves(ours: Path, end: str) -> None:
     report = verify([str(ours / end)])
@@ -102,7 +101,7 @@ def test_nothing_is_found_in_what_minibroker_leaves(ours: Path, end: str) -> Non
     assert report.records > 1_500
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("end", ["killed", "stopped"])
 def test_nothing_is_found_in_what_kafka_leaves(theirs: Path, end: str) -> None:
     report = verify([str(theirs / end)])
@@ -111,13 +110,13 @@ def test_nothing_is_found_in_what_kafka_leaves(theirs: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("whose", ["ours", "theirs"])
+@pytest.mark.parametrize("whose", one_in(2, ["ours", "theirs"]))
 def test_the_file_that_was_damaged_is_named(
     request: pytest.FixtureRequest, tmp_path: Path, whose: str, way: Callable[[Path, random.Random], None]
 ) -> None:
     left: Path = request.getfixturevalue(whose)
     topics = (*TOPICS_TO_DAMAGE, *OLD) if whose == "ours" else TOPICS_TO_DAMAGE
-    for seed in range(part(60, 15)):
+    for seed in range(15):
         chance = random.Random(seed)
         topic = chance.choice(topics)
         damaged = some_file(copied(left / "stopped", tmp_path / "copy", topic), chance)
@@ -161,7 +160,7 @@ def test_kafkas_tool_finds_nothing_where_verify_does_not(
     check_directory(oracle, partition)
 
 
-@in_torture
+@pytest.mark.torture
 def test_nothing_is_found_while_a_broker_writes(tmp_path: Path) -> None:
     """Segments are rolled, compacted and deleted meanwhile, and transactions aborted."""
     config = {

@@ -17,7 +17,6 @@ from minibroker_pipeline.jobs.verify import verify
 from minibroker_pipeline.log_directories.directory_commit import check_writable
 from minibroker_storage.data_directory.staged_write import UNFINISHED
 from tests.pipeline.sink.writing import Row, values, write
-from tests.samples import not_in_check
 
 TOPICS: Final = ("a", "b", "c")
 ROWS: Final = 12
@@ -72,7 +71,6 @@ def kill_once(target: Path, chance: random.Random) -> tuple[int, str]:
     return counts.pop() // ROWS, "unfinished" if is_unfinished else "aside" if left else "nothing"
 
 
-@not_in_check
 def test_writers_killed_at_random_moments_have_written_all_or_nothing(tmp_path: Path) -> None:
     chance = random.Random(9)
     for _ in range(2):

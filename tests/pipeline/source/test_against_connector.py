@@ -11,7 +11,6 @@ from minibroker import Broker
 from tests.kafka.real_kafka import RealKafka
 from tests.patience import PATIENCE_S
 from tests.pipeline.producing import Message, begin, create, produce, produce_in_transaction
-from tests.samples import in_torture
 
 FORMATS = ["0.9.0", "0.10.2", "3.0"]
 FOREVER = {"retention.ms": "-1", "segment.bytes": "20000"}
@@ -69,7 +68,7 @@ def test_rows_of_every_format_and_codec_are_those_of_the_connector(
     assert len(rows) == 400 * 13
 
 
-@in_torture
+@pytest.mark.torture
 def test_rows_of_the_files_of_apache_kafka_are_those_of_the_connector(
     spark: SparkSession, real_kafka: RealKafka, topic: str
 ) -> None:
@@ -91,7 +90,7 @@ def test_transactions_are_seen_as_the_connector_sees_them(
     compare_transactions(spark, broker, topic, isolation)
 
 
-@in_torture
+@pytest.mark.torture
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_transactions_in_the_files_of_apache_kafka_are_seen_as_well(
     spark: SparkSession, real_kafka: RealKafka, topic: str, isolation: str

@@ -1,17 +1,17 @@
-"""A sample of `make torture ARGS=--equal`, and whether it would see a difference."""
+"""A sample of `make torture ARGS=equal`, and whether it would see a difference."""
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from minibroker import Broker
-from tests.samples import in_torture
 from tests.torture.equality import CODECS, LEVELS, compare, contents, fill, fingerprints
 
 RECORDS = 3000
 SEED = 1
 
 
-@in_torture
+@pytest.mark.torture
 def test_all_columns_of_what_producers_write_are_the_connectors_for_every_codec_and_isolation_level(
     spark: SparkSession, broker: Broker
 ) -> None:

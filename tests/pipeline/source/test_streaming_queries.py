@@ -8,7 +8,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from tests.pipeline.source.directories import add, orders
-from tests.samples import in_torture
 from tests.storage.helpers import SMALL
 
 
@@ -47,7 +46,7 @@ def test_restarts_and_replays_leave_each_record_once(spark: SparkSession, tmp_pa
     assert table(spark, tmp_path) == [(0, offset) for offset in range(453)] + [(1, offset) for offset in range(450)]
 
 
-@in_torture
+@pytest.mark.torture
 def test_a_query_whose_records_are_gone_fails_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     home = orders(tmp_path / "data", config=SMALL)
     run(spark, tmp_path, maxOffsetsPerTrigger=1000)

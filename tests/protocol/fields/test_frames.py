@@ -29,7 +29,7 @@ from minibroker_protocol.records import CompressionCodec, NewRecord, build_batch
 from minibroker_protocol.schema import schema_of
 from tests.protocol.fields.trees import check_leaves, is_complete, plain, values
 from tests.protocol.message_strategies import messages
-from tests.samples import examples
+from tests.sweeps import few_examples, one_in
 
 DECLARED = {key: found for key in ApiKey if (found := messages_of(key)) is not None}
 REQUESTS = [
@@ -75,13 +75,13 @@ def test_every_api_whose_messages_are_declared_has_trees() -> None:
     assert len(DECLARED) >= 70
 
 
-@pytest.mark.parametrize(("key", "version"), REQUESTS)
+@pytest.mark.parametrize(("key", "version"), one_in(4, REQUESTS))
 def test_a_tree_covers_each_byte_and_has_the_values_that_the_codec_reads(key: ApiKey, version: int) -> None:
     """Also of bytes that are cut or changed, where it ends in an error where the codec has one."""
     apis = declared(key)
 
     @given(messages(apis.request, version), messages(apis.response, version), st.integers(0, 2**32))
-    @examples(30, 2)
+    @few_examples
     def check(request: Any, response: Any, seed: int) -> None:
         chance = random.Random(seed)
         client_id = chance.choice([None, b"", b"me"])
@@ -144,7 +144,6 @@ def outside_records(node: Node) -> list[Node]:
 
 
 @given(st.binary(max_size=200))
-@examples(300, 60)
 def test_random_bytes_have_a_tree(data: bytes) -> None:
     check_leaves(request_fields(data), len(data))
     for key in (ApiKey.FETCH, ApiKey.METADATA, ApiKey.VOTE):

@@ -15,7 +15,7 @@ from minibroker_protocol.schema import schema_of
 from tests.protocol.fields.test_frames import DECLARED, declared, request_frame, response_frame
 from tests.protocol.fields.trees import check_leaves, is_complete
 from tests.protocol.message_strategies import messages
-from tests.samples import examples
+from tests.sweeps import few_examples
 
 
 def last_version(cls: type[Any]) -> int:
@@ -28,7 +28,7 @@ def test_a_message_in_its_own_version_is_the_same_and_in_others_whole_or_refused
     own = last_version(apis.request)
 
     @given(messages(apis.request, own), messages(apis.response, own), st.data())
-    @examples(20, 2)
+    @few_examples
     def check(request: Any, response: Any, data: st.DataObject) -> None:
         other = data.draw(st.sampled_from(request_versions(key)))
         frame = request_frame(key, own, request)

@@ -25,7 +25,7 @@ from minibroker_protocol.records.conversion import (
     up_convert,
 )
 from minibroker_protocol.steps import drain
-from tests.samples import not_in_check
+from tests.sweeps import one_in
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
 PLENTY = 10**9
@@ -194,9 +194,9 @@ def test_up_conversion_changes_no_record(records: list[NewRecord], codec: Compre
     assert read(batch) == source
 
 
-@not_in_check
-@pytest.mark.parametrize("codec", [CompressionCodec.NONE, CompressionCodec.GZIP])
-@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", one_in(2, [CompressionCodec.NONE, CompressionCodec.GZIP]))
+@pytest.mark.parametrize("magic", one_in(2, [0, 1]))
 def test_a_batch_of_very_many_records_is_converted_in_pieces_from_the_asked_one_on(
     codec: CompressionCodec, magic: int
 ) -> None:
@@ -225,6 +225,7 @@ def test_a_conversion_yields_every_few_hundred_records() -> None:
     assert len(list(down_convert_in_steps(batch, 1, 0, max_bytes=PLENTY))) >= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", [CompressionCodec.GZIP, CompressionCodec.SNAPPY, CompressionCodec.LZ4])
 @pytest.mark.parametrize("count", [20, PIECE_RECORDS + 1])
 def test_a_large_batch_is_unpacked_converted_and_packed_in_steps(codec: CompressionCodec, count: int) -> None:

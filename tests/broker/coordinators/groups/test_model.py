@@ -20,7 +20,6 @@ from tests.broker.coordinators.groups.member_requests import (
     sync_request,
 )
 from tests.broker.harness import Harness, Pending
-from tests.samples import examples
 
 CLIENTS: Final = 5
 LONGEST_MS: Final = 60_000
@@ -42,7 +41,7 @@ class Client:
         self.waiting: Pending | None = None
 
 
-@settings(examples(whole=60, sample=25), stateful_step_count=40, suppress_health_check=list(HealthCheck))
+@settings(stateful_step_count=40, suppress_health_check=list(HealthCheck))
 class GroupMachine(RuleBasedStateMachine):
     """A group of at most four, and five clients that want to be in it."""
 

@@ -18,12 +18,12 @@ from minibroker.security.tls.key_stores import KeyStoreError, read_key_store, re
 from tests.broker.socket_client import address_of
 from tests.clients import toolchains
 from tests.patience import PATIENCE_S
-from tests.samples import in_torture
 
 _STORE_PASSWORD, _KEY_PASSWORD = "of-the-store", "of-the-key"
 _RSA: Final = ("-keyalg", "RSA", "-keysize", "2048")
 _EC: Final = ("-keyalg", "EC", "-groupname", "secp256r1")
 Make = Callable[..., str]
+pytestmark = pytest.mark.toolchain
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +80,10 @@ def test_a_store_without_a_key_that_can_be_served_says_so(make: Make, tmp_path: 
     ("kind", "options"),
     [
         ("JKS", (*_RSA, "-sigalg", "SHA1withRSA")),
-        pytest.param("JKS", ("-keyalg", "RSA", "-keysize", "1024", "-sigalg", "MD5withRSA"), marks=in_torture),
-        pytest.param("PKCS12", (*_RSA, "-J-Dkeystore.pkcs12.legacy"), marks=in_torture),
-        pytest.param("PKCS12", (*_RSA, "-sigalg", "SHA1withRSA"), marks=in_torture),
-        pytest.param("JCEKS", _EC, marks=in_torture),
+        pytest.param("JKS", ("-keyalg", "RSA", "-keysize", "1024", "-sigalg", "MD5withRSA"), marks=pytest.mark.torture),
+        pytest.param("PKCS12", (*_RSA, "-J-Dkeystore.pkcs12.legacy"), marks=pytest.mark.torture),
+        pytest.param("PKCS12", (*_RSA, "-sigalg", "SHA1withRSA"), marks=pytest.mark.torture),
+        pytest.param("JCEKS", _EC, marks=pytest.mark.torture),
     ],
 )
 def test_a_listener_shows_the_certificate_of_a_store_as_java_does(
