@@ -17,7 +17,7 @@ from minibroker.config.documents import parse_json
 from minibroker.operations.wording import missing
 from minibroker.server.services import Services
 from minibroker_protocol.records import BatchHeader, TimestampType, iter_batches
-from minibroker_protocol.records.batch import records_in_steps
+from minibroker_protocol.steps import collect
 from minibroker_storage.log import Log
 from minibroker_storage.transaction_index import AbortedTxn
 
@@ -242,7 +242,7 @@ def _records_of(partition: Partition, start: int, end: int, *, committed: bool) 
             if header.is_control or (aborted is not None and aborted.covers(header)):
                 continue
             codec = header.codec.name.lower()
-            for record in (yield from records_in_steps(batch)):
+            for record in batch.read(b"".join((yield from collect(batch.pieces())))):
                 if first <= record.offset < end:
                     yield ConsumerRecord(
                         partition.topic.name,

@@ -1,6 +1,7 @@
 """Work that can be done in steps, so that a caller may do something else in between."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,3 +18,13 @@ def drain(steps: Steps[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def collect(items: Iterable[T], per_step: int = 1) -> Steps[list[T]]:
+    """Return all items as a list, `per_step` of them taken in each step."""
+    collected: list[T] = []
+    iterator = iter(items)
+    while some := list(islice(iterator, per_step)):
+        collected += some
+        yield
+    return collected

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple, Self
 from minibroker_protocol.records import NO_PARTITION_LEADER_EPOCH, BatchHeader, read_entry_header, stamp
 from minibroker_protocol.records.header import LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID, make_header
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_protocol.steps import Steps, drain
 from minibroker_storage.checkpoints import LeaderEpochCheckpoint
 from minibroker_storage.config import LogConfig
 from minibroker_storage.data_directory.clean_shutdown import LastStop
@@ -18,7 +17,6 @@ from minibroker_storage.errors import LogClosedError, LogWriteError, OffsetOutOf
 from minibroker_storage.files import FilePool, LogSlice
 from minibroker_storage.layout import LEADER_EPOCH_CHECKPOINT, delete_directory_name, rename_if_there
 from minibroker_storage.local_log import LocalLog
-from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
 from minibroker_storage.producer_state import ProducerStateManager
 from minibroker_storage.recovery import LoadedLog, load_log, replay_producers
 from minibroker_storage.retention import count_below, count_beyond_size, count_expired
@@ -239,22 +237,6 @@ class Log(LocalLog):
         """Wake those that wait for the log to change."""
         for listener in tuple(self._listeners):
             listener(self)
-
-    def find_by_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record with a timestamp (ms) >= `timestamp`; see `lookup.search_by_timestamp`."""
-        return drain(self.search_by_timestamp(timestamp))
-
-    def search_by_timestamp(self, timestamp: int) -> Steps[TimestampOffset | None]:
-        """`find_by_timestamp` in steps."""
-        return search_by_timestamp(self.segments, timestamp, self.log_start_offset)
-
-    def find_max_timestamp(self) -> TimestampOffset | None:
-        """The first record that has the largest timestamp; see `lookup.search_max_timestamp`."""
-        return drain(self.search_max_timestamp())
-
-    def search_max_timestamp(self) -> Steps[TimestampOffset | None]:
-        """`find_max_timestamp` in steps."""
-        return search_max_timestamp(self.segments)
 
     # Appending
 

@@ -20,7 +20,7 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.header import CODEC_MASK
 from minibroker_protocol.records.record_times import FIRST_FIELDS_SIZE, read_times, records_in, time_and_offset
-from minibroker_protocol.steps import Steps
+from minibroker_protocol.steps import Steps, collect
 from minibroker_storage.errors import LogClosedError
 from minibroker_storage.segment import LogSegment
 
@@ -39,7 +39,7 @@ class TimestampOffset(NamedTuple):
 def search_by_timestamp(
     segments: Sequence[LogSegment], timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
-    """The first record with a timestamp >= `timestamp` and an offset >= `start_offset`, None when there is none.
+    """Return the first record with a timestamp >= `timestamp` (ms) and an offset >= `start_offset`, or None.
 
     The first segment whose largest timestamp reaches the target has it: time index, offset index, then the headers
     from there to the first batch that reaches it, and that batch's records. Under LogAppendTime they all have its max
@@ -114,21 +114,21 @@ def search_batch(
     data: memoryview, header: BatchHeader, timestamp: int, start_offset: int
 ) -> Steps[TimestampOffset | None]:
     """The first record of a batch that has the timestamp or a later one, and the offset or a later one."""
-    epoch = header.partition_leader_epoch
+    batch = LegacyRecordBatch(data) if header.magic < MAGIC_V2 else RecordBatch(data)
+    content = b"".join((yield from collect(batch.pieces())))
     if header.magic < MAGIC_V2:
-        messages = yield from LegacyRecordBatch(data).records_in_steps()
-        for number, message in enumerate(messages, 1):
-            if message.timestamp >= timestamp and message.offset >= start_offset:
-                return TimestampOffset(message.timestamp, message.offset, epoch)
+        stretches = iter([batch.read(content)])
+    else:
+        stretches = (
+            records_in(content, header, stretch) if max(stretch.times) >= timestamp else iter(())
+            for stretch in read_times(content, header)
+        )
+    for records in stretches:
+        for number, record in enumerate(records, 1):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
             if not number % _MESSAGES_AT_ONCE:
                 yield
-        return None
-    records = yield from RecordBatch(data).records_data_in_steps()
-    for found in read_times(records, header):
-        if max(found.times) >= timestamp:
-            for record in records_in(records, header, found):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp, record.offset, epoch)
         yield
     return None
 

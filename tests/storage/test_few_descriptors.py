@@ -14,6 +14,7 @@ from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, Sto
 from minibroker_storage.cleaner import finish_cleaning, plan_cleaning, remove_cleaned_files
 from minibroker_storage.cleaner.clean import clean
 from tests.storage.helpers import NOW, Home, a_batch, filled, offsets_of, sequenced
+from tests.storage.time_search import find_by_timestamp
 
 _MOST_OPENS: Final = 300
 COMPACTED: Final = LogConfig(
@@ -152,7 +153,7 @@ def test_a_segment_that_could_not_be_closed_gets_its_last_entry_later(tmp_path: 
     assert times.entry(times.entries - 1) == (NOW + 2, 1)
     home.log.close()
     home.open(last_stop=LastStop.CLEAN)
-    found = home.log.find_by_timestamp(NOW + 2)
+    found = find_by_timestamp(home.log, NOW + 2)
     assert found is not None
     assert found.offset == 1
 

@@ -15,6 +15,7 @@ from minibroker_storage import LastStop, LogConfig
 from minibroker_storage.checkpoints import partition_metadata, read_partition_metadata
 from minibroker_storage.producer_snapshot import decode_snapshot, encode_snapshot
 from tests.storage.helpers import Home, batches_of, contents, offsets_of, sequenced
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 WRITTEN = Path(__file__).parent / "data" / "kafka-3.9.1" / "orders-0"
 CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=512, producer_id_expiration_ms=2**50)
@@ -73,10 +74,10 @@ def test_times_are_found_where_kafka_finds_them(home: Home, last_stop: LastStop)
         220000: 220,
         220001: 221,
     }
-    found = {delta: log.find_by_timestamp(FIRST + delta) for delta in answers}
+    found = {delta: find_by_timestamp(log, FIRST + delta) for delta in answers}
     assert {delta: place and place.offset for delta, place in found.items()} == answers
-    assert log.find_by_timestamp(2_699_999_999_999) is None
-    assert log.find_max_timestamp() == (1795248470781, 223, 0)
+    assert find_by_timestamp(log, 2_699_999_999_999) is None
+    assert find_max_timestamp(log) == (1795248470781, 223, 0)
 
 
 def test_rebuilt_indexes_are_kafkas_byte_for_byte(home: Home) -> None:

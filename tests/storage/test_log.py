@@ -29,6 +29,7 @@ from tests.storage.helpers import (
     offsets_of,
     sequenced,
 )
+from tests.storage.time_search import find_by_timestamp
 
 
 def test_an_appended_batch_gets_the_next_offset_and_the_leader_epoch(home: Home) -> None:
@@ -189,7 +190,7 @@ def test_many_logs_share_few_descriptors(tmp_path: Path) -> None:
             assert len(files) <= 5
     for home in homes:
         assert offsets_of(home.log) == list(range(0, 80, 2))
-        assert home.log.find_by_timestamp(NOW + 20) is not None
+        assert find_by_timestamp(home.log, NOW + 20) is not None
         assert len(files) <= 5
         home.crash()
         assert offsets_of(home.open(last_stop=LastStop.CRASHED)) == list(range(0, 80, 2))

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from minibroker_protocol.records import NewRecord, build_message_set, iter_batches
 from minibroker_storage import FilePool, LastStop, LogConfig, LogWriteError, OffsetOutOfRangeError
 from tests.storage.helpers import NOW, Disk, Home, sequenced
+from tests.storage.time_search import find_by_timestamp
 
 Held = tuple[int, int, bytes]  # base offset, last offset, bytes
 
@@ -134,7 +135,7 @@ class LogAgainstList(RuleBasedStateMachine):
         timestamp = self.clock - before
         records = (record for _, _, data in self.held for (batch,) in [iter_batches(data)] for record in batch)
         first = next((r for r in records if r.offset >= self.start and r.timestamp >= timestamp), None)
-        found = self.home.log.find_by_timestamp(timestamp)
+        found = find_by_timestamp(self.home.log, timestamp)
         assert (found and found[:2]) == (first and (first.timestamp, first.offset))
 
     @rule()

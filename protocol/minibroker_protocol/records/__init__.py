@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minibroker_protocol.records.batch import Batch, RecordBatch, iter_batches
-    from minibroker_protocol.records.builder import build_batch, build_batch_in_steps
+    from minibroker_protocol.records.builder import build_batch
     from minibroker_protocol.records.compression import (
         COMPRESSION_LEVELS,
         DEFAULT_COMPRESSION_LEVELS,
@@ -79,7 +79,6 @@ __all__ = [
     "RecordBatch",
     "TimestampType",
     "build_batch",
-    "build_batch_in_steps",
     "build_message_set",
     "check_inner_crcs",
     "check_produced_batch",
@@ -120,7 +119,6 @@ _MODULES = {
     "RecordBatch": "batch",
     "TimestampType": "header",
     "build_batch": "builder",
-    "build_batch_in_steps": "builder",
     "build_message_set": "legacy",
     "check_inner_crcs": "legacy",
     "check_produced_batch": "produced_batch",

@@ -8,11 +8,7 @@ from struct import Struct
 from typing import Final
 
 from minibroker_protocol.errors import CorruptRecordError, DecodeError, InvalidRecordError, UnsupportedMagicError
-from minibroker_protocol.records.compression import (
-    MAX_DECOMPRESSED_SIZE,
-    decompress,
-    decompress_in_steps,
-)
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, decompressed
 from minibroker_protocol.records.header import (
     LENGTH_AT,
     LOG_OVERHEAD,
@@ -26,7 +22,6 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.legacy import LegacyRecordBatch
 from minibroker_protocol.records.record import Record, read_records
-from minibroker_protocol.steps import Steps
 
 
 class RecordBatch:
@@ -64,24 +59,29 @@ class RecordBatch:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """The encoded records, decompressed. Raises what `decompress` raises."""
+        """Return the encoded records, decompressed. Raises what `decompress` raises."""
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """Like `records_data`, but return pieces, of which each takes some milliseconds."""
         codec = self.header.codec
         data = self.buffer[RECORD_BATCH_OVERHEAD:]
         if codec is CompressionCodec.NONE:
-            return bytes(data)
-        return decompress(codec, data, max_size=self.max_decompressed_size)
-
-    def records_data_in_steps(self) -> Steps[bytes]:
-        """Like `records_data`, in steps of some milliseconds."""
-        data = self.buffer[RECORD_BATCH_OVERHEAD:]
-        return decompress_in_steps(self.header.codec, data, max_size=self.max_decompressed_size)
+            return iter((bytes(data),))
+        if self.header.record_count <= 0:
+            return iter(())
+        return decompressed(codec, data, max_size=self.max_decompressed_size)
 
     def __iter__(self) -> Iterator[Record]:
+        return self.read(self.records_data())
+
+    def read(self, data: bytes) -> Iterator[Record]:
+        """Return the records of the batch, given its `records_data`."""
         count = self.header.record_count
         if count < 0:
             raise InvalidRecordError(f"record count: {count}")
         # Compaction may leave a batch without records, for its sequence numbers' sake.
-        return read_records(self.records_data(), self.header) if count else iter(())
+        return read_records(data, self.header) if count else iter(())
 
 
 _INT32: Final = Struct(">i")
@@ -116,12 +116,3 @@ def iter_batches(
         else:
             raise UnsupportedMagicError(f"magic: {magic} at byte {position}")
         position += size
-
-
-def records_in_steps(batch: Batch) -> Steps[Iterator[Record]]:
-    """The records of a batch, which is unpacked in steps. Raises as iteration does."""
-    if isinstance(batch, LegacyRecordBatch):
-        return (yield from batch.records_in_steps())
-    if batch.header.record_count <= 0:
-        return iter(batch)
-    return read_records((yield from batch.records_data_in_steps()), batch.header)

@@ -6,9 +6,7 @@ from typing import Any, Final
 
 from minibroker_protocol.errors import DecompressedSizeError, EncodeError
 from minibroker_protocol.lazy_imports import lazy
-from minibroker_protocol.records.codecs import STEP_SIZE
 from minibroker_protocol.records.header import MAGIC_V0, MAGIC_V2, CompressionCodec
-from minibroker_protocol.steps import Steps, drain
 
 with lazy:
     from minibroker_protocol.records.codecs import zstd_codec
@@ -52,14 +50,15 @@ def compress(
     Raises:
         EncodeError: The codec does not have this level.
     """
-    if codec is CompressionCodec.NONE:
-        return bytes(data)
-    return b"".join(_compressed(codec, data, magic, level))
+    return b"".join(compressed(codec, data, magic=magic, level=level))
 
 
-def _compressed(
-    codec: CompressionCodec, data: bytes | bytearray | memoryview, magic: int, level: int | None
+def compressed(
+    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
 ) -> Iterator[bytes]:
+    """Like `compress`, but return pieces. Each takes at most 40 ms under the default levels."""
+    if codec is CompressionCodec.NONE:
+        return iter((bytes(data),))
     level = _checked_level(codec, level)
     module = _module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
@@ -85,37 +84,21 @@ def decompress(
         InvalidRecordError: The data is malformed or cut short.
         DecompressedSizeError: The records take more than `max_size` bytes.
     """
-    return drain(decompress_in_steps(codec, data, max_size=max_size, magic=magic))
+    return b"".join(decompressed(codec, data, max_size=max_size, magic=magic))  # joining a single piece copies nothing
 
 
-def compress_in_steps(
-    codec: CompressionCodec, data: bytes | bytearray | memoryview, *, magic: int = MAGIC_V2, level: int | None = None
-) -> Steps[bytes]:
-    """Like `compress`, in steps of at most 40 ms under the default levels."""
-    if codec is CompressionCodec.NONE or len(data) <= STEP_SIZE:
-        return compress(codec, data, magic=magic, level=level)
-    pieces: list[bytes] = []
-    for piece in _compressed(codec, data, magic, level):
-        pieces.append(piece)
-        yield
-    return b"".join(pieces)
-
-
-def decompress_in_steps(
+def decompressed(
     codec: CompressionCodec, data: bytes | bytearray | memoryview, *, max_size: int, magic: int = MAGIC_V2
-) -> Steps[bytes]:
-    """Like `decompress`, in steps of some milliseconds. `data` is read in all steps."""
+) -> Iterator[bytes]:
+    """Like `decompress`, but return pieces. Each takes some milliseconds; `data` is read until the last of them."""
     if codec is CompressionCodec.NONE:
         if len(data) > max_size:
             raise DecompressedSizeError(f"records: {len(data)} bytes, above the limit of {max_size}")
-        return bytes(data)
+        return iter((bytes(data),))
     module = _module(codec)
     is_v0 = magic == MAGIC_V0 and codec is CompressionCodec.LZ4
-    pieces: list[bytes] = []
-    for piece in (module.decompressed_v0 if is_v0 else module.decompressed)(data, max_size):
-        pieces.append(piece)
-        yield
-    return b"".join(pieces)  # joining a single piece copies nothing
+    pieces: Iterator[bytes] = (module.decompressed_v0 if is_v0 else module.decompressed)(data, max_size)
+    return pieces
 
 
 def check_header(codec: CompressionCodec, data: memoryview) -> None:

@@ -5,7 +5,7 @@ Up, when a producer is older than the log; down, when the log is older than the 
 headers, transaction markers, in v0 timestamps. zstd has no place in the older formats at all.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
@@ -16,10 +16,9 @@ from minibroker_protocol.errors import (
     UnsupportedCodecError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.batch import Batch, iter_batches
+from minibroker_protocol.records.batch import iter_batches
 from minibroker_protocol.records.builder import build_batch
-from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.compression import compress_in_steps
+from minibroker_protocol.records.compression import compressed
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     CRC_AT,
@@ -29,36 +28,32 @@ from minibroker_protocol.records.header import (
     NO_OFFSET,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
-    TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     CompressionCodec,
     TimestampType,
     compute_crc,
     read_header,
 )
-from minibroker_protocol.records.legacy import LegacyRecordBatch, build_message_set, wrap
-from minibroker_protocol.records.record import NewRecord, Record, read_records
-from minibroker_protocol.records.record_times import RecordTimes, read_times, records_in
+from minibroker_protocol.records.legacy import build_message_set, encode_wrapper
+from minibroker_protocol.records.record import NewRecord, Record
 from minibroker_protocol.records.varint import INT32_MAX
-from minibroker_protocol.steps import Steps, drain
+from minibroker_protocol.steps import Steps, collect, drain
 
 CONVERTED_RECORDS: Final = 100_000
-"""So many records make a set long enough: a reader comes again for the rest."""
+"""Records that make a set long enough: a reader comes again for the rest."""
 PIECE_RECORDS: Final = 16_384
-"""So many records of a batch are converted together. Batches of the usual size hold less, and become one wrapper."""
-_RECORDS_AT_ONCE: Final = 512
+"""Records of a batch that are converted together. Batches of the usual size hold less, and become one wrapper."""
+_PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of keys and values that are converted together, at most with one record more."""
 _UINT32: Final = Struct(">I")
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 
 
-def pack_batch(
-    header: BatchHeader, data: bytes, codec: CompressionCodec, level: int | None = None
-) -> Steps[tuple[bytearray, BatchHeader]]:
-    """Make a v2 batch of the encoded records `data`, compressed with `codec`; return it and its header, in steps.
+def pack_batch(header: BatchHeader, packed: bytes, codec: CompressionCodec) -> tuple[bytearray, BatchHeader]:
+    """Make a v2 batch of records that were compressed with `codec`; return it and its header.
 
     All else is as `header` says, also its base timestamp, which the records' own count from.
     """
-    packed = yield from compress_in_steps(codec, data, level=level)
     header = header._replace(
         batch_length=RECORD_BATCH_OVERHEAD - LOG_OVERHEAD + len(packed),
         attributes=header.attributes & ~CODEC_MASK | codec,
@@ -85,12 +80,12 @@ def to_message_set(
     records: Sequence[Record],
     *,
     magic: int,
-    base_offset: int,
+    base_offset: Callable[[], int],
     codec: CompressionCodec,
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> Steps[bytearray]:
-    """Make a message set of format v0 or v1 of the records, with offsets from `base_offset` on, in steps.
+    """Make a message set of format v0 or v1 of the records, with offsets from `base_offset()` on, in steps.
 
     Plain, or one wrapper; under LOG_APPEND_TIME when `log_append_time` is given. `UnsupportedCodecError` for zstd,
     `UnsupportedMagicError` for headers (only consumers have them dropped), `InvalidTimestampError` as above.
@@ -99,27 +94,27 @@ def to_message_set(
         raise UnsupportedCodecError(f"codec: zstd, which message format v{magic} does not know")
     if any(record.headers for record in records):
         raise UnsupportedMagicError(f"headers: message format v{magic} does not know them")
-    is_wrapped = codec is not CompressionCodec.NONE
-    message_set = build_message_set(
-        _writable(records),
-        magic=magic,
-        base_offset=0 if is_wrapped and magic > MAGIC_V0 else base_offset,  # inner offsets of v1 count from the first
-        timestamp_type=TimestampType.CREATE_TIME if log_append_time is None else TimestampType.LOG_APPEND_TIME,
-        log_append_time=log_append_time,
-    )
-    if not is_wrapped:
-        return message_set
     append_time = log_append_time if magic > MAGIC_V0 else None
-    return (
-        yield from wrap(
-            message_set,
-            codec,
+    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0  # inner offsets of v1 count from the first
+    while True:
+        base = base_offset()
+        message_set = build_message_set(
+            _writable(records),
             magic=magic,
-            last_offset=base_offset + len(records) - 1,
-            timestamp=max(record.timestamp for record in records) if append_time is None else append_time,
-            attributes=0 if append_time is None else TIMESTAMP_TYPE_FLAG,
-            level=level,
+            base_offset=0 if is_relative else base,
+            timestamp_type=TimestampType.CREATE_TIME if append_time is None else TimestampType.LOG_APPEND_TIME,
+            log_append_time=append_time,
         )
+        if codec is CompressionCodec.NONE:
+            return message_set
+        packed = b"".join((yield from collect(compressed(codec, message_set, magic=magic, level=level))))
+        # The log may have grown meanwhile, and a v0 wrapper has its offsets within.
+        if is_relative or base_offset() == base:
+            break
+    time = max(record.timestamp for record in records) if append_time is None else append_time
+    last_offset = base_offset() + len(records) - 1
+    return encode_wrapper(
+        packed, codec, magic=magic, last_offset=last_offset, time=time, by_append=append_time is not None
     )
 
 
@@ -138,11 +133,11 @@ def down_convert(data: bytes | bytearray | memoryview, magic: int, first_offset:
 def down_convert_in_steps(
     data: bytes | bytearray | memoryview, magic: int, first_offset: int, *, max_bytes: int
 ) -> Steps[bytearray]:
-    """Batches of any format as a message set that a reader of format `magic` (0 or 1) understands.
+    """Convert batches of any format to a message set that a reader of format `magic` (0 or 1) understands.
 
     Batches of that format or an older one pass as they are. Of the others the records keep their offsets, timestamps
     and codec; those of a batch that is not compressed begin at `first_offset`, since some clients expect no earlier
-    ones (a wrapper they look through). A batch of more than `PIECE_RECORDS` records is converted in pieces of so many,
+    ones (a wrapper they look through). A batch of more than `PIECE_RECORDS` records or 16 MiB is converted in pieces,
     from the one on that holds `first_offset`, so that only one piece is in memory; Kafka makes a single wrapper of it.
 
     Ends before the batch or piece with which the set would have more than `max_bytes` bytes, but never before the
@@ -150,7 +145,7 @@ def down_convert_in_steps(
     that is cut short. It may come out empty.
 
     `UnsupportedCodecError` when the first batch to be converted is zstd; a later one ends the set. Raises what
-    iterating over broken batches raises. Yields after a few milliseconds each.
+    iterating over broken batches raises. A step takes a piece, or 1 MiB of it.
     """
     message_set = bytearray()
     count = 0
@@ -162,116 +157,70 @@ def down_convert_in_steps(
             if message_set:
                 break
             raise UnsupportedCodecError("Down-conversion of zstandard-compressed batches is not supported")
-        for records in _pieces(batch, magic, first_offset):
-            if records is None:
-                yield
-                continue
-            if header.magic <= magic:
-                piece: bytearray | memoryview = batch.buffer
-            else:
-                piece, converted = yield from _down_convert(records, header, magic, first_offset)
-                count += converted
-            if message_set and len(message_set) + len(piece) > max_bytes:
-                return message_set
-            message_set += piece
-            if count >= CONVERTED_RECORDS:
-                return message_set
-        yield
+        if header.magic <= magic:
+            if message_set and len(message_set) + len(batch.buffer) > max_bytes:
+                break
+            message_set += batch.buffer
+            yield
+            continue
+        unread = batch.read(b"".join((yield from collect(batch.pieces()))))
+        while records := _next_piece(unread):
+            yield
+            if records := _wanted(records, header, first_offset):
+                piece = yield from _down_converted(records, header, magic)
+                if message_set and len(message_set) + len(piece) > max_bytes:
+                    return message_set
+                message_set += piece
+                count += len(records)
+                if count >= CONVERTED_RECORDS:
+                    return message_set
     return message_set
 
 
-def _pieces(batch: Batch, magic: int, first_offset: int) -> Generator[Iterator[Record] | None, None, None]:
-    """The records of a batch, piece by piece; None after a step that has found none from `first_offset` on."""
-    header = batch.header
-    if header.magic <= magic or isinstance(batch, LegacyRecordBatch) or header.record_count <= 0:
-        yield iter(batch)
-        return
-    data = yield from batch.records_data_in_steps()
-    if header.record_count <= PIECE_RECORDS:
-        yield read_records(data, header)
-        return
-    before: RecordTimes | None = None
-    for found in _piece_times(data, header):
-        if found is None:
-            yield None
-            continue
-        if before is not None:
-            is_needed = next(records_in(data, header, found)).offset > first_offset
-            yield records_in(data, header, before) if is_needed else None
-        before = found
-    if before is not None:
-        yield records_in(data, header, before)
+def _next_piece(records: Iterator[Record]) -> list[Record]:
+    """Return the next records that are converted together."""
+    piece: list[Record] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if len(piece) == PIECE_RECORDS or size >= _PIECE_BYTES:
+            break
+    return piece
 
 
-def _piece_times(data: bytes, header: BatchHeader) -> Iterator[RecordTimes | None]:
-    """The timestamps of `PIECE_RECORDS` records at a time; None where more have to be read for that."""
-    piece: RecordTimes | None = None
-    for found in read_times(data, header):
-        piece = RecordTimes(piece.times + found.times, piece.start, found.end) if piece else found
-        if len(piece.times) >= PIECE_RECORDS:
-            yield piece
-            piece = None
-        else:
-            yield None
-    if piece is not None:
-        yield piece
+def _wanted(records: list[Record], header: BatchHeader, first_offset: int) -> list[Record]:
+    """Return the records of a piece that a reader gets who reads from `first_offset` on."""
+    if header.codec is CompressionCodec.NONE:
+        return [record for record in records if record.offset >= first_offset]
+    return [] if len(records) < header.record_count and records[-1].offset < first_offset else records
 
 
-def _down_convert(
-    records: Iterator[Record], header: BatchHeader, magic: int, first_offset: int
-) -> Steps[tuple[bytearray, int]]:
-    """A message set, or one wrapper, of records of a batch, and how many they are."""
+def _down_converted(records: Sequence[Record], header: BatchHeader, magic: int) -> Steps[bytearray]:
+    """Make a message set, or one wrapper, of records of a batch."""
     codec = header.codec
     by_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME and magic > MAGIC_V0
     append_time = header.max_timestamp if by_append else None
-    message_set = bytearray()
-    count = base = last = 0
-    largest = NO_TIMESTAMP
+    is_relative = codec is not CompressionCodec.NONE and magic > MAGIC_V0
+    base = records[0].offset if is_relative else 0
+    # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
+    times = [max(record.timestamp, NO_TIMESTAMP) for record in records]
     try:
-        while some := _next_few(records):
-            if codec is CompressionCodec.NONE:
-                some = [record for record in some if record.offset >= first_offset]
-            elif magic > MAGIC_V0 and not count:
-                base = some[0].offset  # inner offsets count from it
-            if some:
-                # A timestamp that only a broken clock can have set would make Kafka refuse the whole fetch.
-                times = [max(record.timestamp, NO_TIMESTAMP) for record in some]
-                message_set += build_message_set(
-                    [NewRecord(record.key, record.value, time) for record, time in zip(some, times, strict=True)],
-                    magic=magic,
-                    base_offset=last + 1 - base if count else some[0].offset - base,
-                    offsets=[record.offset - base for record in some],
-                    timestamp_type=header.timestamp_type,
-                    log_append_time=append_time,
-                )
-                largest = max(largest, *times)
-                last = some[-1].offset
-                count += len(some)
-            yield
-        if codec is not CompressionCodec.NONE and count:
-            message_set = yield from wrap(
-                message_set,
-                codec,
-                magic=magic,
-                last_offset=last,
-                timestamp=largest if append_time is None else append_time,
-                attributes=TIMESTAMP_TYPE_FLAG if by_append else 0,
-            )
+        message_set = build_message_set(
+            [NewRecord(record.key, record.value, time) for record, time in zip(records, times, strict=True)],
+            magic=magic,
+            base_offset=records[0].offset - base,
+            offsets=[record.offset - base for record in records],
+            timestamp_type=header.timestamp_type,
+            log_append_time=append_time,
+        )
     except EncodeError as error:  # such as offsets that do not ascend, in a batch that was trusted for its checksum
         raise InvalidRecordError(f"the batch at offset {header.base_offset} cannot be converted: {error}") from None
-    return message_set, count
-
-
-def _next_few(records: Iterator[Record]) -> list[Record]:
-    """The records of one step."""
-    few: list[Record] = []
-    size = 0
-    for record in records:
-        few.append(record)
-        size += len(record.key or b"") + len(record.value or b"")
-        if len(few) == _RECORDS_AT_ONCE or size >= STEP_SIZE:
-            break
-    return few
+    if codec is CompressionCodec.NONE:
+        return message_set
+    packed = b"".join((yield from collect(compressed(codec, message_set, magic=magic))))
+    time = max(times) if append_time is None else append_time
+    return encode_wrapper(packed, codec, magic=magic, last_offset=records[-1].offset, time=time, by_append=by_append)
 
 
 def overflow_message(max_bytes: int) -> bytes:

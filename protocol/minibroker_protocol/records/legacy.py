@@ -25,12 +25,7 @@ from minibroker_protocol.errors import (
     InvalidRecordError,
     UnsupportedMagicError,
 )
-from minibroker_protocol.records.compression import (
-    MAX_DECOMPRESSED_SIZE,
-    compress_in_steps,
-    decompress,
-    decompress_in_steps,
-)
+from minibroker_protocol.records.compression import MAX_DECOMPRESSED_SIZE, compress, decompressed
 from minibroker_protocol.records.header import (
     CODEC_MASK,
     LOG_OVERHEAD,
@@ -47,7 +42,6 @@ from minibroker_protocol.records.header import (
 )
 from minibroker_protocol.records.record import NewRecord, Record, make_record
 from minibroker_protocol.records.varint import INT32_MAX, INT64_MAX, INT64_MIN
-from minibroker_protocol.steps import Steps, drain
 
 _OFFSET_AND_SIZE: Final = Struct(">qi")
 _ENTRY_HEAD: Final = Struct(">qiI")
@@ -64,11 +58,6 @@ _KEY_AT: Final = (_ENTRY_V0.size - _LENGTH.size, _ENTRY_V1.size - _LENGTH.size)
 """Where an entry's key length stands, by magic."""
 _CRC_SIZE: Final = 4
 _NULL: Final = -1
-_MESSAGES_AT_ONCE: Final = 1024
-"""The messages of a wrapper that are read in a step."""
-
-Survey = tuple[int, int]
-"""The number of whole messages in a wrapper's message set, and the last one's offset field."""
 
 
 class LegacyRecordBatch:
@@ -124,34 +113,19 @@ class LegacyRecordBatch:
             raise CorruptRecordError(f"crc: stored {self.header.crc}, computed {computed}")
 
     def records_data(self) -> bytes:
-        """The message set that a wrapper holds, decompressed; of a plain message, the entry itself.
+        """Return the message set that a wrapper holds, decompressed; of a plain message, the entry itself.
 
         `InvalidRecordError` for a wrapper without a value, or under zstd, which these formats do not know; and what
         `decompress` raises.
         """
-        if not self.is_compressed:
-            return bytes(self.buffer)
-        header = self.header
-        return decompress(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
+        return b"".join(self.pieces())
 
-    def records_data_in_steps(self) -> Steps[bytes]:
-        """Like `records_data`, in steps of some milliseconds."""
+    def pieces(self) -> Iterator[bytes]:
+        """Like `records_data`, but return pieces, of which each takes some milliseconds."""
         if not self.is_compressed:
-            return bytes(self.buffer)
+            return iter((bytes(self.buffer),))
         header = self.header
-        return (
-            yield from decompress_in_steps(
-                header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic
-            )
-        )
-
-    def records_in_steps(self) -> Steps[Iterator[Record]]:
-        """The iteration, for a server with other clients: the work before the first record is done in steps."""
-        if not self.is_compressed:
-            return iter(self)
-        data = yield from self.records_data_in_steps()
-        survey = yield from _survey(data, self.header.magic)
-        return read_wrapped(data, self.header, survey)
+        return decompressed(header.codec, self._packed(), max_size=self.max_decompressed_size, magic=header.magic)
 
     def _packed(self) -> memoryview:
         """The compressed message set of a wrapper."""
@@ -163,8 +137,12 @@ class LegacyRecordBatch:
         return value
 
     def __iter__(self) -> Iterator[Record]:
+        return self.read(self.records_data() if self.is_compressed else b"")
+
+    def read(self, data: bytes) -> Iterator[Record]:
+        """Return the records of the entry, given its `records_data`."""
         if self.is_compressed:
-            return read_wrapped(self.records_data(), self.header)
+            return read_wrapped(data, self.header)
         header = self.header
         key, value = _find_key_and_value(self.buffer, _KEY_AT[header.magic])
         record = make_record(
@@ -180,48 +158,49 @@ class LegacyRecordBatch:
         return iter((record,))
 
 
-def read_wrapped(data: bytes, wrapper: BatchHeader, survey: Survey | None = None) -> Iterator[Record]:
-    """Each record of the decompressed message set `data`, given the header of the wrapper that held it.
+def read_wrapped(data: bytes, wrapper: BatchHeader) -> Iterator[Record]:
+    """Return the records of the decompressed message set `data`, given the header of the wrapper that held it.
 
     Raises as iterating over a `LegacyRecordBatch` does; what is wrong with sizes, magics and offsets, before the first
-    record. `survey` is what `inner_crcs_checked` has returned, if that was asked.
+    record.
     """
-    number, last_inner_offset = survey or drain(_survey(data, wrapper.magic))
+    number, last_inner_offset = _survey(data, wrapper.magic)
     return _read_messages(data, number, _absolute_base(wrapper, last_inner_offset), wrapper)
 
 
 def check_inner_crcs(data: bytes, magic: int) -> None:
-    """All steps of `inner_crcs_checked` at once."""
-    drain(inner_crcs_checked(data, magic))
-
-
-def inner_crcs_checked(data: bytes, magic: int) -> Steps[Survey]:
-    """Check the checksum of each message in the decompressed message set `data` of a wrapper, some in a step.
+    """Check the checksum of each message in the decompressed message set `data` of a wrapper.
 
     `CorruptRecordError` for the first that is wrong; and for sizes and magics what iteration raises.
     """
+    for _ in inner_crcs(data, magic):
+        pass
+
+
+def inner_crcs(data: bytes, magic: int, most: int = INT32_MAX) -> Iterator[int]:
+    """Yield the checksum of each of the first `most` messages of a wrapper, if it is right. See `check_inner_crcs`."""
     view = memoryview(data)
     position = 0
-    survey = yield from _survey(data, magic)
-    for index in range(survey[0]):
-        if index % _MESSAGES_AT_ONCE == 0:
-            yield
+    for index in range(_survey(data, magic, most)[0]):
         _, size, crc = _ENTRY_HEAD.unpack_from(data, position)
         end = position + LOG_OVERHEAD + size
         computed = crc32(view[position + MAGIC_AT : end])
         if computed != crc:
             raise CorruptRecordError(f"inner message {index}: crc: stored {crc}, computed {computed}")
+        yield crc
         position = end
-    return survey
 
 
-def _survey(data: bytes, magic: int) -> Steps[Survey]:
-    """Look at the size and the magic of each message in a wrapper's message set, some in a step."""
+def _survey(data: bytes, magic: int, most: int = INT32_MAX) -> tuple[int, int]:
+    """Check the sizes and the magics of the first `most` messages in a wrapper's message set.
+
+    Returns the number of whole messages, and the last one's offset field.
+    """
     smallest = MIN_MESSAGE_LENGTH_V1 if magic else MIN_MESSAGE_LENGTH
     unpack = _OFFSET_AND_SIZE.unpack_from
     last = len(data) - LOG_OVERHEAD
     position = number = offset = 0
-    while position <= last:
+    while position <= last and number < most:
         next_offset, size = unpack(data, position)
         if size < MIN_MESSAGE_LENGTH:
             raise CorruptRecordError(f"inner message {number}: size {size}, less than any message takes")
@@ -234,8 +213,6 @@ def _survey(data: bytes, magic: int) -> Steps[Survey]:
         offset = next_offset
         position += LOG_OVERHEAD + size
         number += 1
-        if number % _MESSAGES_AT_ONCE == 0:
-            yield
     if not number:
         raise InvalidRecordError("value: no message in a compressed message set")
     return number, offset
@@ -393,30 +370,15 @@ def build_message_set(
         )
     if codec is CompressionCodec.NONE or not message_set:
         return message_set
-    return drain(
-        wrap(
-            message_set,
-            codec,
-            magic=magic,
-            last_offset=offset,
-            timestamp=max_timestamp,
-            attributes=attributes,
-            level=level,
-        )
+    value = compress(codec, message_set, magic=magic, level=level)
+    return encode_wrapper(
+        value, codec, magic=magic, last_offset=offset, time=max_timestamp, by_append=fixed_timestamp is not None
     )
 
 
-def wrap(
-    message_set: bytearray,
-    codec: CompressionCodec,
-    *,
-    magic: int,
-    last_offset: int,
-    timestamp: int,
-    attributes: int = 0,
-    level: int | None = None,
-) -> Steps[bytearray]:
-    """Make the wrapper of a message set, in steps; `attributes` are those of its messages. `EncodeError` as above."""
-    value = yield from compress_in_steps(codec, message_set, magic=magic, level=level)
-    attributes |= codec
-    return bytearray(encode_message(last_offset, None, value, magic=magic, timestamp=timestamp, attributes=attributes))
+def encode_wrapper(
+    packed: bytes, codec: CompressionCodec, *, magic: int, last_offset: int, time: int, by_append: bool
+) -> bytearray:
+    """Make the wrapper of a message set that was compressed with `codec`; `by_append` says who set `time`."""
+    attributes = codec | (TIMESTAMP_TYPE_FLAG if by_append else 0)
+    return bytearray(encode_message(last_offset, None, packed, magic=magic, timestamp=time, attributes=attributes))

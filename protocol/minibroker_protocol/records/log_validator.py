@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.batch import RecordBatch
+from minibroker_protocol.records.compression import compressed
 from minibroker_protocol.records.conversion import pack_batch, to_message_set, up_convert
 from minibroker_protocol.records.header import (
     MAGIC_V0,
@@ -35,21 +36,21 @@ from minibroker_protocol.records.header import (
     read_entry_header,
 )
 from minibroker_protocol.records.produced_set import (
+    RECORDS_PER_STEP,
     LogAppendInfo,
     OpenedBatch,
     RecordValidator,
     analyze,
     check_target,
+    checked_batches,
     open_batch,
-    slices_of,
 )
 from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.record_runs import check_records
 from minibroker_protocol.records.restamp import restamp, stamped
-from minibroker_protocol.steps import Steps, drain
+from minibroker_protocol.steps import Steps, collect, drain
 
 __all__ = ["AppendPolicy", "Prepared", "prepare", "prepare_in_steps"]
-_FREED_AT_ONCE: Final = 20_000
 
 
 class Prepared(NamedTuple):
@@ -103,11 +104,12 @@ def prepare_in_steps(
 
     `records` is one v2 batch or a v0 or v1 message set, and writable: what can stay is changed in place, and nothing
     else may use it meanwhile or afterwards. The records get the offsets from `next_offset()` on, which is called in
-    the last step; `topic_partition` is for messages. A step looks at some hundred records, or at 1 MiB of them.
+    the last step; `topic_partition` is for messages. A step looks at some records, or at 1 MiB of them.
 
     Raises what `analyze`, `check_target`, `open_batch`, `RecordValidator.validate` and the conversions raise.
     """
-    info = yield from analyze(records)
+    batches = yield from collect(checked_batches(records), RECORDS_PER_STEP)
+    info = analyze(batches, len(records))
     first = info.batches[0]
     append = _Append(
         policy=policy,
@@ -118,21 +120,34 @@ def prepare_in_steps(
     )
     check_target(first.header, policy.magic)
     if isinstance(first, RecordBatch) and policy.magic == MAGIC_V2:
-        return (yield from _prepare_batch(first, append))
-    opened: list[OpenedBatch] = []
-    for batch in info.batches:
-        opened.append((yield from open_batch(batch)))
-        yield
-    yield from append.validator.validate(opened)
-    if policy.magic == MAGIC_V2:
-        return (yield from _converted_batch(_records_of(opened), first.header, append))
-    if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
-        return _message_set_in_place(records[: info.valid_bytes], info, opened, append)
-    return (yield from _converted_message_set(_records_of(opened), append))
-
-
-def _records_of(opened: Sequence[OpenedBatch]) -> list[Record]:
-    return list(chain.from_iterable(batch.records for batch in opened))
+        header, data = yield from _restamped(first, append)
+        if data is None:
+            return _prepared_batch(first.buffer, header, append)
+    else:
+        opened: list[OpenedBatch] = []
+        for batch in info.batches:
+            opened.append((yield from open_batch(batch)))
+            yield
+        yield from append.validator.validate(opened)
+        opened_records = list(chain.from_iterable(batch.records for batch in opened))
+        if policy.magic < MAGIC_V2:
+            if first.header.magic == policy.magic and append.codec is info.source_codec and _is_numbered(info, opened):
+                message_set: memoryview | bytearray = _message_set_in_place(
+                    records[: info.valid_bytes], info, opened, append
+                )
+            else:
+                message_set = yield from to_message_set(
+                    opened_records,
+                    magic=policy.magic,
+                    base_offset=next_offset,
+                    codec=append.codec,
+                    level=policy.level,
+                    log_append_time=append.log_append_time,
+                )
+            return _prepared_message_set(message_set, opened_records, append)
+        header, data = _converted(opened_records, first.header, append)
+    packed = yield from collect(compressed(append.codec, data, level=policy.level))
+    return _prepared_batch(*pack_batch(header, b"".join(packed), append.codec), append)
 
 
 def _highest_timestamp(records: Sequence[Record]) -> int:
@@ -147,41 +162,38 @@ def _is_numbered(info: LogAppendInfo, opened: Sequence[OpenedBatch]) -> bool:
     return info.batches[0].header.magic > MAGIC_V0 and offsets == list(range(len(offsets)))
 
 
-def _prepare_batch(batch: RecordBatch, append: _Append) -> Steps[Prepared]:
-    """A v2 batch for a v2 log."""
+def _restamped(batch: RecordBatch, append: _Append) -> Steps[tuple[BatchHeader, bytes | None]]:
+    """Check a v2 batch for a v2 log, and stamp it.
+
+    Returns the new header, and the records that have to be compressed; None if the batch stays as it is now.
+    """
     header = batch.header
-    records: list[Record] = []
+    max_timestamp = NO_TIMESTAMP if append.log_append_time is None else append.log_append_time
+    data = b""
     if append.validator.must_open(header):
         opened = yield from open_batch(batch)
         yield from append.validator.validate([opened])
-        data, records = opened.data, opened.records
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME and header.codec is not append.codec:
-            return (yield from _converted_batch(records, header, append))
+            return _converted(opened.records, header, append)
+        data = opened.data
+        if append.log_append_time is None:
+            max_timestamp = _highest_timestamp(opened.records)
     else:
         walked = not 0 <= append.policy.validated_records < header.record_count
-        data = b""
         if walked or header.codec is not append.codec:
-            data = yield from batch.records_data_in_steps()
+            data = b"".join((yield from collect(batch.pieces())))
         if walked:
             check_records(data, 0, header.record_count)
-    max_timestamp = append.log_append_time
-    if max_timestamp is None:  # only LOG_APPEND_TIME leaves the records unread
-        max_timestamp = NO_TIMESTAMP
-        for some in slices_of(records):
-            max_timestamp = max(max_timestamp, _highest_timestamp(some))
-            yield
-    while len(records) > _FREED_AT_ONCE:  # memory that is freed takes time, too
-        del records[-_FREED_AT_ONCE:]
-        yield
     if header.codec is append.codec:
-        header = restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp)
-        return _prepared_batch(batch.buffer, header, append)
-    header = stamped(header, append.policy.timestamp_type, max_timestamp)
-    return _prepared_batch(*(yield from pack_batch(header, data, append.codec, append.policy.level)), append)
+        return restamp(batch.buffer, header, append.policy.timestamp_type, max_timestamp), None
+    return stamped(header, append.policy.timestamp_type, max_timestamp), data
 
 
-def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Append) -> Steps[Prepared]:
-    """Records from older messages, or ones whose timestamps change, as one v2 batch of the same producer."""
+def _converted(records: Sequence[Record], source: BatchHeader, append: _Append) -> tuple[BatchHeader, bytes]:
+    """Write records from older messages, or ones whose timestamps change, as a v2 batch of the same producer.
+
+    Returns its header, and what follows that.
+    """
     header, data = up_convert(records)
     header = header._replace(
         attributes=source.attributes & TRANSACTIONAL_FLAG,
@@ -191,7 +203,7 @@ def _converted_batch(records: Sequence[Record], source: BatchHeader, append: _Ap
     )
     if append.log_append_time is not None:
         header = stamped(header, TimestampType.LOG_APPEND_TIME, append.log_append_time)
-    return _prepared_batch(*(yield from pack_batch(header, data, append.codec, append.policy.level)), append)
+    return header, data
 
 
 def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _Append) -> Prepared:
@@ -210,26 +222,14 @@ def _prepared_batch(data: memoryview | bytearray, header: BatchHeader, append: _
 
 def _message_set_in_place(
     message_set: memoryview, info: LogAppendInfo, opened: Sequence[OpenedBatch], append: _Append
-) -> Prepared:
+) -> memoryview:
+    """Give the messages of a set their offsets and times; return the set."""
     entries = [batch.buffer for batch in info.batches]
     assign_offsets(zip(entries, [len(batch.records) for batch in opened], strict=True), append.next_offset())
     for entry, batch in zip(entries, opened, strict=True):
         time = _highest_timestamp(batch.records) if append.log_append_time is None else append.log_append_time
         restamp(entry, batch.header, append.policy.timestamp_type, time)
-    return _prepared_message_set(message_set, _records_of(opened), append)
-
-
-def _converted_message_set(records: Sequence[Record], append: _Append) -> Steps[Prepared]:
-    policy = append.policy
-    message_set = yield from to_message_set(
-        records,
-        magic=policy.magic,
-        base_offset=append.next_offset(),
-        codec=append.codec,
-        level=policy.level,
-        log_append_time=append.log_append_time,
-    )
-    return _prepared_message_set(message_set, records, append)
+    return message_set
 
 
 def _prepared_message_set(data: memoryview | bytearray, records: Sequence[Record], append: _Append) -> Prepared:

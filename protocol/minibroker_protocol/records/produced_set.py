@@ -6,8 +6,7 @@ formats, codecs. Then whether the topic's message format knows such producers, `
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from minibroker_protocol.errors import (
     CorruptRecordError,
@@ -26,19 +25,17 @@ from minibroker_protocol.records.header import (
     CompressionCodec,
     TimestampType,
 )
-from minibroker_protocol.records.legacy import inner_crcs_checked, read_wrapped
+from minibroker_protocol.records.legacy import inner_crcs
 from minibroker_protocol.records.produced_batch import check_produced_batch
-from minibroker_protocol.records.record import Record, read_records
+from minibroker_protocol.records.record import Record
 from minibroker_protocol.records.varint import decode_varint, wrap_int64
-from minibroker_protocol.steps import Steps
-
-T = TypeVar("T")
+from minibroker_protocol.steps import Steps, collect
 
 MAX_OPENED_RECORDS: Final = 500_000
 """Where each record has to be read, a batch may have so many: a few compressed bytes can promise millions."""
+RECORDS_PER_STEP: Final = 2_048
+"""Records, or messages of a set, that are read or checked in a step, in a few milliseconds."""
 _SHOWN_ERRORS: Final = 3
-_AT_ONCE: Final = 512
-"""So many records, or messages of a set, are looked at in a step."""
 
 
 class LogAppendInfo(NamedTuple):
@@ -60,38 +57,43 @@ class OpenedBatch(NamedTuple):
     records: list[Record]
 
 
-def analyze(records: memoryview) -> Steps[LogAppendInfo]:
-    """The batches of a produced set, with their sizes, checksums and headers checked; a step for a number of them.
+def checked_batches(records: memoryview) -> Iterator[Batch]:
+    """Return the batches of a produced set, with their sizes, checksums and headers checked.
 
-    `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; `InvalidRecordError` for a
-    set without any whole batch, for several where the format allows one, for unequal magics, and for what
-    `check_produced_batch` says of a v2 batch; `UnsupportedCodecError` for a codec that does not exist.
+    `CorruptRecordError` for impossible sizes, wrong checksums and magics that do not exist; and what
+    `check_produced_batch` says of a v2 batch.
     """
     if len(records) > MAGIC_AT and records[MAGIC_AT] >= MAGIC_V2:
-        header = check_produced_batch(records, opened_records=0)
-        return LogAppendInfo([RecordBatch(records)], header.codec, len(records))
-    source_codec = CompressionCodec.NONE
-    valid_bytes = 0
-    batches: list[Batch] = []
+        check_produced_batch(records, opened_records=0)
+        return iter((RecordBatch(records),))
+    return _checked_messages(records)
+
+
+def _checked_messages(records: memoryview) -> Iterator[Batch]:
     try:
         for batch in iter_batches(records):
             batch.check_crc()
-            source_codec = batch.header.codec or source_codec
-            valid_bytes += len(batch.buffer)
-            batches.append(batch)
-            if len(batches) % _AT_ONCE == 0:
-                yield
+            yield batch
     except UnsupportedMagicError as error:
         raise CorruptRecordError(str(error)) from None
+
+
+def analyze(batches: list[Batch], size: int) -> LogAppendInfo:
+    """Check a produced set of `size` bytes as a whole, given its `checked_batches`.
+
+    `InvalidRecordError` for a set without any whole batch, for several where the format allows one, and for unequal
+    magics; `UnsupportedCodecError` for a codec that does not exist.
+    """
     if not batches:
-        raise InvalidRecordError(f"records: {len(records)} bytes, which hold no whole message")
+        raise InvalidRecordError(f"records: {size} bytes, which hold no whole message")
+    source_codec = next((codec for batch in reversed(batches) if (codec := batch.header.codec)), CompressionCodec.NONE)
     magic = batches[0].header.magic
     if source_codec is not CompressionCodec.NONE and len(batches) > 1:
         raise InvalidRecordError(f"records: {len(batches)} messages of format v{magic}, some of them compressed")
     for index, batch in enumerate(batches):
         if batch.header.magic != magic:
             raise InvalidRecordError(f"magic: {batch.header.magic} in message {index}, but {magic} in the first")
-    return LogAppendInfo(batches, source_codec, valid_bytes)
+    return LogAppendInfo(batches, source_codec, sum(len(batch.buffer) for batch in batches))
 
 
 def check_target(header: BatchHeader, magic: int) -> None:
@@ -106,46 +108,24 @@ def check_target(header: BatchHeader, magic: int) -> None:
 def open_batch(batch: Batch) -> Steps[OpenedBatch]:
     """Read a batch's records, and check what only that shows: the checksums of a wrapper's messages, the offsets of v2.
 
-    A step unpacks or reads a number of records.
-
     `CorruptRecordError` for an inner checksum, `InvalidRecordError` for more than `MAX_OPENED_RECORDS` records; else
     raises what iterating over the batch raises.
     """
     header = batch.header
-    if header.magic == MAGIC_V2:
-        if header.record_count > MAX_OPENED_RECORDS:
-            raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
-        data = yield from batch.records_data_in_steps()
-        records = yield from _listed(read_records(data, header))
-        offset = header.base_offset
-        for some in slices_of(records):
-            if [record.offset for record in some] != list(range(offset, offset + len(some))):
-                raise InvalidRecordError("offset delta: out of order")
-            offset += len(some)
-            yield
-    elif header.codec is CompressionCodec.NONE:
-        data = b""
-        records = list(batch)
-    else:
-        data = yield from batch.records_data_in_steps()
-        survey = yield from inner_crcs_checked(data, header.magic)
-        records = yield from _listed(islice(read_wrapped(data, header, survey), MAX_OPENED_RECORDS + 1))
-        if len(records) > MAX_OPENED_RECORDS:
+    if header.record_count > MAX_OPENED_RECORDS:
+        raise InvalidRecordError(f"record count: {header.record_count}, above the limit of {MAX_OPENED_RECORDS}")
+    if header.magic < MAGIC_V2 and header.codec is CompressionCodec.NONE:
+        return OpenedBatch(header, b"", list(batch))
+    data = b"".join((yield from collect(batch.pieces())))
+    if header.magic < MAGIC_V2:
+        crcs = yield from collect(inner_crcs(data, header.magic, MAX_OPENED_RECORDS + 1), RECORDS_PER_STEP)
+        if len(crcs) > MAX_OPENED_RECORDS:
             raise InvalidRecordError(f"wrapper: more than {MAX_OPENED_RECORDS} messages")
+    records = yield from collect(batch.read(data), RECORDS_PER_STEP)
+    offset = header.base_offset
+    if header.magic == MAGIC_V2 and [record.offset for record in records] != list(range(offset, offset + len(records))):
+        raise InvalidRecordError("offset delta: out of order")
     return OpenedBatch(header, data, records)
-
-
-def _listed(records: Iterator[Record]) -> Steps[list[Record]]:
-    found: list[Record] = []
-    while some := list(islice(records, _AT_ONCE)):
-        found += some
-        yield
-    return found
-
-
-def slices_of(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items, as many at a time as one step may look at."""
-    return (items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE))
 
 
 class RecordValidator:
@@ -177,11 +157,11 @@ class RecordValidator:
         """
         for batch in batches:
             if self._limits_sizes(batch.header):
-                yield from _check_sizes(batch.data, batch.header.record_count, self._policy.max_record_bytes)
+                _check_sizes(batch.data, batch.header.record_count, self._policy.max_record_bytes)
             errors: list[RecordError] = []
             bad_timestamps = False
-            index = 0
-            for some in slices_of(batch.records):
+            for index in range(0, len(batch.records), RECORDS_PER_STEP):
+                some = batch.records[index : index + RECORDS_PER_STEP]
                 if not self._all_obey(some, batch.header):
                     for number, record in enumerate(some, index):
                         message = self._key_error(record)
@@ -190,7 +170,6 @@ class RecordValidator:
                             bad_timestamps = bad_timestamps or message is not None
                         if message is not None:
                             errors.append(RecordError(number, message))
-                index += len(some)
                 yield
             if bad_timestamps:
                 raise InvalidTimestampError("One or more records have been rejected due to invalid timestamp", errors)
@@ -243,18 +222,16 @@ class RecordValidator:
         return None
 
 
-def _check_sizes(data: bytes, count: int, limit: int) -> Steps[None]:
+def _check_sizes(data: bytes, count: int, limit: int) -> None:
     """Refuse records that were read, if a body has more bytes than `limit`; in the words of Kafka 4.4."""
     position = 0
-    for index in range(count):
+    for _ in range(count):
         size, position = decode_varint(data, position)
         if size > limit:
             raise InvalidRecordError(
                 f"Invalid record size: {size} exceeds the configured maximum record size of {limit}."
             )
         position += size
-        if index % _AT_ONCE == 0:
-            yield
 
 
 def _summary(errors: list[RecordError]) -> str:

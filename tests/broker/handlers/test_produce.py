@@ -21,6 +21,7 @@ from minibroker_protocol.messages.produce import (
 from minibroker_protocol.records import CompressionCodec, compute_crc
 from tests.broker.harness import Harness, Pending, batch, produce_request, values_in
 from tests.broker.logs.world import log_of
+from tests.storage.time_search import find_by_timestamp, find_max_timestamp
 
 Configured = Callable[[dict[str, str]], Harness]
 VERSIONS = range(14)
@@ -401,8 +402,8 @@ def test_a_batch_without_a_time_in_its_header_gets_that_of_its_records(configure
     struct.pack_into(">I", sent, 17, compute_crc(memoryview(sent)))
     assert harness.produce(bytes(sent)).error_code == 0
     log = log_of(harness, "t")
-    assert log.find_by_timestamp(now_ms + 1) == (now_ms + 1, 1, 0)
-    assert log.find_max_timestamp() == (now_ms + 1, 1, 0)
+    assert find_by_timestamp(log, now_ms + 1) == (now_ms + 1, 1, 0)
+    assert find_max_timestamp(log) == (now_ms + 1, 1, 0)
     harness.clock.advance(20 * 60_000)  # producers are looked through meanwhile
     assert harness.produce(bytes(sent)).base_offset == 0
     assert log.log_end_offset == 2

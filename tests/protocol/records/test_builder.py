@@ -9,10 +9,8 @@ from minibroker_protocol.records import (
     RecordBatch,
     TimestampType,
     build_batch,
-    build_batch_in_steps,
     read_header,
 )
-from minibroker_protocol.steps import drain
 
 ONE = [NewRecord(b"key", b"value", 5)]
 
@@ -97,29 +95,3 @@ def test_timestamps_further_apart_than_an_int64_still_come_back() -> None:
 def test_a_header_key_that_is_not_text_is_our_fault() -> None:
     with pytest.raises(EncodeError, match="header key"):
         build_batch([NewRecord(None, None, 1, (("\ud800", None),))])
-
-
-@pytest.mark.parametrize("count", [1, 499, 500, 501, 2_000])
-@pytest.mark.parametrize("codec", [codec for codec in CompressionCodec if codec is not CompressionCodec.ZSTD])
-def test_a_batch_that_is_made_in_steps_is_the_same(codec: CompressionCodec, count: int) -> None:
-    records = [NewRecord(b"key %d" % number, b"value", 1000 + number % 7) for number in range(count)]
-    steps = build_batch_in_steps(records, codec=codec, producer_id=5, producer_epoch=6, base_sequence=7)
-    taken = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            made = end.value
-            break
-        taken += 1
-    expected = build_batch(
-        records, codec=codec, producer_id=5, producer_epoch=6, base_sequence=7, is_transactional=True
-    )
-    assert made == expected
-    assert taken >= (count - 1) // 500
-    assert not read_header(drain(build_batch_in_steps(records))).is_transactional
-
-
-def test_steps_without_any_record_make_no_batch() -> None:
-    with pytest.raises(EncodeError, match="a batch needs at least one"):
-        drain(build_batch_in_steps([]))

@@ -33,7 +33,8 @@ from minibroker_protocol.records import (
     read_header,
     stamp,
 )
-from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare
+from minibroker_protocol.records.log_validator import AppendPolicy, Prepared, prepare, prepare_in_steps
+from minibroker_protocol.steps import drain
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = CompressionCodec
 CREATE_TIME, LOG_APPEND_TIME = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
@@ -417,3 +418,14 @@ def test_a_record_of_a_compressed_batch_is_limited_as_it_is_when_unpacked(timest
         appended(bytearray(packed), policy)
     assert str(refusal.value) == "Invalid record size: 1007 exceeds the configured maximum record size of 1006."
     appended(build_batch(records), policy)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrapper_gets_the_offsets_that_are_next_when_it_is_ready(magic: int) -> None:
+    ends = iter([10, 20])  # Another batch is appended while this one is compressed.
+    batch = build_batch([NewRecord(b"k", b"v", 1), NewRecord(b"l", b"w", 2)], codec=CompressionCodec.GZIP)
+    prepared = drain(
+        prepare_in_steps(memoryview(batch), AppendPolicy(magic=magic), next_offset=lambda: next(ends, 20), now_ms=5)
+    )
+    assert (prepared.first_offset, prepared.last_offset) == (20, 21)
+    assert [record.offset for entry in iter_batches(prepared.data) for record in entry] == [20, 21]

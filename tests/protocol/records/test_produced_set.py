@@ -22,7 +22,14 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.append_policy import AppendPolicy
 from minibroker_protocol.records.codecs import STEP_SIZE
-from minibroker_protocol.records.produced_set import RecordValidator, analyze, check_target, open_batch
+from minibroker_protocol.records.produced_set import (
+    LogAppendInfo,
+    RecordValidator,
+    analyze,
+    check_target,
+    checked_batches,
+    open_batch,
+)
 from minibroker_protocol.steps import drain
 
 RECORDS = [NewRecord(b"k", b"v", 1000), NewRecord(None, b"w", 2000), NewRecord(b"q", None, 3000)]
@@ -33,6 +40,10 @@ CODEC = CompressionCodec.GZIP
 def validate(data: bytes | bytearray, policy: AppendPolicy, now_ms: int = 2000) -> None:
     batches = [drain(open_batch(batch)) for batch in iter_batches(data)]
     drain(RecordValidator(policy, now_ms, "t-0").validate(batches))
+
+
+def analyzed(data: memoryview) -> LogAppendInfo:
+    return analyze(list(checked_batches(data)), len(data))
 
 
 def every_format(records: list[NewRecord]) -> list[bytearray]:
@@ -162,16 +173,16 @@ def test_offsets_of_a_v2_batch_must_follow_each_other() -> None:
 
 def test_a_set_is_looked_at_as_a_whole_first() -> None:
     plain = build_message_set(RECORDS, magic=1)
-    info = drain(analyze(memoryview(plain)))
+    info = analyzed(memoryview(plain))
     assert [batch.header.base_offset for batch in info.batches] == [0, 1, 2]
     assert (info.source_codec, info.valid_bytes) == (CompressionCodec.NONE, len(plain))
     wrapped = build_message_set(RECORDS, magic=1, codec=CODEC)
-    assert drain(analyze(memoryview(wrapped))).source_codec is CODEC
+    assert analyzed(memoryview(wrapped)).source_codec is CODEC
 
 
 def test_a_last_message_that_is_cut_short_is_left_out() -> None:
     plain = build_message_set(RECORDS, magic=1)
-    info = drain(analyze(memoryview(plain)[:-1]))
+    info = analyzed(memoryview(plain)[:-1])
     assert len(info.batches) == 2
     assert info.valid_bytes == sum(len(batch.buffer) for batch in info.batches)
 
@@ -179,37 +190,37 @@ def test_a_last_message_that_is_cut_short_is_left_out() -> None:
 @pytest.mark.parametrize("size", [0, 5, 20])
 def test_less_than_one_message_is_refused(size: int) -> None:
     with pytest.raises(InvalidRecordError, match=f"{size} bytes, which hold no"):
-        drain(analyze(memoryview(build_message_set(RECORDS, magic=1))[:size]))
+        analyzed(memoryview(build_message_set(RECORDS, magic=1))[:size])
 
 
 def test_any_wrong_checksum_is_found() -> None:
     for data in every_format(RECORDS):
         data[-1] ^= 1
         with pytest.raises(CorruptRecordError, match="crc"):
-            drain(analyze(memoryview(data)))
+            analyzed(memoryview(data))
 
 
 def test_a_wrapper_comes_alone() -> None:
     plain, wrapped = build_message_set(RECORDS, magic=1), build_message_set(RECORDS, magic=1, codec=CODEC)
     for data in (wrapped + wrapped, wrapped + plain, plain + wrapped):
         with pytest.raises(InvalidRecordError, match="some of them compressed"):
-            drain(analyze(memoryview(data)))
+            analyzed(memoryview(data))
 
 
 def test_all_messages_have_one_format() -> None:
     mixed = build_message_set(RECORDS, magic=1) + build_message_set(RECORDS, magic=0)
     with pytest.raises(InvalidRecordError, match="magic: 0 in message 3, but 1 in the first"):
-        drain(analyze(memoryview(mixed)))
+        analyzed(memoryview(mixed))
     newer = build_message_set(RECORDS, magic=1) + build_batch(RECORDS)
     with pytest.raises(InvalidRecordError, match="magic: 2 in message 3"):
-        drain(analyze(memoryview(newer)))
+        analyzed(memoryview(newer))
 
 
 def test_a_format_that_does_not_exist_is_corrupt() -> None:
     strange = build_message_set(RECORDS, magic=1)
     strange[16] = 9
     with pytest.raises(CorruptRecordError, match="magic: 9"):
-        drain(analyze(memoryview(strange)))
+        analyzed(memoryview(strange))
 
 
 def test_producer_ids_need_v2() -> None:

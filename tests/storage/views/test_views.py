@@ -22,6 +22,7 @@ from minibroker_storage.views.snapshot import (
     time_entries,
 )
 from tests.storage.helpers import NOW, SMALL, Home, a_batch, marker, sequenced
+from tests.storage.time_search import find_by_timestamp
 
 LARGE = LogConfig(segment_bytes=1 << 20, index_interval_bytes=0, segment_index_bytes=1 << 20)
 
@@ -141,7 +142,7 @@ def test_a_look_up_by_time_finds_what_the_log_finds(log: Log) -> None:
     chance = random.Random(3)
     for timestamp in (0, NOW, NOW - 1, 2**60, *(NOW + chance.randrange(-1000, 60_000) for _ in range(150))):
         result = find_time(log, timestamp)
-        expected = log.find_by_timestamp(timestamp)
+        expected = find_by_timestamp(log, timestamp)
         found = None if result.found is None else (result.found.timestamp, result.found.offset)
         assert found == (None if expected is None else (expected.timestamp, expected.offset))
         check_ranges(log, result)

@@ -26,7 +26,6 @@ from minibroker_protocol.records import (
 )
 from minibroker_protocol.records.conversion import pack_batch
 from minibroker_protocol.records.header import CODEC_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
-from minibroker_protocol.steps import drain
 
 _Ints = NDArray[np.int64]
 _HINT: Final = " (--mode permissive leaves damaged entries out)"
@@ -153,7 +152,7 @@ class EntryConverter:
             if codec:
                 self._check_size(records, header)
             if header["magic"] == MAGIC_V2:
-                out += drain(pack_batch(read_header(entry), records, codec, level))[0]
+                out += pack_batch(read_header(entry), compress(codec, records, level=level), codec)[0]
             elif has_wrong_messages(memoryview(records), self._engine):
                 self._refuse_entry(entries, header, "the checksum of a message in it")
                 continue

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from minibroker_protocol.errors import InvalidRecordError
 from minibroker_protocol.records.codecs import STEP_SIZE, cut_short, malformed, too_large
-from minibroker_protocol.steps import Steps
 
 _zstandard: Any = import_module("zstandard")
 
@@ -67,14 +66,11 @@ def compressed(data: bytes | bytearray | memoryview, level: int) -> Iterator[byt
 def decompressed(data: bytes | bytearray | memoryview, max_size: int) -> Iterator[bytes]:
     """Return the data of all frames in pieces. An empty piece means that many blocks were counted."""
     try:
-        walk = _bound(memoryview(data))
-        while True:
-            try:
-                next(walk)
-            except StopIteration as end:
-                left = min(end.value, max_size) + 1
-                break
-            yield b""
+        left = 1
+        for bound in _bounds(memoryview(data)):
+            left = min(bound, max_size) + 1
+            if bound < 0:
+                yield b""
         size = 0
         for piece in _read(data, left):
             size += len(piece)
@@ -117,13 +113,16 @@ def check_header(data: bytes | bytearray | memoryview) -> None:
 def has_many_blocks(data: bytes | bytearray | memoryview) -> bool:
     """Whether it takes long to count the blocks, since most of them are nearly empty. Writers make no such frames."""
     try:
-        return any(True for _ in _bound(memoryview(data)))
+        return next(_bounds(memoryview(data))) < 0
     except (_zstandard.ZstdError, InvalidRecordError):
         return False  # unpacking reports the fault
 
 
-def _bound(data: memoryview) -> Steps[int]:
-    """The most that the frames can hold, provided that the last of them is there to its end."""
+def _bounds(data: memoryview) -> Iterator[int]:
+    """Yield the most that the frames can hold, and before it -1 whenever `_BLOCKS_PER_STEP` blocks were counted.
+
+    The last frame must be there to its end.
+    """
     position: int = 0
     bound: int = 0
     count = 0
@@ -147,7 +146,7 @@ def _bound(data: memoryview) -> Steps[int]:
                 count += 1
                 if count >= _BLOCKS_PER_STEP:
                     count = 0
-                    yield
+                    yield -1
             if frame.has_checksum:
                 position += _CHECKSUM_SIZE
             is_known = frame.content_size != _zstandard.CONTENTSIZE_UNKNOWN
@@ -156,4 +155,4 @@ def _bound(data: memoryview) -> Steps[int]:
         raise cut_short("zstd", len(data)) from None
     if position > len(data):
         raise cut_short("zstd", len(data))
-    return bound
+    yield bound

@@ -1,0 +1,13 @@
+"""Look-ups by time, with all steps at once."""
+
+from minibroker_protocol.steps import drain
+from minibroker_storage.log import Log
+from minibroker_storage.lookup import TimestampOffset, search_by_timestamp, search_max_timestamp
+
+
+def find_by_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
+    return drain(search_by_timestamp(log.segments, timestamp, log.log_start_offset))
+
+
+def find_max_timestamp(log: Log) -> TimestampOffset | None:
+    return drain(search_max_timestamp(log.segments))
